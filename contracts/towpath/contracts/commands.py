@@ -1,0 +1,249 @@
+"""Commands for the coordinator: what users, the command line and other programs ask for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.job import JobSpec, JobState, JobStatus
+from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
+from towpath.contracts.site import SiteStatus
+
+_COORDINATOR = f"{ROOT}.command.coordinator"
+
+EXAMPLE_SPEC: dict[str, Any] = {
+    "name": "hourly-jfk",
+    "site": "jfk",
+    "inputs": [{"site": "jfk", "topic": "departures/clean"}],
+    "output": {"topic": "departures/hourly"},
+    "operator": {
+        "kind": "window",
+        "fields": {"carrier": "string", "delay": "double", "departed_at": "timestamp"},
+        "event_time": "departed_at",
+        "watermark_s": 86400,
+        "size_s": 3600,
+        "key": ["carrier"],
+        "aggregates": {
+            "departures": {"function": "count"},
+            "mean_delay": {"function": "avg", "field": "delay"},
+            "p95_delay": {"function": "percentile", "field": "delay", "q": 0.95},
+        },
+    },
+}
+
+
+class StrategyName(StrEnum):
+    """How a job changes site."""
+
+    RESTART = "restart"
+    """Stop, start elsewhere where the source stopped; state is thrown away."""
+    GENERAL = "general"
+    """Pause, carry the state, resume."""
+
+
+class OperationState(StrEnum):
+    """How a deploy, update, remove or migrate goes."""
+
+    RUNNING = "running"
+    ROLLING_BACK = "rolling_back"
+    COMPLETED = "completed"
+    ROLLED_BACK = "rolled_back"
+    NEEDS_OPERATOR = "needs_operator"
+    """Neither forward nor back is possible now; the note says what to do."""
+
+
+class OperationKind(StrEnum):
+    """What is done to a job."""
+
+    DEPLOY = "deploy"
+    UPDATE = "update"
+    REMOVE = "remove"
+    MIGRATE = "migrate"
+
+
+class OperationAnswer(Model):
+    """The operation that carries out a command, and how it ended or stands."""
+
+    operation: Identifier
+    """Follow it by events `towpath.v1.event.operation.<operation>.>` or with `show-operation`."""
+    job: JobName
+    kind: OperationKind
+    state: OperationState
+    note: str = ""
+
+
+class DeployJob(Command[OperationAnswer]):
+    """Start a new job."""
+
+    subject = f"{_COORDINATOR}.deploy"
+    answer = OperationAnswer
+    example = {"id": "c1", "spec": EXAMPLE_SPEC}
+
+    spec: JobSpec
+    wait: bool = True
+    """Answer when it is done; false: when it is durably accepted."""
+
+
+class UpdateJob(Command[OperationAnswer]):
+    """Change a running job. It goes on at the serial number where it stood.
+
+    Stateless operators and settings change freely. A stateful operator whose computation changes
+    starts with empty state, and needs `drop_state`.
+    """
+
+    subject = f"{_COORDINATOR}.update"
+    answer = OperationAnswer
+    example = {"id": "c2", "spec": {**EXAMPLE_SPEC, "trigger_s": 2.0}}
+
+    spec: JobSpec
+    drop_state: bool = False
+    wait: bool = True
+
+
+class RemoveJob(Command[OperationAnswer]):
+    """Stop a job and forget it. Its output stream stays until `purge`."""
+
+    subject = f"{_COORDINATOR}.remove"
+    answer = OperationAnswer
+    example = {"id": "c3", "job": "hourly-jfk"}
+
+    job: JobName
+    purge: bool = False
+    """Also delete the output stream with what is in it."""
+    wait: bool = True
+
+
+class MigrateJob(Command[OperationAnswer]):
+    """Move a running job to another site."""
+
+    subject = f"{_COORDINATOR}.migrate"
+    answer = OperationAnswer
+    example = {"id": "c4", "job": "hourly-jfk", "to": "cloud", "strategy": "general"}
+
+    job: JobName
+    to: SiteName
+    strategy: StrategyName = StrategyName.GENERAL
+    wait: bool = True
+
+
+class JobView(Model):
+    """A job as the coordinator knows it."""
+
+    spec: JobSpec
+    site: SiteName
+    """Where it runs now."""
+    epoch: int
+    state: JobState | None
+    """As its site last reported; null when the site has not."""
+    operation: Identifier | None
+    """The operation under way, if any."""
+    status: JobStatus | None
+
+
+class JobList(Model):
+    """All jobs, by name."""
+
+    jobs: list[JobView]
+
+
+class ListJobs(Command[JobList]):
+    """All jobs and how they go."""
+
+    subject = f"{_COORDINATOR}.list-jobs"
+    answer = JobList
+    example = {"id": "c5"}
+
+
+class SiteList(Model):
+    """All sites, by name."""
+
+    sites: list[SiteStatus]
+
+
+class ListSites(Command[SiteList]):
+    """All sites and how they are."""
+
+    subject = f"{_COORDINATOR}.list-sites"
+    answer = SiteList
+    example = {"id": "c6"}
+
+
+class JournalEntry(Model):
+    """One line of an operation's journal."""
+
+    step: str
+    phase: str
+    """`begun`, `confirmed`, `failed`, `compensating` or `compensated`."""
+    at: datetime
+    detail: dict[str, Any] = {}
+    """The confirmation, or the error."""
+
+
+class MigrationFigures(Model):
+    """What a migration cost."""
+
+    total_s: float
+    downtime_s: float | None = None
+    """From the last input the source processed to the first the target processed, less the
+    trigger interval; null when no input came in between."""
+    state_bytes: int = 0
+    """Bytes of state that crossed."""
+
+
+class OperationView(Model):
+    """An operation with its journal."""
+
+    operation: Identifier
+    kind: OperationKind
+    job: JobName
+    state: OperationState
+    strategy: StrategyName | None = None
+    source: SiteName | None = None
+    target: SiteName | None = None
+    begun_at: datetime
+    ended_at: datetime | None = None
+    note: str = ""
+    figures: MigrationFigures | None = None
+    journal: list[JournalEntry] = []
+
+
+class ShowOperation(Command[OperationView]):
+    """One operation, step by step."""
+
+    subject = f"{_COORDINATOR}.show-operation"
+    answer = OperationView
+    example = {"id": "c7", "operation": "5f0c9a7be210"}
+
+    operation: Identifier
+
+
+class OperationList(Model):
+    """Operations, newest first, without their journals."""
+
+    operations: list[OperationView]
+
+
+class ListOperations(Command[OperationList]):
+    """The latest operations, newest first."""
+
+    subject = f"{_COORDINATOR}.list-operations"
+    answer = OperationList
+    example = {"id": "c8", "kind": "migrate"}
+
+    kind: OperationKind | None = None
+    limit: int = Field(default=50, ge=1, le=1000)
+
+
+COORDINATOR_COMMANDS: tuple[type[Command[Any]], ...] = (
+    DeployJob,
+    UpdateJob,
+    RemoveJob,
+    MigrateJob,
+    ListJobs,
+    ListSites,
+    ShowOperation,
+    ListOperations,
+)

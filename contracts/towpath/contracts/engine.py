@@ -1,0 +1,72 @@
+"""What an agent and its engine say to each other, over the site's own broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.job import Assignment, JobStatus
+from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
+from towpath.contracts.reply import Done
+
+_ENGINE = f"{ROOT}.engine.{{site}}"
+
+
+class RunQuery(Command[Done]):
+    """Start the job's query from its checkpoint. Harmless if it runs already with this epoch."""
+
+    subject = f"{_ENGINE}.run-query"
+    answer = Done
+    example = {"id": "e1", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT, "checkpoint": "/data/checkpoint"}
+
+    site: SiteName
+    assignment: Assignment
+    checkpoint: str
+    """Directory of the checkpoint."""
+
+
+class AnalyseJob(Command[Done]):
+    """Build the job's plan without starting it; the error says what does not fit."""
+
+    subject = f"{_ENGINE}.analyse-job"
+    answer = Done
+    example = {"id": "e2", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT}
+
+    site: SiteName
+    assignment: Assignment
+
+
+class HaltQuery(Command[Paused]):
+    """Stop the job's query after the micro-batch under way is committed."""
+
+    subject = f"{_ENGINE}.halt-query"
+    answer = Paused
+    example = {"id": "e3", "site": "jfk", "job": "hourly-jfk", "within_s": 10.0}
+
+    site: SiteName
+    job: JobName
+    within_s: float = Field(default=10.0, gt=0)
+    """Then the batch under way is interrupted; the next start repeats it, with equal message ids."""
+
+
+class QueryList(Model):
+    """All queries of the engine."""
+
+    incarnation: str
+    """Changes when the engine's process starts anew."""
+    queries: list[JobStatus]
+
+
+class ListQueries(Command[QueryList]):
+    """How all queries go. Also the engine's sign of life."""
+
+    subject = f"{_ENGINE}.list-queries"
+    answer = QueryList
+    example = {"id": "e4", "site": "jfk"}
+
+    site: SiteName
+
+
+ENGINE_COMMANDS: tuple[type[Command[Any]], ...] = (RunQuery, AnalyseJob, HaltQuery, ListQueries)

@@ -1,0 +1,117 @@
+"""Typed errors: the same detail on NATS, REST and the command line.
+
+Every error says which field, which value, and what would have been allowed. Services raise
+`TowpathError`; the bus turns it into a structured reply and the client raises it again.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import ValidationError
+
+from towpath.contracts.message import Model
+
+
+class ErrorCode(StrEnum):
+    """What went wrong, for programs. The text beside it is for people."""
+
+    INVALID = "invalid"
+    """The message or file does not have the form it must have."""
+    UNKNOWN_SITE = "unknown_site"
+    UNKNOWN_JOB = "unknown_job"
+    UNKNOWN_TOPIC = "unknown_topic"
+    UNKNOWN_OPERATOR = "unknown_operator"
+    UNKNOWN_COMMAND = "unknown_command"
+    UNKNOWN_MIGRATION = "unknown_migration"
+    SCHEMA_MISMATCH = "schema_mismatch"
+    """A job asks its input for a field, or a type, that the input does not have."""
+    NAME_IN_USE = "name_in_use"
+    ALREADY_THERE = "already_there"
+    """A migration to the site where the job already runs."""
+    SITE_DOWN = "site_down"
+    BUSY = "busy"
+    """Another operation on the same job is under way."""
+    NOT_ALLOWED = "not_allowed"
+    """Understood, but refused: for example a live change of a stateful operator's window."""
+    EVENTS_LOST = "events_lost"
+    """A job fell behind the retention of its input: the serial numbers named are gone."""
+    FENCED = "fenced"
+    """A writer of an older epoch tried to publish."""
+    DEADLINE = "deadline"
+    """The other party did not answer in time."""
+    UNREACHABLE = "unreachable"
+    """Nobody listens where the message was sent."""
+    FAILED = "failed"
+    """It was tried and did not work; the text says why."""
+
+
+RETRYABLE = frozenset({ErrorCode.DEADLINE, ErrorCode.UNREACHABLE, ErrorCode.SITE_DOWN, ErrorCode.BUSY})
+
+
+class ErrorDetail(Model):
+    """One error: what is wrong, where, and what is allowed."""
+
+    code: ErrorCode
+    message: str
+    """One line for people."""
+    field: str | None = None
+    """Path of the offending field, for example `operator.size_s` or `inputs.0.site`."""
+    value: Any = None
+    """What was given there."""
+    allowed: str | list[str] | None = None
+    """What may stand there."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code in RETRYABLE
+
+    def one_line(self) -> str:
+        """Everything on one line, as the command line prints it."""
+        parts = [self.message]
+        if self.field is not None:
+            parts.append(f"field {self.field}" + (f" = {self.value!r}" if self.value is not None else ""))
+        if self.allowed is not None:
+            allowed = self.allowed if isinstance(self.allowed, str) else ", ".join(self.allowed) or "(none)"
+            parts.append(f"allowed: {allowed}")
+        return "; ".join(parts)
+
+
+class TowpathError(Exception):
+    """The one root of Towpath's own errors. Carries the detail that goes over the wire."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        field: str | None = None,
+        value: Any = None,
+        allowed: str | list[str] | None = None,
+    ) -> None:
+        self.detail = ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)
+        super().__init__(self.detail.one_line())
+
+    @classmethod
+    def of(cls, detail: ErrorDetail) -> TowpathError:
+        """The exception of a received detail."""
+        return cls(
+            detail.code, detail.message, field=detail.field, value=detail.value, allowed=detail.allowed
+        )
+
+    @classmethod
+    def of_validation(cls, error: ValidationError, code: ErrorCode = ErrorCode.INVALID) -> TowpathError:
+        """The first problem that pydantic found, in our terms."""
+        first = error.errors(include_url=False)[0]
+        location = ".".join(str(part) for part in first["loc"])
+        context = first.get("ctx") or {}
+        kind = first["type"]
+        allowed = context.get("expected") or context.get("expected_tags") or context.get("pattern")
+        if kind == "union_tag_invalid" and "operator" in location:
+            code = ErrorCode.UNKNOWN_OPERATOR
+        value = first.get("input")
+        if isinstance(value, dict | list) or not isinstance(value, str | int | float | bool | None):
+            value = None
+        return cls(code, first["msg"], field=location or None, value=value, allowed=allowed)

@@ -1,0 +1,133 @@
+"""Events: what the mesh says of itself. All are kept in the hub's EVENTS stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from towpath.contracts.commands import MigrationFigures, OperationKind, OperationState, StrategyName
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.job import JobState
+from towpath.contracts.message import ROOT, Event, Identifier, JobName, SiteName
+from towpath.contracts.site import SiteState
+
+_EVENT = f"{ROOT}.event"
+EVENTS_STREAM = "EVENTS"
+EVENTS_WILDCARD = f"{_EVENT}.>"
+_AT = "2026-01-01T00:00:00Z"
+
+
+class CommandRefused(Event):
+    """A command was refused, and nothing was changed. Sent also when nobody waits for a reply."""
+
+    subject = f"{_EVENT}.command.{{command}}.refused"
+    example = {
+        "at": _AT,
+        "command": "c1",
+        "request": "migrate",
+        "error": {"code": "unknown_site", "message": "no such site", "field": "to", "value": "mars"},
+    }
+
+    command: Identifier
+    """The command's `id`, or `unreadable`."""
+    request: str
+    """What was asked: the last part of the command's subject."""
+    error: ErrorDetail
+
+
+class OperationBegun(Event):
+    """A deploy, update, remove or migrate was durably accepted."""
+
+    subject = f"{_EVENT}.operation.{{operation}}.begun"
+    example = {
+        "at": _AT,
+        "operation": "m1",
+        "command": "c4",
+        "kind": "migrate",
+        "job": "hourly-jfk",
+        "source": "jfk",
+        "target": "cloud",
+        "strategy": "general",
+    }
+
+    operation: Identifier
+    command: Identifier
+    kind: OperationKind
+    job: JobName
+    source: SiteName | None = None
+    target: SiteName | None = None
+    strategy: StrategyName | None = None
+
+
+class StepDone(Event):
+    """A step of an operation was confirmed, failed, or was undone."""
+
+    subject = f"{_EVENT}.operation.{{operation}}.step"
+    example = {
+        "at": _AT,
+        "operation": "m1",
+        "job": "hourly-jfk",
+        "step": "pause-transfer",
+        "phase": "confirmed",
+        "detail": {"state_bytes": 123},
+    }
+
+    operation: Identifier
+    job: JobName
+    step: str
+    phase: str
+    detail: dict[str, Any] = {}
+
+
+class OperationEnded(Event):
+    """An operation has ended: `completed`, `rolled_back` or `needs_operator`."""
+
+    subject = f"{_EVENT}.operation.{{operation}}.ended"
+    example = {
+        "at": _AT,
+        "operation": "m1",
+        "kind": "migrate",
+        "job": "hourly-jfk",
+        "state": "completed",
+        "figures": {"total_s": 2.5, "downtime_s": 0.9, "state_bytes": 123456},
+    }
+
+    operation: Identifier
+    kind: OperationKind
+    job: JobName
+    state: OperationState
+    note: str = ""
+    figures: MigrationFigures | None = None
+
+
+class SiteChanged(Event):
+    """A site came up or went down."""
+
+    subject = f"{_EVENT}.site.{{site}}.changed"
+    example = {"at": _AT, "site": "jfk", "state": "down", "note": "no heartbeat for 5 s"}
+
+    site: SiteName
+    state: SiteState
+    note: str = ""
+
+
+class JobChanged(Event):
+    """The state of a job at a site changed."""
+
+    subject = f"{_EVENT}.job.{{job}}.changed"
+    example = {"at": _AT, "job": "hourly-jfk", "site": "jfk", "epoch": 1, "state": "running"}
+
+    job: JobName
+    site: SiteName
+    epoch: int
+    state: JobState
+    error: str | None = None
+
+
+EVENTS: tuple[type[Event], ...] = (
+    CommandRefused,
+    OperationBegun,
+    StepDone,
+    OperationEnded,
+    SiteChanged,
+    JobChanged,
+)

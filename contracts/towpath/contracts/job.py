@@ -1,0 +1,172 @@
+"""Jobs: what a user asks for (`JobSpec`), what an agent is told (`Assignment`), how it goes (`JobStatus`)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from towpath.contracts.message import JobName, Model, SiteName, Topic
+from towpath.contracts.operators import Operator
+
+DEVICE_PREFIX = "site/"
+"""MQTT topics under this prefix belong to devices; everything else is the output of a job."""
+
+
+class Input(Model):
+    """Where a job reads: a topic at a site."""
+
+    site: SiteName
+    topic: Topic
+    """A device topic (`site/…`) or the output topic of a job."""
+    start: Literal["earliest", "latest"] | int = "earliest"
+    """Where a new job begins: with what is still kept, with what comes, or after a serial number."""
+
+    @property
+    def name(self) -> str:
+        """How the input is called in results and status: `site/topic`."""
+        return f"{self.site}/{self.topic}"
+
+    @property
+    def from_device(self) -> bool:
+        """Whether devices, not jobs, publish here."""
+        return self.topic.startswith(DEVICE_PREFIX)
+
+
+class Output(Model):
+    """Where a job publishes. The output stays at its site when the job moves."""
+
+    site: SiteName | None = None
+    """The job's first site, unless given."""
+    topic: Topic
+    dead_letter: Topic | None = None
+    """Topic of rejected events; `<topic>/rejected` unless given."""
+
+    @field_validator("topic", "dead_letter")
+    @classmethod
+    def _not_a_device_topic(cls, topic: str | None) -> str | None:
+        if topic is not None and topic.startswith(DEVICE_PREFIX):
+            raise ValueError(f"topics under {DEVICE_PREFIX} belong to devices")
+        return topic
+
+    @property
+    def rejected_topic(self) -> str:
+        """Where rejected events go."""
+        return self.dead_letter or f"{self.topic}/rejected"
+
+
+class JobSpec(Model):
+    """A job as a user describes it."""
+
+    name: JobName
+    site: SiteName
+    """Where it runs first."""
+    inputs: list[Input] = Field(min_length=1)
+    output: Output
+    operator: Operator
+    trigger_s: float = Field(default=1.0, ge=0, le=3600)
+    """Seconds between micro-batches; 0 as fast as possible."""
+    max_events_per_batch: int | None = Field(default=None, gt=0)
+    """Upper bound of a micro-batch, over all inputs; spreads a backlog over several."""
+
+    @model_validator(mode="after")
+    def _inputs_differ(self) -> JobSpec:
+        names = [i.name for i in self.inputs]
+        if len(set(names)) < len(names):
+            raise ValueError("two inputs are the same")
+        return self
+
+    @property
+    def output_site(self) -> str:
+        """Where the output stream lives."""
+        return self.output.site or self.site
+
+
+class ResolvedInput(Model):
+    """An input after the coordinator looked it up: which stream at which site."""
+
+    name: str
+    """`site/topic`, as in `Input.name`."""
+    site: SiteName
+    stream: str
+    """Name of the stream at the origin."""
+    subject: str | None
+    """Only messages on this subject count; all of the stream when null."""
+    from_device: bool
+    """Whether events are bare JSON objects, or results of a job in their envelope."""
+    after_serial: int | None = Field(default=None, ge=0)
+    """Read from the next serial number; null: the oldest that is kept."""
+
+
+class ResolvedOutput(Model):
+    """An output after the coordinator looked it up."""
+
+    site: SiteName
+    stream: str
+    topic: Topic
+    rejected_topic: Topic
+
+
+class DesiredState(StrEnum):
+    """What an agent makes of an assignment."""
+
+    RUNNING = "running"
+    HELD = "held"
+    """Prepared, nothing consumed: a target that waits for state, or a source that has paused."""
+
+
+class Assignment(Model):
+    """A job as given to one site. The agent keeps it on disk, so a site recovers alone."""
+
+    spec: JobSpec
+    epoch: int = Field(ge=1)
+    """How many times the job's ownership changed, from 1. Fences older owners."""
+    generation: int = Field(default=1, ge=1)
+    """Which checkpoint: a change that state cannot survive starts the next one."""
+    inputs: list[ResolvedInput]
+    output: ResolvedOutput
+    desired: DesiredState = DesiredState.RUNNING
+    migration: str | None = None
+    """The migration the assignment takes part in, if any."""
+
+
+class JobState(StrEnum):
+    """How a job is at a site."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    HELD = "held"
+    RETRYING = "retrying"
+    """The query failed and is started again after a pause."""
+    FAILED = "failed"
+    """Will not run again without a change: see `error`."""
+    FENCED = "fenced"
+    """Another site owns the job by now."""
+
+
+class JobStatus(Model):
+    """How a job goes at a site. Part of the site's heartbeat."""
+
+    job: JobName
+    epoch: int
+    state: JobState
+    batch: int | None = None
+    """Number of the newest committed micro-batch."""
+    serials: dict[str, int] = {}
+    """Input → newest serial number processed and committed."""
+    events: int = 0
+    """Events read since the query started here."""
+    events_per_s: float = 0.0
+    """Of the newest micro-batch with events."""
+    results: int = 0
+    """Results published since the query started here."""
+    rejected: int = 0
+    """Events sent to the dead-letter topic since the query started here."""
+    batch_s: float | None = None
+    """Duration of the newest micro-batch, seconds."""
+    committed_at: datetime | None = None
+    """When the newest micro-batch with events was committed."""
+    restarts: int = 0
+    error: str | None = None

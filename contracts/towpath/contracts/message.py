@@ -1,0 +1,115 @@
+"""The base of everything that crosses a wire, and the small types all messages share."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+from string import Formatter
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+ROOT = "towpath.v1"
+"""Prefix of every subject. The version is part of the subject, so two versions can run side by side."""
+
+NAME_PATTERN = r"^[a-z][a-z0-9-]{0,47}$"
+"""Names of sites and jobs: they become part of subjects, stream names and paths."""
+
+TOPIC_PATTERN = r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$"
+"""MQTT topics without wildcards, dots or `$`, so that topic and NATS subject map one to one."""
+
+SiteName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+JobName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=200)]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+
+RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "hub", "job"})
+"""Names a site may not have, because services answer commands under them."""
+
+
+def new_identifier() -> str:
+    """A fresh identifier for a command, operation or migration (random, 12 hexadecimal digits)."""
+    return uuid.uuid4().hex[:12]
+
+
+def now() -> datetime:
+    """The current time in UTC: the only clock that messages carry."""
+    return datetime.now(UTC)
+
+
+class Model(BaseModel):
+    """Strict and immutable: an unknown field is an error, never silently dropped."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+Answer = TypeVar("Answer", bound=Model)
+
+
+class Message(Model):
+    """A model that travels on a subject of its own.
+
+    `subject` is a template whose placeholders name fields of the message, for example
+    `towpath.v1.event.job.{job}.deployed`. `example` is a valid JSON body: it is the golden
+    message under `contracts/examples/`, and it stands in the generated reference.
+    """
+
+    subject: ClassVar[str]
+    example: ClassVar[dict[str, Any]]
+
+    def to_subject(self) -> str:
+        """The concrete subject of this message: placeholders filled from its fields."""
+        return self.subject.format(**{f: getattr(self, f) for f in self.placeholders()})
+
+    @classmethod
+    def placeholders(cls) -> list[str]:
+        """Names of the fields that are part of the subject."""
+        return [name for _, name, _, _ in Formatter().parse(cls.subject) if name]
+
+    @classmethod
+    def wildcard(cls, **fixed: str) -> str:
+        """The subject to subscribe to: `fixed` placeholders filled, the others `*`."""
+        return cls.subject.format(**{f: fixed.get(f, "*") for f in cls.placeholders()})
+
+    @classmethod
+    def verb(cls) -> str:
+        """The last token of the subject: what is asked, or what happened."""
+        return cls.subject.rsplit(".", 1)[-1]
+
+    def to_bytes(self) -> bytes:
+        """The body as it is sent: JSON, UTF-8."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Self:
+        """Parse and validate a received body. Raises `pydantic.ValidationError`."""
+        return cls.model_validate_json(body)
+
+
+class Command(Message, Generic[Answer]):
+    """A request to a service or a site. It is answered with `Reply[Answer]`.
+
+    Commands are idempotent: sending one twice, with the same `id`, has the effect of sending it once.
+    """
+
+    answer: ClassVar[type[Model]]
+    id: Identifier = Field(default_factory=new_identifier)
+    """Identifies the request, so that a repeated delivery is recognised."""
+
+
+class Event(Message):
+    """Something that happened. Kept in the EVENTS stream of the hub, so late subscribers can replay it."""
+
+    at: datetime = Field(default_factory=now)
+    """When it happened, by the sender's clock."""
+
+
+def subject_of(topic: str) -> str:
+    """The NATS subject of an MQTT topic: `stats/hourly` → `stats.hourly`."""
+    return topic.replace("/", ".")
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` may name a site or a job."""
+    return re.fullmatch(NAME_PATTERN, text) is not None

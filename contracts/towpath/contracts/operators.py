@@ -1,0 +1,246 @@
+"""What a job computes: one model per operator. The tag is `kind`.
+
+Column names: every operator sees the event's own fields plus `serial` (its serial number in the
+input), `input` (position of the input in the job) and `stored_at` (when the site stored it).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from towpath.contracts.message import Model
+
+FieldName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+
+RESERVED_FIELDS = frozenset({"serial", "input", "stored_at", "topic"})
+"""Columns the source adds; an event's own field cannot have these names."""
+
+
+class FieldType(StrEnum):
+    """JSON types as Spark reads them. A timestamp is ISO 8601; without a zone it is UTC."""
+
+    STRING = "string"
+    LONG = "long"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+    TIMESTAMP = "timestamp"
+
+
+Fields = dict[FieldName, FieldType]
+"""The fields an operator reads from each event, with their types."""
+
+
+def _own_names(fields: dict[str, Any]) -> dict[str, Any]:
+    taken = sorted(RESERVED_FIELDS & fields.keys())
+    if taken:
+        raise ValueError(f"{', '.join(taken)} are columns of every event; name the field otherwise")
+    return fields
+
+
+class FieldRule(Model):
+    """What `clean` demands of one field."""
+
+    type: FieldType
+    required: bool = True
+    """A missing or null field rejects the event."""
+    minimum: float | None = None
+    """Numbers below are rejected."""
+    maximum: float | None = None
+    """Numbers above are rejected."""
+    pattern: str | None = None
+    """Regular expression (Java syntax) that the whole string must match."""
+    one_of: list[str] | None = None
+    """The only strings accepted."""
+
+    @model_validator(mode="after")
+    def _rules_fit_the_type(self) -> FieldRule:
+        numeric = self.type in (FieldType.LONG, FieldType.DOUBLE)
+        if not numeric and (self.minimum is not None or self.maximum is not None):
+            raise ValueError(f"minimum and maximum need a number, not {self.type}")
+        if self.type is not FieldType.STRING and (self.pattern is not None or self.one_of is not None):
+            raise ValueError(f"pattern and one_of need a string, not {self.type}")
+        if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
+            raise ValueError("minimum is larger than maximum")
+        return self
+
+
+class Clean(Model):
+    """Keeps events that fit; the others go to the dead-letter topic with the reason."""
+
+    kind: Literal["clean"] = "clean"
+    fields: dict[FieldName, FieldRule] = Field(min_length=1)
+    identity: list[FieldName] = []
+    """Fields that together identify an event. A device that repeats one after a lost
+    acknowledgement is then counted once, if it repeats within the output's duplicate window."""
+
+    _names = field_validator("fields")(_own_names)
+
+    @model_validator(mode="after")
+    def _identity_is_declared(self) -> Clean:
+        missing = [name for name in self.identity if name not in self.fields]
+        if missing:
+            raise ValueError(f"identity names {missing[0]!r}, which is not among the fields")
+        return self
+
+
+_FORBIDDEN = re.compile(r"\b(java_method|reflect|try_reflect|select|from|input_file_\w+)\b\s*\(?", re.I)
+
+
+def _plain_expression(text: str) -> str:
+    match = _FORBIDDEN.search(text)
+    if match:
+        raise ValueError(f"{match.group(0).strip('( ')!r} may not be used in an expression")
+    return text
+
+
+class Filter(Model):
+    """Keeps events for which a Spark SQL condition holds."""
+
+    kind: Literal["filter"] = "filter"
+    fields: Fields = Field(min_length=1)
+    where: str = Field(min_length=1)
+    """Spark SQL condition over the fields, for example `delay > 15 and carrier <> 'AA'`."""
+
+    _names = field_validator("fields")(_own_names)
+    _plain = field_validator("where")(_plain_expression)
+
+
+class Map(Model):
+    """Computes new fields from old ones."""
+
+    kind: Literal["map"] = "map"
+    fields: Fields = Field(min_length=1)
+    select: dict[FieldName, str] = Field(min_length=1)
+    """New field → Spark SQL expression over the fields."""
+
+    _names = field_validator("fields", "select")(_own_names)
+
+    @field_validator("select")
+    @classmethod
+    def _plain(cls, select: dict[str, str]) -> dict[str, str]:
+        return {name: _plain_expression(text) for name, text in select.items()}
+
+
+class Forward(Model):
+    """Passes every event on unchanged, to another topic or another site."""
+
+    kind: Literal["forward"] = "forward"
+
+
+class Merge(Model):
+    """Several inputs become one output; events are passed on unchanged."""
+
+    kind: Literal["merge"] = "merge"
+
+
+class AggregateFunction(StrEnum):
+    """Aggregates a window can compute."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVG = "avg"
+    MIN = "min"
+    MAX = "max"
+    STDDEV = "stddev"
+    """Sample standard deviation; null for a single event."""
+    PERCENTILE = "percentile"
+    """Exact, linearly interpolated."""
+    DISTINCT = "distinct"
+    """Exact number of distinct values."""
+
+
+class Aggregate(Model):
+    """One aggregate over one field."""
+
+    function: AggregateFunction
+    field: FieldName | None = None
+    """Not needed for `count`, which counts events."""
+    q: float | None = Field(default=None, ge=0, le=1)
+    """Which percentile, as a fraction: 0.95."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Aggregate:
+        if self.field is None and self.function is not AggregateFunction.COUNT:
+            raise ValueError(f"{self.function} needs a field")
+        if (self.q is None) == (self.function is AggregateFunction.PERCENTILE):
+            raise ValueError("q belongs to percentile, and percentile needs it")
+        return self
+
+
+class WindowShape(StrEnum):
+    """How windows lie in time."""
+
+    TUMBLING = "tumbling"
+    SLIDING = "sliding"
+    SESSION = "session"
+
+
+class Window(Model):
+    """Aggregates per window and key. The result of a window appears once, when it closes."""
+
+    kind: Literal["window"] = "window"
+    fields: Fields = {}
+    shape: WindowShape = WindowShape.TUMBLING
+    size_s: float | None = Field(default=None, gt=0)
+    """Length of tumbling and sliding windows, seconds."""
+    slide_s: float | None = Field(default=None, gt=0)
+    """Distance of the starts of sliding windows, seconds."""
+    gap_s: float | None = Field(default=None, gt=0)
+    """A session closes when its key was silent for so long, seconds."""
+    event_time: FieldName | None = None
+    """Timestamp field that places an event. Without it, the time the site stored the event does."""
+    watermark_s: float = Field(default=0.0, ge=0)
+    """How much later than the newest an event may come and still count, seconds of event time.
+    Results do not depend on how events were cut into batches only if this covers the disorder."""
+    key: list[FieldName] = []
+    aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
+
+    _names = field_validator("fields")(_own_names)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Window:
+        needs = {
+            WindowShape.TUMBLING: {"size_s"},
+            WindowShape.SLIDING: {"size_s", "slide_s"},
+            WindowShape.SESSION: {"gap_s"},
+        }[self.shape]
+        given = {n for n in ("size_s", "slide_s", "gap_s") if getattr(self, n) is not None}
+        if given != needs:
+            raise ValueError(f"a {self.shape} window takes exactly {', '.join(sorted(needs))}")
+        if self.event_time is not None and self.fields.get(self.event_time) is not FieldType.TIMESTAMP:
+            raise ValueError(f"event_time {self.event_time!r} must be a declared field of type timestamp")
+        used = [*self.key, *(a.field for a in self.aggregates.values() if a.field is not None)]
+        missing = [name for name in used if name not in self.fields]
+        if missing:
+            raise ValueError(f"{missing[0]!r} is not among the fields")
+        return self
+
+
+class Python(Model):
+    """User code: `module:function` takes a DataFrame and the parameters, and returns a DataFrame.
+
+    The result must keep the columns `serial`, `input` and `stored_at` of the event each row comes
+    from, or `identity` must name the fields that identify a row. Only append mode.
+    """
+
+    kind: Literal["python"] = "python"
+    fields: Fields = Field(min_length=1)
+    entry: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
+    """`package.module:function`."""
+    artefact: str | None = None
+    """Path of a wheel, a zip or a directory that holds the code."""
+    parameters: dict[str, Any] = {}
+    identity: list[FieldName] = []
+
+    _names = field_validator("fields")(_own_names)
+
+
+Operator = Annotated[Clean | Filter | Map | Forward | Merge | Window | Python, Field(discriminator="kind")]
+OPERATOR_KINDS = ("clean", "filter", "map", "forward", "merge", "window", "python")
+
+STATEFUL_KINDS = frozenset({"window", "python"})
+"""Operators whose state must travel with the job."""

@@ -1,0 +1,50 @@
+"""What a job publishes: one JSON object per result, in one envelope for every operator."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from towpath.contracts.message import Model
+
+
+class WindowBounds(Model):
+    """A window, half open: `start` belongs to it, `end` does not."""
+
+    start: datetime
+    end: datetime
+
+
+class Result(Model):
+    """A result. `(job, serial)`, or `(job, window, key)`, or the operator's `identity`, identifies it."""
+
+    job: str
+    site: str
+    """Where it was computed."""
+    epoch: int
+    serial: int
+    """Serial number of the newest event in it, in the input named by `input`."""
+    input: str | None = None
+    """Input of `serial`, for jobs with several inputs."""
+    serials: dict[str, int] | None = None
+    """Newest serial number per input, for windows over several inputs."""
+    stored_at: datetime
+    """When the newest event in it was stored by its site: the start of every latency figure."""
+    window: WindowBounds | None = None
+    key: dict[str, Any] | None = None
+    count: int = 1
+    """How many events it stands for."""
+    values: dict[str, Any]
+
+
+class Rejected(Model):
+    """An event on the dead-letter topic."""
+
+    job: str
+    serial: int
+    input: str
+    stored_at: datetime
+    reason: str
+    """Which field, and what was wrong with it."""
+    event: str
+    """The event as it came."""

@@ -1,0 +1,128 @@
+"""What a site and a mesh are made of, and how a site says how it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from towpath.contracts.job import JobStatus
+from towpath.contracts.message import RESERVED_SITE_NAMES, ROOT, Message, Model, SiteName, now
+
+
+class Durability(StrEnum):
+    """When a stored event is on the disk.
+
+    `fast` flushes every two minutes: it survives the death of any process, not a power cut.
+    `power-safe` flushes before it acknowledges; it is about twenty times slower.
+    """
+
+    FAST = "fast"
+    POWER_SAFE = "power-safe"
+
+
+class Retention(Model):
+    """How long a site keeps what it stored; whichever limit is reached first."""
+
+    max_bytes: int = Field(default=4 * 1024**3, gt=0)
+    max_age_s: float = Field(default=7 * 24 * 3600.0, ge=0)
+    """Seconds; 0 keeps events until `max_bytes` is reached."""
+
+
+class EngineSpec(Model):
+    """The Spark session of a site."""
+
+    spark_master: str = "local[2]"
+    memory: str = Field(default="768m", pattern=r"^[0-9]+[mg]$")
+    """Heap of the driver, as Spark writes it."""
+    state_memory_mb: int = Field(default=128, ge=16)
+    """Upper bound of what all RocksDB state stores of the site hold in memory."""
+
+
+class SiteSpec(Model):
+    """A place with a broker, an engine and an agent."""
+
+    name: SiteName
+    durability: Durability = Durability.FAST
+    retention: Retention = Retention()
+    engine: EngineSpec = EngineSpec()
+    listen: str = "127.0.0.1"
+    """Address that broker and MQTT listener bind to."""
+    nats_port: int = Field(default=0, ge=0, le=65535)
+    """0 takes a free port and keeps it."""
+    mqtt_port: int = Field(default=0, ge=0, le=65535)
+
+    @field_validator("name")
+    @classmethod
+    def _not_reserved(cls, name: str) -> str:
+        if name in RESERVED_SITE_NAMES:
+            raise ValueError(f"{name!r} is the name of a service, not of a site")
+        return name
+
+
+class MeshSpec(Model):
+    """Everything `towpath up` starts: the content of `towpath.toml`."""
+
+    sites: list[SiteSpec] = Field(min_length=1)
+    hub_port: int = Field(default=0, ge=0, le=65535)
+    redis_port: int = Field(default=0, ge=0, le=65535)
+    listen: str = "127.0.0.1"
+
+    @field_validator("sites")
+    @classmethod
+    def _unique(cls, sites: list[SiteSpec]) -> list[SiteSpec]:
+        names = [site.name for site in sites]
+        if len(set(names)) < len(names):
+            raise ValueError("two sites have the same name")
+        return sites
+
+
+class ProcessStatus(Model):
+    """One process of a site or service."""
+
+    name: str
+    """`nats`, `engine`, `agent`, …"""
+    pid: int | None
+    running: bool
+    restarts: int = 0
+    memory_mb: float = 0.0
+    """Resident memory of the process and its children."""
+
+
+class SiteState(StrEnum):
+    """How a site is, as the coordinator sees it."""
+
+    UP = "up"
+    STARTING = "starting"
+    """The agent answers, the engine does not yet."""
+    DOWN = "down"
+    """No heartbeat within the last seconds."""
+
+
+class SiteStatus(Message):
+    """The heartbeat of a site, sent every second by its agent. Not kept."""
+
+    subject: ClassVar[str] = f"{ROOT}.heartbeat.{{site}}"
+    example: ClassVar[dict[str, Any]] = {
+        "site": "jfk",
+        "state": "up",
+        "at": "2026-01-01T00:00:00Z",
+        "nats_url": "nats://127.0.0.1:4222",
+        "mqtt_host": "127.0.0.1",
+        "mqtt_port": 1883,
+        "processes": [{"name": "nats", "pid": 4711, "running": True, "restarts": 0, "memory_mb": 31.5}],
+        "jobs": [],
+    }
+
+    site: SiteName
+    state: SiteState
+    at: datetime = Field(default_factory=now)
+    nats_url: str
+    mqtt_host: str
+    mqtt_port: int
+    processes: list[ProcessStatus] = []
+    jobs: list[JobStatus] = []
+    error: str | None = None
+    """Why the site is not up, when it knows."""

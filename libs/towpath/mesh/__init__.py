@@ -1,0 +1,1 @@
+"""What a mesh is on one machine: names, places on disk, credentials, server configurations."""

@@ -1,0 +1,61 @@
+"""Names of streams and subjects: the one place that knows them."""
+
+from __future__ import annotations
+
+from towpath.contracts.message import subject_of
+
+IN_STREAM = "IN"
+"""The stream of a site that keeps what devices send."""
+
+DEVICE_SUBJECTS = "site.>"
+"""What the IN stream listens to: MQTT topics `site/#`."""
+
+MQTT_DELIVERY = "$MQTT.msgs."
+"""nats-server keeps messages for persistent MQTT sessions under this prefix.
+
+A stream that republishes here reaches every QoS 1 subscriber, also one that is away at the moment:
+the server holds the message for its session. Needs the header below on the message.
+"""
+
+MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
+"""Tells nats-server's MQTT side that the message was published with QoS 1."""
+
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+"""A stream drops a message whose id it has seen inside its duplicate window."""
+
+DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
+
+
+def api_prefix(site: str) -> str:
+    """Prefix of the JetStream interface of a site, reachable from everywhere in the mesh."""
+    return f"$JS.{site}.API"
+
+
+def output_stream(job: str) -> str:
+    """The stream that keeps a job's results."""
+    return f"OUT_{job}"
+
+
+def rejected_stream(job: str) -> str:
+    """The stream that keeps the events a job rejected."""
+    return f"{DEAD_LETTER_STREAM_PREFIX}{job}"
+
+
+def mirror_stream(site: str, stream: str) -> str:
+    """A site's copy of another site's stream, serial numbers kept."""
+    return f"MIRROR_{site}_{stream}"
+
+
+def sink_subject(site: str, job: str, epoch: int) -> str:
+    """Where the owner of `epoch` publishes results. The stream accepts the current epoch only."""
+    return f"sink.{site}.{job}.{epoch}"
+
+
+def rejected_subject(site: str, job: str, epoch: int) -> str:
+    """Where the owner of `epoch` publishes rejected events."""
+    return f"reject.{site}.{job}.{epoch}"
+
+
+def device_subject(topic: str) -> str:
+    """Subject of a device topic in the IN stream."""
+    return subject_of(topic)
