@@ -1,0 +1,254 @@
+"""One NATS connection that speaks contracts: sends commands, serves them, publishes and follows events."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError, NoRespondersError
+from nats.errors import TimeoutError as NatsTimeoutError
+from opentelemetry import propagate, trace
+from pydantic import ValidationError
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.events import CommandRefused
+from towpath.contracts.message import Command, Message, Model
+from towpath.contracts.reply import Reply
+
+log = logging.getLogger(__name__)
+tracer = trace.get_tracer("towpath.bus")
+
+AnswerT = TypeVar("AnswerT", bound=Model)
+CommandT = TypeVar("CommandT", bound=Command[Any])
+MessageT = TypeVar("MessageT", bound=Message)
+
+RETRY_PAUSE_S = 0.3
+"""Between attempts of a command that nobody heard: long enough not to flood, short beside any deadline."""
+
+
+REMEMBERED_ANSWERS = 2000
+"""Answers kept to recognise repeated commands. A repetition comes within one deadline, that is
+within minutes; at the rate at which an agent gets commands this covers hours."""
+
+
+class _Unanswered(TowpathError):
+    """No reply came, as opposed to a reply that says no."""
+
+
+class Bus:
+    """A connection to the mesh. Reconnects for ever; use as an async context manager.
+
+    Handlers run as tasks owned by the bus: leaving the context cancels and awaits them.
+    """
+
+    def __init__(self, connection: Client) -> None:
+        self.connection = connection
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
+
+    @classmethod
+    async def connect(
+        cls, url: str, user: str, password: str, *, name: str, within_s: float | None = None
+    ) -> Self:
+        """Connect, waiting for the server as long as `within_s` (seconds; None: for ever).
+
+        Raises `TowpathError` (unreachable) when the server does not answer in time or refuses.
+        """
+        loop = asyncio.get_running_loop()
+        end = None if within_s is None else loop.time() + within_s
+        while True:
+            try:
+                connection = await nats.connect(
+                    url,
+                    user=user,
+                    password=password,
+                    name=name,
+                    connect_timeout=3,
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.2,
+                    pending_size=64 * 1024 * 1024,
+                    error_cb=_log_connection_error,
+                )
+            except (OSError, nats.errors.Error, TimeoutError) as error:
+                if end is not None and loop.time() >= end:
+                    raise TowpathError(
+                        ErrorCode.UNREACHABLE, f"no connection to the mesh: {error}", field="url", value=url
+                    ) from error
+                await asyncio.sleep(RETRY_PAUSE_S)
+            else:
+                return cls(connection)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel handlers under way and close the connection."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self.connection.close(), 5)
+        except (TimeoutError, nats.errors.Error):
+            log.warning("connection did not close in time")
+
+    async def request(
+        self, command: Command[AnswerT], *, deadline_s: float, attempt_s: float | None = None
+    ) -> AnswerT:
+        """Send a command and return its answer. Raises `TowpathError`.
+
+        While nobody listens (a service restarts, a link is down), the same command is sent again
+        until the deadline; with `attempt_s` also when no answer came for so long, because the
+        receiver may have died. Whoever serves it recognises the repetition by its `id`.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + deadline_s
+        with tracer.start_as_current_span(f"request {command.verb()}"):
+            while True:
+                try:
+                    left = end - loop.time()
+                    return await self._attempt(command, min(left, attempt_s or left))
+                except _Unanswered as error:
+                    if loop.time() + RETRY_PAUSE_S >= end:
+                        raise TowpathError.of(error.detail) from error
+                    await asyncio.sleep(RETRY_PAUSE_S)
+
+    async def _attempt(self, command: Command[AnswerT], timeout_s: float) -> AnswerT:
+        headers: dict[str, str] = {}
+        propagate.inject(headers)
+        subject = command.to_subject()
+        try:
+            message = await self.connection.request(
+                subject, command.to_bytes(), timeout=max(timeout_s, 0.05), headers=headers or None
+            )
+        except NoRespondersError as error:
+            raise _Unanswered(
+                ErrorCode.UNREACHABLE, "nobody answers this command", field="subject", value=subject
+            ) from error
+        except (TimeoutError, NatsTimeoutError, ConnectionClosedError) as error:
+            raise _Unanswered(
+                ErrorCode.DEADLINE, f"no answer to {command.verb()} in time", field="subject", value=subject
+            ) from error
+        return parse_reply(command, message.data)
+
+    async def publish(self, message: Message) -> None:
+        """Send a message without waiting for anybody."""
+        headers: dict[str, str] = {}
+        propagate.inject(headers)
+        await self.connection.publish(message.to_subject(), message.to_bytes(), headers=headers or None)
+
+    async def serve(
+        self,
+        kind: type[CommandT],
+        handler: Callable[[CommandT], Awaitable[Model]],
+        **fixed: str,
+    ) -> None:
+        """Answer commands of `kind`; `fixed` are subject fields, for example `site="jfk"`.
+
+        Commands run concurrently, each in a task. A handler raises `TowpathError` to refuse; the
+        sender gets it as a structured reply, and for commands to services a `CommandRefused` event
+        tells those who did not wait for one.
+        """
+
+        async def on_message(message: Msg) -> None:
+            self._own(asyncio.create_task(self._answer(kind, handler, message)))
+
+        await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
+
+    async def _answer(
+        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg
+    ) -> None:
+        context = propagate.extract(dict(message.headers or {}))
+        with tracer.start_as_current_span(f"serve {kind.verb()}", context=context):
+            reply = await self._decide(kind, handler, message)
+            if message.reply:
+                await self.connection.publish(message.reply, reply.model_dump_json().encode())
+
+    async def _decide(
+        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg
+    ) -> Reply[Any]:
+        identifier = "unreadable"
+        try:
+            try:
+                command = kind.from_bytes(message.data or b"{}")
+            except ValidationError as error:
+                raise TowpathError.of_validation(error) from error
+            identifier = command.id
+            return await self._once(command, handler)
+        except TowpathError as error:
+            detail = error.detail
+        except Exception as error:
+            log.exception("%s failed", kind.verb())
+            detail = ErrorDetail(code=ErrorCode.FAILED, message=f"{type(error).__name__}: {error}"[:500])
+        if ".command.coordinator." in kind.subject:
+            await self.publish(CommandRefused(command=identifier, request=kind.verb(), error=detail))
+        return Reply[Any](ok=False, error=detail)
+
+    async def _once(self, command: CommandT, handler: Callable[[CommandT], Awaitable[Model]]) -> Reply[Any]:
+        """Carry a command out, or join or repeat the answer of the same command sent before.
+
+        A failure is forgotten, so that the sender may try again.
+        """
+        key = f"{command.to_subject()} {command.id}"
+        earlier = self._answers.get(key)
+        if earlier is not None:
+            return await asyncio.shield(earlier)
+        answer: asyncio.Future[Reply[Any]] = asyncio.get_running_loop().create_future()
+        self._answers[key] = answer
+        try:
+            reply = Reply[Any](ok=True, result=await handler(command))
+        except BaseException as error:
+            del self._answers[key]
+            answer.set_exception(error if isinstance(error, Exception) else ConnectionError("interrupted"))
+            answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
+            raise
+        answer.set_result(reply)
+        while len(self._answers) > REMEMBERED_ANSWERS:
+            self._answers.popitem(last=False)
+        return reply
+
+    async def subscribe(
+        self, kind: type[MessageT], handler: Callable[[MessageT], Awaitable[None]], **fixed: str
+    ) -> None:
+        """Call `handler` for each message of `kind`, one after another, in order of arrival."""
+
+        async def on_message(message: Msg) -> None:
+            try:
+                parsed = kind.from_bytes(message.data)
+            except ValidationError as error:
+                log.warning("unreadable %s on %s: %s", kind.__name__, message.subject, error)
+                return
+            await handler(parsed)
+
+        await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:
+    """The answer in a reply's body. Raises the `TowpathError` it carries, or one if it is unreadable."""
+    try:
+        return Reply[command.answer].model_validate_json(body).unwrap()  # type: ignore[name-defined,return-value]
+    except ValidationError as error:
+        raise TowpathError(
+            ErrorCode.FAILED, f"unreadable reply to {command.verb()}: {body[:200]!r}"
+        ) from error
+
+
+async def _log_connection_error(error: Exception) -> None:
+    log.warning("nats: %s: %s", type(error).__name__, error)

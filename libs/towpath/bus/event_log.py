@@ -1,0 +1,60 @@
+"""The EVENTS stream of the hub: everything the mesh said of itself, for late subscribers too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import nats.js.errors
+from nats.errors import TimeoutError as NatsTimeoutError
+from nats.js.api import ConsumerConfig, DeliverPolicy, StorageType, StreamConfig
+
+from towpath.bus.bus import Bus
+from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
+
+KEEP_BYTES = 256 * 1024**2
+"""Some hundred thousand events: weeks of an ordinary mesh."""
+
+
+async def ensure_events_stream(bus: Bus) -> None:
+    """Make the EVENTS stream if it does not exist. The bus must be connected to the hub."""
+    config = StreamConfig(
+        name=EVENTS_STREAM,
+        subjects=[EVENTS_WILDCARD],
+        storage=StorageType.FILE,
+        max_bytes=KEEP_BYTES,
+        allow_direct=True,
+    )
+    jetstream = bus.connection.jetstream()
+    try:
+        await jetstream.add_stream(config)
+    except nats.js.errors.BadRequestError:
+        await jetstream.update_stream(config)
+
+
+async def follow_events(
+    bus: Bus, *, from_start: bool = False, subject: str = EVENTS_WILDCARD, follow: bool = True
+) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    """Yield (subject, body) of events in order, each once; past ones first when `from_start`.
+
+    Ends when `follow` is false and no more events are kept.
+    """
+    policy = DeliverPolicy.ALL if from_start else DeliverPolicy.NEW
+    subscription = await bus.connection.jetstream().subscribe(
+        subject,
+        stream=EVENTS_STREAM,
+        ordered_consumer=True,
+        config=ConsumerConfig(deliver_policy=policy),
+    )
+    try:
+        while True:
+            try:
+                message = await subscription.next_msg(timeout=1.0)
+            except (TimeoutError, NatsTimeoutError):
+                if follow:
+                    continue
+                return
+            yield message.subject, json.loads(message.data)
+    finally:
+        await subscription.unsubscribe()
