@@ -59,3 +59,8 @@ def rejected_subject(site: str, job: str, epoch: int) -> str:
 def device_subject(topic: str) -> str:
     """Subject of a device topic in the IN stream."""
     return subject_of(topic)
+
+
+def live_stream(stream: str) -> str:
+    """The one-message stream that republishes an output to its plain topic."""
+    return f"LIVE_{stream}"

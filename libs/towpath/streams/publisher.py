@@ -1,0 +1,178 @@
+"""Publishes a job's results into its output stream: each stored once, or an error.
+
+Every message has an id made from what identifies the result, so the stream drops what a repeated
+micro-batch, or a second owner, publishes again. The subject carries the epoch; a stream accepts the
+current epoch only, so a former owner is refused by the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from towpath.mesh.names import MESSAGE_ID_HEADER, MQTT_QOS_HEADER, api_prefix
+
+log = logging.getLogger(__name__)
+
+IN_FLIGHT = 4000
+"""Unacknowledged messages at a time: a few megabytes, enough to hide a link's round trip."""
+
+SILENCE_S = 3.0
+"""Without any acknowledgement for so long, what is unacknowledged is sent again."""
+
+BATCH_HEADER = "Towpath-Batch"
+"""`generation.batch` of the micro-batch that published the message: tells a restart what it published."""
+
+
+class Fenced(RuntimeError):
+    """The stream accepts another epoch by now: somebody else owns the job."""
+
+
+class Unpublished(RuntimeError):
+    """The output stream could not be reached, or refused, within the patience."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """One message to store."""
+
+    subject: str
+    identity: str
+    body: bytes
+
+
+@dataclass
+class Publisher:
+    """Publishes batches over one connection; use from the loop the connection belongs to."""
+
+    connection: Client
+    patience_s: float = 60.0
+    """How long a batch is tried before it fails: longer than a broker's restart, shorter than a day."""
+
+    async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
+        """Store all messages, in order. Returns how many were new.
+
+        Raises `Fenced` when the stream at `site` no longer accepts the subject, `Unpublished` when
+        it cannot be reached in time or refuses for another reason (full, say).
+        """
+        sending = _Sending(self.connection, messages, batch)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.patience_s
+        try:
+            await sending.open()
+            while not await sending.round():
+                if sending.unheard:
+                    await self._check_epoch(messages[0].subject, site, stream)
+                if loop.time() > end:
+                    raise Unpublished(f"{sending.left} results not stored at {site}: {sending.trouble}")
+                await asyncio.sleep(0.2)
+        finally:
+            await sending.close()
+        return sending.new
+
+    async def _check_epoch(self, subject: str, site: str, stream: str) -> None:
+        """Nobody took the message: is the epoch over, or is the site only out of reach?"""
+        config = await stream_config(self.connection, site, stream)
+        accepted = (config or {}).get("subjects", [subject])
+        if subject not in accepted:
+            raise Fenced(f"{subject} is refused: {stream} accepts {', '.join(accepted)}")
+
+
+class _Sending:
+    """One batch under way: what is acknowledged, what is not."""
+
+    def __init__(self, connection: Client, messages: Sequence[Outgoing], batch: str) -> None:
+        self.connection = connection
+        self.messages = messages
+        self.headers = {MQTT_QOS_HEADER[0]: MQTT_QOS_HEADER[1], BATCH_HEADER: batch}
+        self.pending = set(range(len(messages)))
+        self.new = 0
+        self.unheard = False
+        self._unacknowledged = 0
+        self.trouble = "no acknowledgement"
+        self._inbox = connection.new_inbox()
+        self._progress = asyncio.Event()
+
+    @property
+    def left(self) -> int:
+        return len(self.pending)
+
+    async def open(self) -> None:
+        self._subscription = await self.connection.subscribe(
+            f"{self._inbox}.*",
+            cb=self._on_acknowledgement,
+            pending_msgs_limit=-1,
+            pending_bytes_limit=-1,
+        )
+
+    async def close(self) -> None:
+        if not self.connection.is_closed:
+            await self._subscription.unsubscribe()
+
+    async def round(self) -> bool:
+        """Send what is pending, in order. True when everything is acknowledged."""
+        self.unheard, self._unacknowledged = False, 0
+        for index in sorted(self.pending):
+            if self.unheard:
+                break  # Keep the order: nothing may overtake a message that nobody took.
+            await self._send(index)
+            if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
+                return False
+        return await self._settle(0) and not self.pending
+
+    async def _settle(self, most: int) -> bool:
+        """Wait until at most `most` of this round are unacknowledged; false after a silence."""
+        while self._unacknowledged > most and not self.unheard:
+            self._progress.clear()
+            try:
+                await asyncio.wait_for(self._progress.wait(), SILENCE_S)
+            except TimeoutError:
+                return False
+        return not self.unheard
+
+    async def _send(self, index: int) -> None:
+        message = self.messages[index]
+        self._unacknowledged += 1
+        await self.connection.publish(
+            message.subject,
+            message.body,
+            reply=f"{self._inbox}.{index}",
+            headers={**self.headers, MESSAGE_ID_HEADER: message.identity},
+        )
+
+    async def _on_acknowledgement(self, message: Msg) -> None:
+        index = int(message.subject.rsplit(".", 1)[1])
+        if (message.headers or {}).get("Status") == "503":
+            self.unheard, self.trouble = True, "nobody stores this subject"
+            self._progress.set()
+            return
+        answer = json.loads(message.data)
+        if "error" in answer:
+            self.trouble = answer["error"].get("description", "refused")
+        elif index in self.pending:
+            self.pending.discard(index)
+            self._unacknowledged -= 1
+            self.new += not answer.get("duplicate", False)
+        self._progress.set()
+
+
+async def stream_config(connection: Client, site: str, stream: str, *, timeout_s: float = 5.0) -> dict | None:
+    """Configuration of a stream at a site, or None when the site does not answer.
+
+    A stream that does not exist gives an empty configuration: it accepts nothing.
+    """
+    try:
+        answer = await connection.request(f"{api_prefix(site)}.STREAM.INFO.{stream}", b"", timeout=timeout_s)
+    except (nats.errors.Error, TimeoutError):
+        return None
+    body = json.loads(answer.data)
+    if "error" in body:
+        return {"subjects": []} if body["error"].get("err_code") == 10059 else None
+    return body["config"]

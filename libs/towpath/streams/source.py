@@ -1,0 +1,150 @@
+"""The Spark source `towpath`: a stream of a site, its offset a serial number.
+
+Columns: `serial` (long), `topic` (MQTT topic), `stored_at` (when the origin stored it), `value`
+(bytes as published). The source reads by serial number, never by counting: an expired range is an
+error, not a silent skip.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from towpath.streams.log_reader import Access, EventsLost, reader_for
+
+if TYPE_CHECKING:
+    from natsrpy.js import JetStreamMessage
+    from pyspark.sql.types import StructType
+
+FORMAT = "towpath"
+SCHEMA = "serial BIGINT, topic STRING, stored_at TIMESTAMP, value BINARY"
+ARROW_SCHEMA = pa.schema(
+    [
+        ("serial", pa.int64()),
+        ("topic", pa.string()),
+        ("stored_at", pa.timestamp("us", tz="UTC")),
+        ("value", pa.binary()),
+    ]
+)
+
+SPLIT_EVENTS = 25_000
+"""A micro-batch above this is read by several tasks: below, a second task costs more than it gains."""
+
+IDLE_WAIT_S = 0.2
+"""How long planning waits for news when a query runs as fast as possible: saves idle micro-planning."""
+
+IDLE_POLL_S = 0.01
+
+
+@dataclass(frozen=True)
+class SerialRange(InputPartition):
+    """Serial numbers `after < serial ≤ through`."""
+
+    after: int
+    through: int
+
+
+class StreamSource(DataSource):
+    """`spark.readStream.format("towpath")`.
+
+    Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count);
+    `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound of a
+    micro-batch); `pause_file` (while it exists nothing new is planned); `cores` (tasks for a
+    backlog); `wait_for_news` (`true`: planning may wait a little for the first new event).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Columns, as Spark writes them."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader of a streaming query."""
+        return StreamReader(dict(self.options))
+
+
+class StreamReader(DataSourceStreamReader):
+    """Plans and reads ranges of serial numbers. Offsets are `{"serial": n}`: n is processed."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        # Spark hands option names over in lower case.
+        self.access = Access(options["url"], options["credentials_file"])
+        self.stream: str = options["stream"]
+        self.subject: str | None = options.get("subject") or None
+        self.after_serial: str = options.get("after_serial", "")
+        self.max_events = int(options.get("max_events") or 0)
+        self.pause_file = options.get("pause_file")
+        self.cores = int(options.get("cores") or 1)
+        self.wait_for_news = options.get("wait_for_news") == "true"
+
+    def initialOffset(self) -> dict:
+        """Where a query without a checkpoint begins."""
+        if self.after_serial != "":
+            return {"serial": int(self.after_serial)}
+        first, _ = reader_for(self.access).bounds(self.stream)
+        return {"serial": first - 1}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The bound of a micro-batch, from the options."""
+        return ReadMaxRows(self.max_events) if self.max_events else ReadAllAvailable()
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
+        """The newest serial number to plan, within the read limit; `start` while paused."""
+        position = start["serial"]
+        last = self._newest(position)
+        if isinstance(limit, ReadMaxRows):
+            last = min(last, position + limit.max_rows)
+        return {"serial": max(last, position)}
+
+    def _newest(self, position: int) -> int:
+        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news else 0.0)
+        while True:
+            if self.pause_file and Path(self.pause_file).exists():
+                return position
+            first, last = reader_for(self.access).bounds(self.stream)
+            if first > position + 1 and last > position:
+                raise EventsLost(self.stream, position + 1, first - 1)
+            if last > position or time.monotonic() >= end:
+                return last
+            time.sleep(IDLE_POLL_S)
+
+    def reportLatestOffset(self) -> dict:
+        """The end of the stream: what Spark reports as backlog."""
+        return {"serial": reader_for(self.access).bounds(self.stream)[1]}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        """Equal ranges: one, or up to a task per core when there is a backlog."""
+        after, through = start["serial"], end["serial"]
+        count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
+        edges = [after + (through - after) * k // count for k in range(count + 1)]
+        return [SerialRange(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a range, as Arrow batches."""
+        assert isinstance(partition, SerialRange)
+        for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
+            kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
+            if kept:
+                yield as_record_batch(kept)
+
+
+def as_record_batch(messages: list[JetStreamMessage]) -> pa.RecordBatch:
+    """Messages as a batch with the source's columns."""
+    columns = [
+        pa.array([m.stream_sequence for m in messages], pa.int64()),
+        pa.array([m.subject.replace(".", "/") for m in messages], pa.string()),
+        pa.array([m.published for m in messages], pa.timestamp("us", tz="UTC")),
+        pa.array([m.payload for m in messages], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

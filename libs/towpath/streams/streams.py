@@ -1,0 +1,179 @@
+"""Makes and changes the streams of a site: IN, outputs with their epoch, mirrors of other sites.
+
+All functions are idempotent: an agent calls them again after every restart.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+from nats.js.api import (
+    ExternalStream,
+    RePublish,
+    StorageType,
+    StreamConfig,
+    StreamSource,
+)
+from nats.js.errors import NotFoundError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedInput, ResolvedOutput
+from towpath.contracts.message import subject_of
+from towpath.contracts.site import Retention
+from towpath.mesh import names
+
+DUPLICATE_WINDOW_S = 120.0
+"""How long a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
+
+REQUEST_S = 10.0
+
+
+@dataclass(frozen=True)
+class StreamBounds:
+    """First and last serial number kept; (last + 1, last) when empty."""
+
+    first: int
+    last: int
+
+
+class SiteStreams:
+    """The streams of one site, through a connection to its own broker."""
+
+    def __init__(self, connection: Client, site: str, retention: Retention) -> None:
+        self.site = site
+        self.connection = connection
+        self.retention = retention
+        self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
+
+    async def ensure_in(self) -> None:
+        """The stream that keeps what devices send."""
+        await self._ensure(self._kept(names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS]))
+
+    async def set_epoch(self, job: str, epoch: int, output: ResolvedOutput) -> None:
+        """Let the job's output streams accept `epoch` only. Refused if they accept a later one."""
+        accepted = await self.accepted_epoch(job)
+        if accepted is not None and accepted > epoch:
+            raise TowpathError(
+                ErrorCode.FENCED,
+                f"the output of {job} is at epoch {accepted} already",
+                field="epoch",
+                value=epoch,
+                allowed=f"{accepted} or more",
+            )
+        sink = names.sink_subject(self.site, job, epoch)
+        reject = names.rejected_subject(self.site, job, epoch)
+        # Rejects first: the result stream's change is the moment ownership changes hands.
+        await self._ensure_output(names.rejected_stream(job), reject, output.rejected_topic)
+        await self._ensure_output(output.stream, sink, output.topic)
+
+    async def accepted_epoch(self, job: str) -> int | None:
+        """The epoch the job's output accepts; None when there is no output stream yet."""
+        try:
+            info = await self.jetstream.stream_info(names.output_stream(job))
+        except NotFoundError:
+            return None
+        subjects = info.config.subjects or []
+        return int(subjects[0].rsplit(".", 1)[1]) if subjects else None
+
+    async def drop_output(self, job: str) -> None:
+        """Delete a job's output streams with all they hold."""
+        for stream in (names.output_stream(job), names.rejected_stream(job)):
+            for name in (names.live_stream(stream), stream):
+                await self._delete(name)
+
+    async def ensure_input(self, resolved: ResolvedInput, after: int | None) -> str:
+        """The local stream to read `resolved` from, made if need be. Serial numbers are the origin's."""
+        if resolved.site == self.site:
+            return resolved.stream
+        name = names.mirror_stream(resolved.site, resolved.stream)
+        try:
+            await self.jetstream.stream_info(name)
+        except NotFoundError:
+            config = self._kept(name)
+            origin = StreamSource(
+                name=resolved.stream,
+                opt_start_seq=(after + 1) if after else None,
+                external=ExternalStream(api=names.api_prefix(resolved.site), deliver=""),
+            )
+            await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
+        return name
+
+    async def drop_mirror(self, resolved: ResolvedInput) -> None:
+        """Delete the local copy of another site's stream, if there is one."""
+        if resolved.site != self.site:
+            await self._delete(names.mirror_stream(resolved.site, resolved.stream))
+
+    async def bounds(self, site: str, stream: str) -> StreamBounds:
+        """Serial numbers a stream keeps, at any site. Raises `TowpathError` if it is out of reach."""
+        subject = f"{names.api_prefix(site)}.STREAM.INFO.{stream}"
+        try:
+            answer = await self.connection.request(subject, b"", timeout=REQUEST_S)
+        except (nats.errors.Error, TimeoutError) as error:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer", field="site", value=site
+            ) from error
+        body: dict[str, Any] = json.loads(answer.data)
+        if "error" in body:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_TOPIC, body["error"].get("description", "no such stream"), value=stream
+            )
+        state = body["state"]
+        first = state["first_seq"] if state["messages"] else state["last_seq"] + 1
+        return StreamBounds(first, state["last_seq"])
+
+    async def _ensure_output(self, stream: str, subject: str, topic: str) -> None:
+        """An output stream, republished to the topic: for QoS 1 sessions by the stream itself, for
+        everybody else (QoS 0, NATS) by a one-message stream fed from it. A stream republishes to one
+        place only, hence the second; it is on disk, so it knows after a crash where it stood.
+        """
+        public = subject_of(topic)
+        every_epoch = subject.rsplit(".", 1)[0] + ".*"
+        stored = self._kept(stream, subjects=[subject])
+        await self._ensure(
+            replace(stored, republish=RePublish(src=every_epoch, dest=names.MQTT_DELIVERY + public))
+        )
+        live = StreamConfig(
+            name=names.live_stream(stream),
+            sources=[StreamSource(name=stream)],
+            storage=StorageType.FILE,
+            max_msgs=1,
+            republish=RePublish(src=every_epoch, dest=public),
+        )
+        await self._ensure(live)
+
+    def _kept(self, name: str, subjects: list[str] | None = None) -> StreamConfig:
+        """A stream with the site's retention."""
+        return StreamConfig(
+            name=name,
+            subjects=subjects,
+            storage=StorageType.FILE,
+            max_bytes=self.retention.max_bytes,
+            max_age=self.retention.max_age_s,
+            duplicate_window=_window(self.retention) if subjects else None,
+            allow_direct=True,
+        )
+
+    async def _ensure(self, config: StreamConfig) -> None:
+        assert config.name is not None
+        try:
+            await self.jetstream.stream_info(config.name)
+        except NotFoundError:
+            await self.jetstream.add_stream(config)
+        else:
+            await self.jetstream.update_stream(config)
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self.jetstream.delete_stream(name)
+        except NotFoundError:
+            return
+
+
+def _window(retention: Retention) -> float:
+    """The duplicate window; a stream's window may not exceed its age limit."""
+    return min(DUPLICATE_WINDOW_S, retention.max_age_s) if retention.max_age_s else DUPLICATE_WINDOW_S
