@@ -1,0 +1,1 @@
+"""Deploy, update, remove and migrate as tables of steps, and the one runner that executes them."""

@@ -1,0 +1,136 @@
+"""How far an operation is: the fold of its journal. A coordinator that starts knows nothing else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from towpath.contracts.commands import JournalEntry, MigrationFigures, OperationKind, OperationState
+from towpath.protocols.general import first_processed_at
+from towpath.protocols.record import OperationRecord
+from towpath.protocols.step import Step
+from towpath.protocols.strategies import strategy_of
+
+
+class Phase(StrEnum):
+    """What a line of the journal says of a step."""
+
+    BEGUN = "begun"
+    """About to be sent: from here on it may have had effects."""
+    CONFIRMED = "confirmed"
+    FAILED = "failed"
+    """Refused or not confirmed in time; with `undo` in its detail: its compensation was not."""
+    COMPENSATING = "compensating"
+    COMPENSATED = "compensated"
+
+
+class Course:
+    """An operation's record and journal, folded line by line."""
+
+    def __init__(self, record: OperationRecord, entries: list[JournalEntry]) -> None:
+        self.record = record.model_copy(update={"begun": (), "facts": {}})
+        self.strategy = strategy_of(record)
+        self.entries: list[JournalEntry] = []
+        self.failure: str | None = None
+        """Why the operation goes back, once it does. Invariant: never set after the point of no return."""
+        self.missed: dict[str, str] = {}
+        """Steps the operation went on without, and why."""
+        self.undone: set[str] = set()
+        self.not_undone: dict[str, str] = {}
+        """Compensations that failed, and why."""
+        self.beyond_return = False
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: JournalEntry) -> None:
+        """Take one more line into account."""
+        self.record = self._after(entry)
+        self.entries.append(entry)
+        phase = Phase(entry.phase)
+        if phase is Phase.CONFIRMED:
+            self.beyond_return |= self.strategy.step(entry.step).point_of_no_return
+        elif phase is Phase.COMPENSATED:
+            self.undone.add(entry.step)
+        elif phase is Phase.FAILED:
+            self._add_failure(self.strategy.step(entry.step), entry.detail)
+
+    def _after(self, entry: JournalEntry) -> OperationRecord:
+        record = self.record
+        if entry.phase == Phase.BEGUN and entry.step not in record.begun:
+            return record.model_copy(update={"begun": (*record.begun, entry.step)})
+        if entry.phase == Phase.CONFIRMED:
+            return record.model_copy(update={"facts": {**record.facts, entry.step: entry.detail}})
+        return record
+
+    def _add_failure(self, step: Step, detail: dict[str, Any]) -> None:
+        reason = f"{step.name}: {detail.get('reason', 'failed')}"
+        if detail.get("undo"):
+            self.not_undone[step.name] = reason
+        elif step.optional or self.beyond_return:
+            self.missed[step.name] = reason
+        else:
+            self.failure = reason
+            self.record = self.record.model_copy(
+                update={"state": OperationState.ROLLING_BACK, "note": reason}
+            )
+
+    def to_take(self) -> list[Step]:
+        """Steps that are neither confirmed nor given up, in order."""
+        settled = self.record.facts.keys() | self.missed.keys()
+        return [step for step in self.strategy.steps if step.name not in settled]
+
+    def to_undo(self) -> list[Step]:
+        """Begun steps whose compensation is still owed: the last first."""
+        settled = self.undone | self.not_undone.keys()
+        begun = [s for s in self.strategy.steps if s.name in self.record.begun and s.compensation]
+        return [step for step in reversed(begun) if step.name not in settled]
+
+    def ended(self, at: datetime) -> OperationRecord:
+        """The record of the operation now that nothing is left to do."""
+        update: dict[str, Any] = {"ended_at": at, "state": OperationState.COMPLETED}
+        if self.failure is not None:
+            stuck = [s for s in self.not_undone if _must(self.strategy.step(s))]
+            update["state"] = OperationState.NEEDS_OPERATOR if stuck else OperationState.ROLLED_BACK
+            update["note"] = self.failure + (f"; {self._what_to_do()}" if stuck else "")
+        elif self.missed:
+            missed = [reason for name, reason in self.missed.items() if not self.strategy.step(name).optional]
+            update["note"] = "; ".join(missed)
+        record = self.record.model_copy(update=update)
+        return record.model_copy(update={"figures": figures(record)})
+
+    def _what_to_do(self) -> str:
+        record = self.record
+        why = "; ".join(self.not_undone.values())
+        before = record.entry_before
+        sites = " and ".join(sorted({before.site, before.output.site}))
+        return (
+            f"could not be undone ({why}). Nothing is lost, but {record.job} stands still at {before.site}. "
+            f"Run `towpath up` so that {sites} runs again: the coordinator then starts {record.job} there "
+            f"by itself with epoch {record.undo_epoch}; `towpath jobs` shows it running"
+        )
+
+
+def _must(step: Step) -> bool:
+    return step.compensation is not None and step.compensation.must
+
+
+def figures(record: OperationRecord) -> MigrationFigures | None:
+    """What a completed migration cost; None for everything else."""
+    if record.kind is not OperationKind.MIGRATE or record.state is not OperationState.COMPLETED:
+        return None
+    assert record.ended_at is not None
+    paused = record.facts["pause-transfer"]
+    return MigrationFigures(
+        total_s=(record.ended_at - record.begun_at).total_seconds(),
+        downtime_s=_downtime_s(record, paused.get("last_processed_at")),
+        state_bytes=paused.get("state_bytes", 0),
+    )
+
+
+def _downtime_s(record: OperationRecord, last_at_source: str | None) -> float | None:
+    first_at_target = first_processed_at(record)
+    if last_at_source is None or first_at_target is None:
+        return None
+    gap = (first_at_target - datetime.fromisoformat(last_at_source)).total_seconds()
+    return max(0.0, gap - record.entry_after.spec.trigger_s)

@@ -1,0 +1,141 @@
+"""What is durable about jobs and operations: the registry's entries, and the record of an operation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.commands import (
+    MigrationFigures,
+    OperationAnswer,
+    OperationKind,
+    OperationState,
+    StrategyName,
+)
+from towpath.contracts.job import Assignment, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.message import Identifier, JobName, Model, SiteName
+
+ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
+"""States in which an operation does nothing more and holds no lock."""
+
+
+class JobEntry(Model):
+    """A job in the registry: who owns it, and everything an agent must be told to run it."""
+
+    spec: JobSpec
+    site: SiteName
+    """The one owner."""
+    epoch: int = Field(ge=0)
+    """Invariant: at least the highest epoch the output stream was ever told for this owner."""
+    generation: int = Field(default=1, ge=1)
+    inputs: list[ResolvedInput]
+    output: ResolvedOutput
+    running: bool = True
+    """False while it is being deployed: it may still be withdrawn."""
+
+    def assignment(
+        self, *, desired: DesiredState = DesiredState.RUNNING, migration: str | None = None
+    ) -> Assignment:
+        """The entry as an agent is told it."""
+        return Assignment(
+            spec=self.spec,
+            epoch=self.epoch,
+            generation=self.generation,
+            inputs=self.inputs,
+            output=self.output,
+            desired=desired,
+            migration=migration,
+        )
+
+    def at_epoch(self, epoch: int) -> JobEntry:
+        """The same job under another epoch."""
+        return self.model_copy(update={"epoch": epoch})
+
+    def after_serials(self, serials: dict[str, int]) -> JobEntry:
+        """The same job, going on after these serial numbers (input → serial) instead of its first start."""
+        inputs = [
+            i.model_copy(update={"after_serial": serials.get(i.name, i.after_serial)}) for i in self.inputs
+        ]
+        return self.model_copy(update={"inputs": inputs})
+
+
+class FormerJob(Model):
+    """What outlives a removed job: epochs of its name never fall, and its output may still be kept."""
+
+    epoch: int
+    output: ResolvedOutput | None
+    """The output stream that was left; null when it was deleted."""
+
+
+class RegistryChange(Model):
+    """A step of the coordinator: absolute values, so that applying it twice is applying it once."""
+
+    job: JobName
+    entry: JobEntry | None
+    """The job from now on; null removes it."""
+    former: FormerJob | None = None
+    """What to remember of a removed job."""
+
+
+class OperationRecord(Model):
+    """An operation: what was decided when it was accepted, and what its steps have found out since."""
+
+    id: Identifier
+    command: Identifier
+    """The user's command, so that its repetition finds this operation."""
+    kind: OperationKind
+    job: JobName
+    strategy: StrategyName | None = None
+    purge: bool = False
+    state: OperationState = OperationState.RUNNING
+    before: JobEntry | None = None
+    """The job when the operation was accepted; null for a deploy."""
+    after: JobEntry | None = None
+    """The job as it shall be; null for a remove."""
+    old_epoch: int = Field(ge=0)
+    new_epoch: int = Field(ge=1)
+    output_existed: bool = True
+    """Whether the output stream holds results of earlier days, which a rollback must not delete."""
+    begun: tuple[str, ...] = ()
+    """Steps that may have had effects, in order."""
+    facts: dict[str, dict[str, Any]] = {}
+    """Confirmations: step → the answer of its actor."""
+    begun_at: datetime
+    ended_at: datetime | None = None
+    note: str = ""
+    figures: MigrationFigures | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The site that owned the job when the operation began."""
+        return self.before.site if self.before else None
+
+    @property
+    def target(self) -> str | None:
+        """The site that shall own the job."""
+        return self.after.site if self.after else None
+
+    @property
+    def entry_before(self) -> JobEntry:
+        """`before` of an operation that has one: every kind but deploy."""
+        assert self.before is not None, f"{self.kind} has no job before it"
+        return self.before
+
+    @property
+    def entry_after(self) -> JobEntry:
+        """`after` of an operation that has one: every kind but remove."""
+        assert self.after is not None, f"{self.kind} has no job after it"
+        return self.after
+
+    @property
+    def undo_epoch(self) -> int:
+        """The epoch of the old owner after a rollback: above every epoch that was ever set."""
+        return self.new_epoch + 1 if "set-epoch" in self.begun else self.old_epoch
+
+    def answer(self) -> OperationAnswer:
+        """The operation as a command's answer."""
+        return OperationAnswer(
+            operation=self.id, job=self.job, kind=self.kind, state=self.state, note=self.note
+        )

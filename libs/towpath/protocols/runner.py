@@ -1,0 +1,265 @@
+"""The one runner of all tables. It may be killed at any line; the next one finishes the operation.
+
+1. The intention is in the journal before a step is sent.
+2. The step is sent under an identifier made from operation, step and direction, so that whoever
+   gets it twice recognises it.
+3. The confirmation, or the failure, is in the journal before anything follows from it.
+
+Starting and resuming are the same code: fold the journal, do what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from towpath.contracts.commands import JournalEntry
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
+from towpath.contracts.message import Event, Model, now
+from towpath.contracts.migration import SiteCommand
+from towpath.protocols.course import Course, Phase
+from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
+from towpath.protocols.step import Compensation, Step
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 0.5
+"""Between attempts of a step that was refused for now, or must succeed."""
+
+
+class Superseded(Exception):
+    """The journal has lines this runner did not write: another coordinator has taken over."""
+
+
+class Send(Protocol):
+    """How a command reaches an agent; repeats it while nobody answers, at least every `attempt_s`."""
+
+    def __call__(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Awaitable[Model]:
+        """Return the agent's answer. Raises `TowpathError`."""
+        ...
+
+
+class Ledger(Protocol):
+    """Durable memory: the registry, the records and the journals. Each call is atomic.
+
+    Calls wait while the memory is away, and raise `Superseded` when the journal does not have
+    `position` lines.
+    """
+
+    async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
+        """The record and its journal."""
+        ...
+
+    async def append(
+        self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None
+    ) -> None:
+        """Write one line, the record that follows from it, and the change of the registry it confirms."""
+        ...
+
+    async def finish(self, record: OperationRecord, position: int, change: RegistryChange | None) -> None:
+        """Write the ended record and the change, and free the job for the next operation."""
+        ...
+
+    async def close(self, operation: str) -> None:
+        """The end was announced: nothing is left to do for the operation."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait for it."""
+
+    def now(self) -> datetime:
+        """What is written down."""
+        ...
+
+    def monotonic(self) -> float:
+        """What deadlines are measured with, seconds."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        """UTC."""
+        return now()
+
+    def monotonic(self) -> float:
+        """Seconds since some moment."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait without blocking."""
+        await asyncio.sleep(seconds)
+
+
+class Runner:
+    """Takes operations to their end, one `run` each."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        send: Send,
+        publish: Callable[[Event], Awaitable[None]],
+        clock: Clock | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._send = send
+        self._publish = publish
+        self._clock = clock or SystemClock()
+
+    async def run(self, operation: str) -> OperationRecord:
+        """Take an accepted operation to its end from wherever it stands; return its final record.
+
+        Raises `Superseded` when another coordinator runs it.
+        """
+        record, entries = await self._ledger.load(operation)
+        if record.state not in ENDED:
+            course = Course(record, entries)
+            await self._announce_standing(course)
+            await self._forward(course)
+            await self._back(course)
+            record = await self._finish(course)
+        # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
+        await self._publish(_ended(record))
+        await self._ledger.close(operation)
+        return record
+
+    async def _announce_standing(self, course: Course) -> None:
+        """Repeat the last event: its sender may have been killed between writing and saying it."""
+        record = course.record
+        if course.entries:
+            await self._publish(_step_done(record, course.entries[-1]))
+        else:
+            await self._publish(_begun(record))
+
+    async def _forward(self, course: Course) -> None:
+        for step in course.to_take():
+            if course.failure is not None:
+                return
+            await self._take(course, step)
+
+    async def _take(self, course: Course, step: Step) -> None:
+        if step.name not in course.record.begun:
+            await self._write(course, step.name, Phase.BEGUN)
+        # SIGKILL here: begun, perhaps not sent. The next coordinator sends it, under the same identifier.
+        action = step.command(course.record)
+        if isinstance(action, RegistryChange):
+            # The change and its confirmation are one write: there is no moment in between.
+            await self._write(course, step.name, Phase.CONFIRMED, change=action)
+            return
+        command = action.model_copy(update={"id": f"{course.record.id}-{step.name}"})
+        insist = course.beyond_return and not step.optional
+        try:
+            answer = await self._ask(command, step.deadline_s, step.attempt_s, insist=insist)
+        except TowpathError as error:
+            await self._write(course, step.name, Phase.FAILED, _reason(error))
+            return
+        # SIGKILL here: done, not confirmed. Sent again, the agent repeats its answer.
+        await self._write(course, step.name, Phase.CONFIRMED, answer.model_dump(mode="json"))
+
+    async def _back(self, course: Course) -> None:
+        if course.failure is None:
+            return
+        for step in course.to_undo():
+            assert step.compensation is not None
+            await self._undo(course, step.name, step.compensation)
+
+    async def _undo(self, course: Course, name: str, compensation: Compensation) -> None:
+        await self._write(course, name, Phase.COMPENSATING)
+        # SIGKILL here, or after the answer: the same compensation is sent again.
+        action = compensation.command(course.record)
+        command = action.model_copy(update={"id": f"{course.record.id}-{name}-undo"})
+        try:
+            answer = await self._ask(command, compensation.deadline_s, 3.0, insist=True)
+        except TowpathError as error:
+            await self._write(course, name, Phase.FAILED, {"undo": True, **_reason(error)})
+        else:
+            await self._write(course, name, Phase.COMPENSATED, answer.model_dump(mode="json"))
+
+    async def _ask(
+        self, command: SiteCommand[Any], deadline_s: float, attempt_s: float, *, insist: bool
+    ) -> Model:
+        """Send until the deadline: again after what may pass, and with `insist` after any refusal."""
+        end = self._clock.monotonic() + deadline_s
+        while True:
+            left = max(end - self._clock.monotonic(), 0.05)
+            try:
+                return await self._send(command, deadline_s=left, attempt_s=min(attempt_s, left))
+            except TowpathError as error:
+                may_pass = insist or error.detail.retryable
+                if not may_pass or self._clock.monotonic() + PAUSE_S >= end:
+                    raise
+                log.info("%s to %s: %s; again", command.verb(), command.site, error)
+            await self._clock.sleep(PAUSE_S)
+
+    async def _write(
+        self,
+        course: Course,
+        step: str,
+        phase: Phase,
+        detail: dict[str, Any] | None = None,
+        change: RegistryChange | None = None,
+    ) -> None:
+        """Make a line durable, then let the course follow it, then tell the world."""
+        entry = JournalEntry(step=step, phase=phase, at=self._clock.now(), detail=detail or {})
+        position = len(course.entries)
+        course.add(entry)
+        await self._ledger.append(course.record, entry, position, change)
+        await self._publish(_step_done(course.record, entry))
+
+    async def _finish(self, course: Course) -> OperationRecord:
+        record = course.ended(self._clock.now())
+        change = course.strategy.rolled_back(record) if course.failure is not None else None
+        await self._ledger.finish(record, len(course.entries), change)
+        return record
+
+
+def _reason(error: TowpathError) -> dict[str, Any]:
+    return {"reason": error.detail.one_line(), "error": error.detail.model_dump(mode="json")}
+
+
+def _begun(record: OperationRecord) -> OperationBegun:
+    return OperationBegun(
+        at=record.begun_at,
+        operation=record.id,
+        command=record.command,
+        kind=record.kind,
+        job=record.job,
+        source=record.source,
+        target=record.target,
+        strategy=record.strategy,
+    )
+
+
+def _step_done(record: OperationRecord, entry: JournalEntry) -> StepDone:
+    return StepDone(
+        at=entry.at,
+        operation=record.id,
+        job=record.job,
+        step=entry.step,
+        phase=entry.phase,
+        detail=entry.detail,
+    )
+
+
+def _ended(record: OperationRecord) -> OperationEnded:
+    assert record.ended_at is not None
+    return OperationEnded(
+        at=record.ended_at,
+        operation=record.id,
+        kind=record.kind,
+        job=record.job,
+        state=record.state,
+        note=record.note,
+        figures=record.figures,
+    )
