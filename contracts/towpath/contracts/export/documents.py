@@ -1,0 +1,57 @@
+"""All exported files by name, as text. A pure function of the models, so that drift can be detected."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel
+
+from towpath.contracts.commands import COORDINATOR_COMMANDS
+from towpath.contracts.engine import ENGINE_COMMANDS
+from towpath.contracts.events import EVENTS
+from towpath.contracts.export.asyncapi import asyncapi
+from towpath.contracts.export.reference import reference
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import Command, Message
+from towpath.contracts.migration import SITE_COMMANDS
+from towpath.contracts.reply import Reply
+from towpath.contracts.result import Rejected, Result
+from towpath.contracts.site import MeshSpec, SiteStatus
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+COMMANDS: tuple[type[Command[Any]], ...] = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *ENGINE_COMMANDS)
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *EVENTS, SiteStatus)
+"""Everything that has a subject of its own."""
+
+SPECS: tuple[type[BaseModel], ...] = (JobSpec, MeshSpec, Result, Rejected)
+"""What has no subject of its own: files users write, and what jobs publish on topics."""
+
+OWNED_FOLDERS = ("schemas", "examples")
+"""Folders whose JSON files all come from here: a file of a message that no longer exists is drift."""
+
+
+def file_name(kind: type[BaseModel]) -> str:
+    """`DeployJob` → `deploy-job`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
+
+
+def documents() -> dict[str, str]:
+    """Name of each exported file, relative to `contracts/`, and its whole text."""
+    files = {f"schemas/{file_name(kind)}.schema.json": _schema(kind) for kind in (*MESSAGES, *SPECS)}
+    for answer in {command.answer.__name__: command.answer for command in COMMANDS}.values():
+        files[f"schemas/reply-{file_name(answer)}.schema.json"] = _schema(Reply[answer])
+    files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
+    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*EVENTS, SiteStatus)))
+    files["REFERENCE.md"] = reference()
+    return files
+
+
+def _schema(kind: type[BaseModel]) -> str:
+    return _text({"$schema": DIALECT, **kind.model_json_schema()})
+
+
+def _text(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,177 @@
+"""The command and event reference for people: `contracts/REFERENCE.md`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from towpath.contracts.commands import COORDINATOR_COMMANDS, OperationState, StrategyName
+from towpath.contracts.engine import ENGINE_COMMANDS
+from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
+from towpath.contracts.events import EVENTS, EVENTS_STREAM
+from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
+from towpath.contracts.job import JobSpec, JobState
+from towpath.contracts.message import Command, Message
+from towpath.contracts.migration import SITE_COMMANDS
+from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
+from towpath.contracts.reply import Reply
+from towpath.contracts.result import Rejected, Result
+from towpath.contracts.site import Durability, MeshSpec, SiteState, SiteStatus
+
+HEAD = """\
+# Reference
+
+Every command, event and specification. This page is generated from the models
+(`python -m towpath.contracts.export`); the same is written for programs in `schemas/` (JSON Schema),
+`asyncapi.json` (AsyncAPI 3.0) and `examples/` (one valid message each).
+
+A **command** is a NATS request on its subject; the answer is an envelope: `{"ok": true, "result": …}` or
+`{"ok": false, "error": …}`. A command may also be published without waiting: its outcome then comes as
+an event. Commands are idempotent: sending one twice with the same `id` has the effect of sending it
+once. Bodies are JSON in UTF-8. An unknown field is an error. Times are ISO 8601 in UTC.
+"""
+
+ENUMERATIONS: tuple[type[Enum], ...] = (
+    StrategyName,
+    OperationState,
+    JobState,
+    SiteState,
+    Durability,
+    WindowShape,
+    AggregateFunction,
+)
+
+
+def reference() -> str:
+    """The whole page."""
+    return "\n".join(
+        [
+            HEAD,
+            _messages("Commands for everybody", "Served by the coordinator.", COORDINATOR_COMMANDS),
+            _messages(
+                "Events",
+                f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. The "
+                "heartbeat of a site, at the end, is not kept.",
+                (*EVENTS, SiteStatus),
+            ),
+            _messages(
+                "Protocol commands between services",
+                "From the coordinator to the agents of the sites, and from an agent to its engine. "
+                "`PROTOCOL.md` says in which order. They are no interface for users.",
+                (*SITE_COMMANDS, *ENGINE_COMMANDS),
+            ),
+            _specifications(),
+            _operators(),
+            _errors(),
+            _types(),
+        ]
+    )
+
+
+def _messages(title: str, introduction: str, kinds: Iterable[type[Message]]) -> str:
+    return "\n".join([f"## {title}\n", f"{introduction}\n", *(_message(kind) for kind in kinds)])
+
+
+def _message(kind: type[Message]) -> str:
+    parts = [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", f"Subject: `{kind.subject}`\n"]
+    parts.append(_fields(kind))
+    if issubclass(kind, Command):
+        parts.append(f"Reply: [{kind.answer.__name__}](#{kind.answer.__name__.lower()})\n")
+    parts.append("```json\n" + json.dumps(kind.example, ensure_ascii=False, indent=2) + "\n```\n")
+    return "\n".join(parts)
+
+
+def _specifications() -> str:
+    parts = ["## Specifications\n", "Files that users write, and what jobs publish on their topics.\n"]
+    for kind in (JobSpec, MeshSpec, Result, Rejected):
+        parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
+    return "\n".join(parts)
+
+
+def _operators() -> str:
+    parts = ["## Operator parameters\n", "The `operator` of a job; `kind` says which.\n"]
+    for kind in get_args(get_args(Operator)[0]):
+        parts += [f"### Operator `{kind.model_fields['kind'].default}`\n", f"{_documentation(kind)}\n"]
+        parts.append(_fields(kind))
+    return "\n".join(parts)
+
+
+def _errors() -> str:
+    meanings = _member_documentation(ErrorCode)
+    rows = [
+        f"| `{code.value}` | {'yes' if code in RETRYABLE else 'no'} | {cell(meanings.get(code.name, ''))} |"
+        for code in ErrorCode
+    ]
+    return "\n".join(
+        [
+            "## Errors\n",
+            "The same detail on NATS, REST and the command line.\n",
+            "### ErrorDetail\n",
+            f"{_documentation(ErrorDetail)}\n",
+            _fields(ErrorDetail),
+            "| code | may the same request succeed later? | meaning |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _types() -> str:
+    """Answers and the models they are made of, and the words of enumerations."""
+    shown = {kind.__name__ for kind in (*COORDINATOR_COMMANDS, *EVENTS, *SITE_COMMANDS, *ENGINE_COMMANDS)}
+    shown |= {"JobSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
+    shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
+    parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
+    commands = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *ENGINE_COMMANDS)
+    roots: list[type[BaseModel]] = [command.answer for command in commands]
+    for kind in named_types([*roots, *commands, *EVENTS, SiteStatus, JobSpec, MeshSpec, Result, Reply[Any]]):
+        if kind.__name__ not in shown:
+            parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
+    for enumeration in ENUMERATIONS:
+        parts.append(_enumeration(enumeration))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _enumeration(kind: type[Enum]) -> str:
+    meanings = _member_documentation(kind)
+    rows = [f"| `{member.value}` | {cell(meanings.get(member.name, ''))} |" for member in kind]
+    table = ["| value | meaning |", "|---|---|", *rows, ""]
+    return "\n".join([f"### {kind.__name__}\n", f"{_documentation(kind)}\n", *table])
+
+
+def _fields(kind: type[BaseModel]) -> str:
+    schema = kind.model_json_schema()
+    if not schema.get("properties"):
+        return "No fields.\n"
+    required = schema.get("required", [])
+    rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    for name, content in schema["properties"].items():
+        default = "required" if name in required else default_of(content)
+        meaning = cell(content.get("description", ""))
+        rows.append(f"| `{name}` | {cell(type_of(content, schema))} | {cell(default)} | {meaning} |")
+    return "\n".join([*rows, ""])
+
+
+def _documentation(kind: type) -> str:
+    return inspect.cleandoc(kind.__doc__ or "")
+
+
+def _member_documentation(kind: type[Enum]) -> dict[str, str]:
+    """Docstrings below the members of an enumeration; Python itself drops them."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for statement, following in zip(body.body, body.body[1:], strict=False):
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            continue
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            found[statement.targets[0].id] = inspect.cleandoc(str(following.value.value))
+    return found
