@@ -1,0 +1,52 @@
+# Everything one does with this repository. `make` alone lists the targets.
+
+PYTHON := .venv/bin/python
+FAST_TESTS := $(wildcard tests/unit tests/property tests/contract)
+SLOW_TESTS := $(wildcard tests/end_to_end tests/chaos)
+PYTEST := $(PYTHON) -m pytest
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast bench lint export up down clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+
+setup: $(STAMP) ## Install what is needed: .venv with all Python packages, and Java 17. The second time it does nothing.
+
+$(STAMP): pyproject.toml infra/setup.sh
+	@infra/setup.sh
+	@touch $@
+
+demo: setup ## Move a running job between two sites, with real departures, and judge that nothing was lost.
+	@.venv/bin/towpath demo
+
+test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
+	$(PYTEST) $(FAST_TESTS) $(SLOW_TESTS)
+
+test-fast: setup ## Only the tests that start no mesh: unit, property and contract.
+	$(PYTEST) $(FAST_TESTS)
+
+bench: setup ## Measure throughput, latency and migrations; writes to tests/bench/results/.
+	@$(PYTHON) tests/bench/run.py
+
+lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m pyright
+	.venv/bin/lint-imports
+	$(PYTHON) -m towpath.contracts.export --check
+
+export: setup ## Write schemas, AsyncAPI, examples and reference anew from the contracts' models.
+	$(PYTHON) -m towpath.contracts.export
+
+up: setup ## Start a mesh of two sites and a cloud (SITES=jfk,lga,cloud for others).
+	@.venv/bin/towpath up $(if $(SITES),--sites $(SITES))
+
+down: setup ## Stop the mesh. What it stored stays.
+	@.venv/bin/towpath down
+
+clean: ## Delete caches, build output and a mesh in ./.towpath. Keeps .venv and ~/.towpath.
+	rm -rf .towpath build dist spark-warehouse .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -path ./.venv -prune -o -path ./.git -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	@echo "kept: .venv (delete it yourself to start over) and the meshes under ~/.towpath (towpath down)"
