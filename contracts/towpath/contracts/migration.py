@@ -82,6 +82,8 @@ class LaunchRetrieve(SiteCommand[Launched]):
 
     assignment: Assignment
     """Held; its epoch is the next one."""
+    after_serials: dict[str, int] = {}
+    """Input → what the source has processed so far: older events need not be mirrored."""
 
 
 class Paused(Model):

@@ -71,6 +71,8 @@ class Bus:
                     user=user,
                     password=password,
                     name=name,
+                    # Users may read replies to themselves only.
+                    inbox_prefix=f"_INBOX.{user}".encode() if user else b"_INBOX",
                     connect_timeout=3,
                     allow_reconnect=True,
                     max_reconnect_attempts=-1,

@@ -123,8 +123,12 @@ class LogReader:
 
     async def _connected(self) -> Nats:
         if self._connection is None:
+            user, password = self.access.credentials()
             connection = Nats(
-                [self.access.url], user_and_pass=self.access.credentials(), connection_timeout=3
+                [self.access.url],
+                user_and_pass=(user, password),
+                custom_inbox_prefix=f"_INBOX.{user}",
+                connection_timeout=3,
             )
             await connection.startup()
             self._connection = connection

@@ -7,6 +7,7 @@ error, not a silent skip.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -128,7 +129,7 @@ class StreamReader(DataSourceStreamReader):
         after, through = start["serial"], end["serial"]
         count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
         edges = [after + (through - after) * k // count for k in range(count + 1)]
-        return [SerialRange(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+        return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches."""

@@ -154,7 +154,7 @@ class SiteStreams:
             storage=StorageType.FILE,
             max_bytes=self.retention.max_bytes,
             max_age=self.retention.max_age_s,
-            duplicate_window=_window(self.retention) if subjects else None,
+            duplicate_window=_window(self.retention) if subjects else 0,
             allow_direct=True,
         )
 

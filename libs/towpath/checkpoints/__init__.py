@@ -1,0 +1,1 @@
+"""Checkpoints of a streaming query: what they say, what belongs to them, how they travel."""

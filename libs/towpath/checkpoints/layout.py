@@ -1,0 +1,118 @@
+"""Reads a Structured Streaming checkpoint from its directory.
+
+A micro-batch N writes `offsets/N` before it runs and `commits/N` after its results are out; state
+files lie under `state/`. So N is done if and only if `commits/N` exists, and an `offsets/N` without
+it is a batch that will run again, with the same offsets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+DIGEST_BYTES = 16
+"""128 bits: no two different files of a checkpoint will collide by accident."""
+
+
+def newest_commit(checkpoint: Path) -> int | None:
+    """Number of the newest committed micro-batch, or None if there is none."""
+    return max(_numbered(checkpoint / "commits"), default=None)
+
+
+def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str, int]:
+    """Input → last serial number planned up to and including `batch`.
+
+    `inputs` are the job's input names in the order of its plan, which is the order of the lines.
+    """
+    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
+    return {
+        name: int(json.loads(line)["serial"])
+        for name, line in zip(inputs, offsets, strict=True)
+        if line not in ("-", "null")
+    }
+
+
+def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]:
+    """Input → last serial number processed and committed; empty if nothing was committed."""
+    batch = newest_commit(checkpoint)
+    return {} if batch is None else serials_at(checkpoint, batch, inputs)
+
+
+def inventory(checkpoint: Path) -> dict[str, str]:
+    """Relative path → digest of every file that belongs to the checkpoint.
+
+    Temporary files do not, nor do Hadoop's hidden checksum files: they are optional, and those of
+    relocated files would have to be made anew.
+    """
+    if not checkpoint.is_dir():
+        return {}
+    return {
+        str(path.relative_to(checkpoint)): digest_of(path)
+        for path in sorted(checkpoint.rglob("*"))
+        if path.is_file() and not _is_transient(path)
+    }
+
+
+def digest_of(path: Path) -> str:
+    """Digest of a file's content."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
+
+
+def digest_of_inventory(files: dict[str, str]) -> str:
+    """One digest over a whole inventory: equal if and only if two checkpoints are."""
+    listing = json.dumps(files, sort_keys=True).encode()
+    return hashlib.blake2b(listing, digest_size=DIGEST_BYTES).hexdigest()
+
+
+def relocate(checkpoint: Path) -> None:
+    """Make a checkpoint that came from elsewhere fit its new place.
+
+    Some operators' metadata hold the absolute path of their state schema files: it is rewritten.
+    """
+    for metadata in checkpoint.glob("state/*/_metadata/v2/*"):
+        if metadata.is_file() and not _is_transient(metadata):
+            _rewrite_paths(metadata, checkpoint)
+
+
+def _rewrite_paths(metadata: Path, checkpoint: Path) -> None:
+    text = metadata.read_text(errors="surrogateescape")
+    lines = [_relocated_line(line, checkpoint) for line in text.split("\n")]
+    changed = "\n".join(lines)
+    if changed != text:
+        metadata.write_text(changed, errors="surrogateescape")
+        metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
+
+
+def _relocated_line(line: str, checkpoint: Path) -> str:
+    if "stateSchemaFilePaths" not in line:
+        return line
+    content = json.loads(line)
+    for store in content.get("stateStoreInfo", []):
+        paths = store.get("stateSchemaFilePaths") or []
+        store["stateSchemaFilePaths"] = [_moved(path, checkpoint) for path in paths]
+    return json.dumps(content, separators=(",", ":"))
+
+
+def _moved(path: str, checkpoint: Path) -> str:
+    _, marker, rest = path.partition("/state/")
+    return f"file:{checkpoint}{marker}{rest}" if marker else path
+
+
+def remove(checkpoint: Path) -> None:
+    """Delete a checkpoint; harmless if it is not there."""
+    shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def _numbered(directory: Path) -> list[int]:
+    if not directory.is_dir():
+        return []
+    return [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
+
+
+def _is_transient(path: Path) -> bool:
+    return path.name.endswith((".tmp", ".crc")) or (path.name.startswith(".") and ".tmp" in path.name)

@@ -1,0 +1,261 @@
+"""Carries a checkpoint from source to target through Redis, chunk by chunk (thesis, Algorithms 5.1 and 5.2).
+
+A transfer is one Redis stream, `towpath:transfer:<operation>`:
+
+    begin {generation, files}          what a complete checkpoint holds, and what is being sent
+    chunk {path, offset, last, data, crc}   at most 1 MB of a file
+    end   {digest, chunks}             digest over the complete list of files
+
+The source never has more than `WINDOW` chunks in the stream: a chunk is deleted only when the
+target has it on disk, so the store's memory stays small whatever the state's size. A second `begin`
+(the source died and started over) restarts the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import zlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from towpath.checkpoints.layout import digest_of_inventory, inventory
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+CHUNK_BYTES = 1_000_000
+"""At most 1 MB, as in the thesis: one lost chunk costs little, and Redis stays responsive."""
+
+WINDOW = 8
+"""Chunks in the store at a time: enough to keep source and target busy at once."""
+
+KEEP_S = 3600
+"""An abandoned transfer disappears by itself."""
+
+GROUP = "target"
+POLL_S = 0.005
+"""How often the source looks for free room: far below the time a chunk takes to write."""
+
+RECONNECT_PAUSE_S = 0.2
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a transfer moved."""
+
+    files: int
+    state_bytes: int
+    digest: str
+
+
+def transfer_key(operation: str) -> str:
+    """The Redis stream of an operation's transfer."""
+    return f"towpath:transfer:{operation}"
+
+
+async def send(
+    redis: Redis, operation: str, checkpoint: Path, have: dict[str, str], *, generation: str, within_s: float
+) -> Sent:
+    """Source: put the checkpoint into the store, as fast as the target takes it.
+
+    Only files that differ from `have` (path → digest at the target) travel. Raises `TowpathError`
+    (deadline) when the target does not take them in time.
+    """
+    files = await asyncio.to_thread(inventory, checkpoint)
+    wanted = [path for path, digest in files.items() if have.get(path) != digest]
+    digest = digest_of_inventory(files)
+    sender = _Sender(redis, transfer_key(operation), within_s)
+    await sender.restart({"generation": generation, "files": json.dumps(files)})
+    state_bytes = 0
+    async for entry in _chunks(checkpoint, wanted):
+        state_bytes += len(entry["data"])
+        await sender.add({"kind": "chunk", **entry})
+    await sender.add({"kind": "end", "digest": digest})
+    await sender.drained()
+    return Sent(len(wanted), state_bytes, digest)
+
+
+async def _chunks(checkpoint: Path, paths: list[str]) -> AsyncIterator[dict[str, Any]]:
+    for path in paths:
+        offset, last = 0, False
+        while not last:
+            data, last = await asyncio.to_thread(_read, checkpoint / path, offset)
+            yield {"path": path, "offset": offset, "last": int(last), "data": data, "crc": zlib.crc32(data)}
+            offset += len(data)
+
+
+def _read(path: Path, offset: int) -> tuple[bytes, bool]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read(CHUNK_BYTES)
+        return data, offset + len(data) >= os.fstat(file.fileno()).st_size
+
+
+class _Sender:
+    """The writing end: retries through a restart of Redis, keeps the window."""
+
+    def __init__(self, redis: Redis, key: str, within_s: float) -> None:
+        self.redis = redis
+        self.key = key
+        self.end = asyncio.get_running_loop().time() + within_s
+
+    async def restart(self, begin: dict[Any, Any]) -> None:
+        """Throw away what an earlier attempt left, announce a new one."""
+
+        async def attempt() -> None:
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.delete(self.key)
+                pipe.xadd(self.key, {"kind": "begin", **begin})
+                pipe.expire(self.key, KEEP_S)
+                await pipe.execute()
+
+        await self._surely(attempt)
+
+    async def add(self, entry: dict[Any, Any]) -> None:
+        """Append an entry once there is room. A repetition after a lost answer is harmless: chunks
+        say where they belong."""
+        await self._until_at_most(WINDOW - 1)
+        await self._surely(lambda: self.redis.xadd(self.key, entry))
+
+    async def drained(self) -> None:
+        """Return when the target has taken everything."""
+        await self._until_at_most(0)
+
+    async def _until_at_most(self, entries: int) -> None:
+        while await self._surely(lambda: self.redis.xlen(self.key)) > entries:
+            self._check_deadline("the target does not take the state")
+            await asyncio.sleep(POLL_S)
+
+    async def _surely(self, attempt: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return await attempt()
+            except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+                self._check_deadline(f"the state store is away: {error}")
+                await asyncio.sleep(RECONNECT_PAUSE_S)
+
+    def _check_deadline(self, what: str) -> None:
+        if asyncio.get_running_loop().time() > self.end:
+            raise TowpathError(ErrorCode.DEADLINE, what, field="state_store", value=self.key)
+
+
+async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, consumer: str) -> str:
+    """Target: take the checkpoint from the store into `staging`; return its digest.
+
+    Files that were not sent are taken from `base`, an older copy. Runs until a transfer is complete
+    and correct; cancel it to give up. Survives restarts of the store, and of the source.
+    """
+    receiver = _Receiver(redis, transfer_key(operation), staging, base, consumer)
+    while True:
+        try:
+            for identifier, entry in await receiver.next_entries():
+                complete = await receiver.take(entry)
+                await receiver.acknowledge(identifier)
+                if complete is not None:
+                    return complete
+        except (RedisError, OSError):
+            await asyncio.sleep(RECONNECT_PAUSE_S)
+
+
+class _Receiver:
+    """The reading end: every chunk is on disk before it is acknowledged."""
+
+    def __init__(self, redis: Redis, key: str, staging: Path, base: Path, consumer: str) -> None:
+        self.redis = redis
+        self.key = key
+        self.staging = staging
+        self.base = base
+        self.consumer = consumer
+        self.expected: dict[str, str] | None = None
+
+    async def next_entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """New entries, first those this consumer took before a crash and never acknowledged."""
+        try:
+            for start in ("0", ">"):
+                block = None if start == "0" else 500
+                reply = await self.redis.xreadgroup(
+                    GROUP, self.consumer, {self.key: start}, count=WINDOW, block=block
+                )
+                entries = _entries(reply)
+                if entries:
+                    return entries
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            await self._create_group()
+        return []
+
+    async def _create_group(self) -> None:
+        # Without MKSTREAM: the stream is the source's to make, and it deletes it to start over.
+        try:
+            await self.redis.xgroup_create(self.key, GROUP, id="0")
+        except ResponseError:
+            await asyncio.sleep(POLL_S * 4)
+
+    async def take(self, entry: dict[bytes, bytes]) -> str | None:
+        """Bring one entry to disk. Returns the digest when the transfer is complete."""
+        kind = entry[b"kind"]
+        if kind == b"begin":
+            self.expected = json.loads(entry[b"files"])
+            await asyncio.to_thread(self._prepare)
+            return None
+        if kind == b"chunk":
+            data = entry[b"data"]
+            if zlib.crc32(data) != int(entry[b"crc"]):
+                raise OSError("a chunk arrived damaged")
+            path = self.staging / entry[b"path"].decode()
+            await asyncio.to_thread(_write, path, int(entry[b"offset"]), data)
+            return None
+        digest = entry[b"digest"].decode()
+        arrived = await asyncio.to_thread(inventory, self.staging)
+        if digest_of_inventory(arrived) != digest:
+            raise TowpathError(ErrorCode.FAILED, "the state that arrived is not the state that was sent")
+        return digest
+
+    def _prepare(self) -> None:
+        """Fill the staging directory with what the target has already and the source will not send."""
+        assert self.expected is not None
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir(parents=True)
+        have = inventory(self.base)
+        for path, digest in self.expected.items():
+            if have.get(path) == digest:
+                target = self.staging / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.base / path, target)
+
+    async def acknowledge(self, identifier: bytes) -> None:
+        """Make room in the store: the entry is safe here."""
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.xack(self.key, GROUP, identifier)
+            pipe.xdel(self.key, identifier)
+            await pipe.execute()
+
+
+def _entries(reply: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """Entries of a one-stream XREADGROUP reply, whichever protocol version it came by."""
+    if not reply:
+        return []
+    streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
+    pairs: list[Any] = streams[0]
+    while pairs and isinstance(pairs[0], list) and pairs[0] and isinstance(pairs[0][0], tuple | list):
+        pairs = pairs[0]
+    return [(identifier, fields) for identifier, fields in pairs if fields]
+
+
+def _write(path: Path, offset: int, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.seek(offset)
+        file.write(data)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,140 @@
+"""The agent's wiring: broker and engine as processes, streams, jobs, command handlers, heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.engine_client import EngineClient
+from towpath.agent.handlers import Handlers
+from towpath.agent.heartbeat import Heartbeat
+from towpath.agent.jobs import Jobs
+from towpath.agent.settings import Settings
+from towpath.bus import Bus
+from towpath.contracts.message import Command, Model
+from towpath.contracts.migration import (
+    AssignRole,
+    CheckSpec,
+    DropOutput,
+    LaunchRetrieve,
+    ObserveProgress,
+    PauseTransfer,
+    ResetRole,
+    ResumeJob,
+    SetEpoch,
+    StartJob,
+    StopJob,
+)
+from towpath.processes import ChildSpec, Supervisor
+from towpath.streams.streams import SiteStreams
+
+log = logging.getLogger(__name__)
+
+ENGINE_READY_S = 120.0
+"""A session starts in five seconds; many at once on two cores take a minute."""
+
+ENGINE_STOP_S = 6.0
+ENSURE_PAUSE_S = 0.5
+
+
+async def run(settings: Settings) -> None:
+    """Run the agent until SIGTERM; then end its engine and broker."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    supervisor = Supervisor([settings.broker], settings.home.run)
+    try:
+        supervisor.start()
+        async with _connected(settings) as (bus, redis):
+            engine = EngineClient(bus, settings.site)
+            await supervisor.apply([settings.broker, _engine_child(settings, engine)])
+            streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
+            await _until_done(streams.ensure_in)
+            jobs = Jobs(AssignmentStore(settings.home.jobs(settings.site)), engine, streams)
+            handlers = Handlers(settings.site, jobs, streams, redis)
+            await handlers.recover()
+            await serve(bus, settings.site, handlers)
+            heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor)
+            tasks = [asyncio.create_task(jobs.keep()), asyncio.create_task(heartbeat.beat())]
+            log.info("agent of %s is ready", settings.site)
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await handlers.close()
+    finally:
+        await supervisor.stop()
+
+
+@contextlib.asynccontextmanager
+async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
+    credential = settings.access.agent
+    redis = Redis(
+        host=settings.redis_host.strip("[]"),
+        port=settings.redis_port,
+        username=settings.access.redis.user,
+        password=settings.access.redis.password,
+        socket_timeout=10,
+        socket_connect_timeout=3,
+        retry=Retry(ExponentialBackoff(cap=1.0, base=0.05), 3),
+    )
+    name = f"agent-{settings.site}"
+    try:
+        async with await Bus.connect(
+            settings.access.nats_url, credential.user, credential.password, name=name
+        ) as bus:
+            yield bus, redis
+    finally:
+        await redis.aclose()
+
+
+def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
+    return ChildSpec(
+        name=f"{settings.site}-engine",
+        command=settings.engine_command,
+        log=settings.home.log(f"{settings.site}-engine"),
+        ready=engine.answers,
+        ready_s=ENGINE_READY_S,
+        stop_s=ENGINE_STOP_S,
+        version=settings.access.spec.engine.model_dump_json() + settings.access.nats_url,
+        after=(settings.broker.name,),
+    )
+
+
+async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
+    """Repeat what a broker that is still starting refuses."""
+    while True:
+        try:
+            return await work()
+        except Exception as error:
+            log.info("broker is not ready: %s", error)
+            await asyncio.sleep(ENSURE_PAUSE_S)
+
+
+async def serve(bus: Bus, site: str, handlers: Handlers) -> None:
+    """Answer the coordinator's commands."""
+    table: list[tuple[type[Command[Any]], Callable[[Any], Awaitable[Model]]]] = [
+        (CheckSpec, handlers.check_spec),
+        (SetEpoch, handlers.set_epoch),
+        (DropOutput, handlers.drop_output),
+        (StartJob, handlers.start_job),
+        (StopJob, handlers.stop_job),
+        (AssignRole, handlers.assign_role),
+        (LaunchRetrieve, handlers.launch_retrieve),
+        (PauseTransfer, handlers.pause_transfer),
+        (ResumeJob, handlers.resume),
+        (ObserveProgress, handlers.observe),
+        (ResetRole, handlers.reset),
+    ]
+    for kind, handler in table:
+        await bus.serve(kind, handler, site=site)

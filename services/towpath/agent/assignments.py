@@ -1,0 +1,103 @@
+"""The jobs a site was given, on its own disk: a site that is cut off or restarted goes on alone.
+
+jobs/<job>/assignment.json       what to run (absent: nothing is to run)
+jobs/<job>/checkpoint-<n>/       state of generation n
+jobs/<job>/incoming/             state that is arriving in a migration
+jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
+jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from towpath.checkpoints.layout import digest_of_inventory, inventory, relocate
+from towpath.contracts.job import Assignment
+
+
+class AssignmentStore:
+    """Files of one site. Every change is complete or not there; methods block briefly."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def load_all(self) -> dict[str, Assignment]:
+        """All assignments, by job."""
+        found = (path for path in self.directory.glob("*/assignment.json"))
+        assignments = [Assignment.model_validate_json(path.read_bytes()) for path in found]
+        return {assignment.spec.name: assignment for assignment in assignments}
+
+    def save(self, assignment: Assignment) -> None:
+        """Keep an assignment durably."""
+        directory = self._of(assignment.spec.name)
+        directory.mkdir(parents=True, exist_ok=True)
+        _write_durably(directory / "assignment.json", assignment.model_dump_json(indent=1))
+
+    def checkpoint(self, assignment: Assignment) -> Path:
+        """Where the job's state lies."""
+        return self._of(assignment.spec.name) / f"checkpoint-{assignment.generation}"
+
+    def incoming(self, job: str) -> Path:
+        """Where state arrives."""
+        return self._of(job) / "incoming"
+
+    def cache(self, job: str) -> Path:
+        """State of an earlier stay."""
+        return self._of(job) / "cache"
+
+    def adopt_incoming(self, assignment: Assignment, digest: str) -> bool:
+        """Make the state that arrived the job's checkpoint. False if it is not the one with `digest`.
+
+        May be repeated after a crash at any line.
+        """
+        job = assignment.spec.name
+        incoming, checkpoint = self.incoming(job), self.checkpoint(assignment)
+        restored = self._of(job) / "restored"
+        if restored.exists() and restored.read_text() == digest and checkpoint.exists():
+            return True
+        if digest_of_inventory(inventory(incoming)) != digest:
+            return False
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        incoming.rename(checkpoint)
+        relocate(checkpoint)
+        _write_durably(restored, digest)
+        return True
+
+    def start_afresh(self, assignment: Assignment) -> None:
+        """Forget any state, so that the job begins at its inputs' serial numbers."""
+        shutil.rmtree(self.checkpoint(assignment), ignore_errors=True)
+        self.drop_incoming(assignment.spec.name)
+
+    def drop_incoming(self, job: str) -> None:
+        """Forget state that was arriving."""
+        shutil.rmtree(self.incoming(job), ignore_errors=True)
+        (self._of(job) / "restored").unlink(missing_ok=True)
+
+    def leave(self, assignment: Assignment) -> None:
+        """The job has left: keep its state as a cache, for a cheaper return."""
+        job = assignment.spec.name
+        (self._of(job) / "assignment.json").unlink(missing_ok=True)
+        checkpoint = self.checkpoint(assignment)
+        if checkpoint.exists():
+            shutil.rmtree(self.cache(job), ignore_errors=True)
+            checkpoint.rename(self.cache(job))
+        self.drop_incoming(job)
+
+    def forget(self, job: str) -> None:
+        """Delete everything about a job."""
+        (self._of(job) / "assignment.json").unlink(missing_ok=True)
+        shutil.rmtree(self._of(job), ignore_errors=True)
+
+    def _of(self, job: str) -> Path:
+        return self.directory / job
+
+
+def _write_durably(path: Path, text: str) -> None:
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

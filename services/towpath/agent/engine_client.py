@@ -1,0 +1,50 @@
+"""The agent's side of the conversation with its engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from towpath.bus import Bus
+from towpath.contracts.engine import AnalyseJob, HaltQuery, ListQueries, QueryList, RunQuery
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import Paused
+
+LIST_S = 3.0
+RUN_S = 30.0
+ANALYSE_S = 30.0
+HALT_MARGIN_S = 20.0
+"""Beyond the time given to the micro-batch under way: for stopping the query itself."""
+
+
+class EngineClient:
+    """Commands to the engine of one site. All raise `TowpathError` when it does not answer."""
+
+    def __init__(self, bus: Bus, site: str) -> None:
+        self.bus = bus
+        self.site = site
+
+    async def queries(self) -> QueryList:
+        """What the engine runs."""
+        return await self.bus.request(ListQueries(site=self.site), deadline_s=LIST_S)
+
+    async def answers(self) -> bool:
+        """Whether the engine is there."""
+        try:
+            await self.bus.request(ListQueries(site=self.site), deadline_s=0.5)
+        except Exception:
+            return False
+        return True
+
+    async def run(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Keep a job running."""
+        command = RunQuery(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
+        await self.bus.request(command, deadline_s=RUN_S)
+
+    async def analyse(self, assignment: Assignment) -> None:
+        """Check a job without starting it."""
+        await self.bus.request(AnalyseJob(site=self.site, assignment=assignment), deadline_s=ANALYSE_S)
+
+    async def halt(self, job: str, within_s: float) -> Paused:
+        """Stop a job at a micro-batch boundary."""
+        command = HaltQuery(site=self.site, job=job, within_s=within_s)
+        return await self.bus.request(command, deadline_s=within_s + HALT_MARGIN_S)

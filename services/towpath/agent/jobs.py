@@ -1,0 +1,214 @@
+"""The site's jobs: what should run is made to run, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.engine_client import EngineClient
+from towpath.checkpoints.layout import committed_serials, newest_commit
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
+from towpath.contracts.migration import Paused
+from towpath.streams.streams import SiteStreams
+
+log = logging.getLogger(__name__)
+
+RECONCILE_S = 0.3
+"""Between looks at the engine: bounds how long a restarted engine stands idle."""
+
+POLL_S = 0.05
+HALT_S = 10.0
+"""For the micro-batch under way to be committed before a halt interrupts it."""
+
+
+class Jobs:
+    """All assignments of the site, and the loop that carries them out."""
+
+    def __init__(self, store: AssignmentStore, engine: EngineClient, streams: SiteStreams) -> None:
+        self.store = store
+        self.engine = engine
+        self.streams = streams
+        self.assignments = store.load_all()
+        self._statuses: dict[str, JobStatus] = {}
+        self._committed: dict[str, datetime] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    def lock(self, job: str) -> asyncio.Lock:
+        """Held while a command changes a job."""
+        return self._locks.setdefault(job, asyncio.Lock())
+
+    def get(self, job: str) -> Assignment:
+        """The assignment of a job. Raises `TowpathError` (unknown job)."""
+        try:
+            return self.assignments[job]
+        except KeyError:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_JOB,
+                f"{job} is not at {self.streams.site}",
+                field="job",
+                value=job,
+                allowed=sorted(self.assignments),
+            ) from None
+
+    def statuses(self) -> list[JobStatus]:
+        """How all jobs go, as of the last look at the engine."""
+        return [self._status(assignment) for assignment in self.assignments.values()]
+
+    def _status(self, assignment: Assignment) -> JobStatus:
+        job = assignment.spec.name
+        status = self._statuses.get(job)
+        if status is not None and status.epoch == assignment.epoch and _should_run(assignment):
+            return status
+        state = JobState.STARTING if _should_run(assignment) else JobState.HELD
+        return JobStatus(job=job, epoch=assignment.epoch, state=state)
+
+    async def keep(self) -> None:
+        """Compare what should run with what runs, for ever."""
+        while True:
+            try:
+                await self._reconcile()
+            except TowpathError as error:
+                log.info("engine: %s", error)
+            await asyncio.sleep(RECONCILE_S)
+
+    async def _reconcile(self) -> None:
+        listed = await self.engine.queries()
+        self._take_in(listed.queries)
+        for job, assignment in list(self.assignments.items()):
+            status = self._statuses.get(job)
+            if self.lock(job).locked() or not _should_run(assignment):
+                continue
+            if status is None or status.epoch != assignment.epoch:
+                async with self.lock(job):
+                    if self.assignments.get(job) == assignment:
+                        await self.run(assignment)
+        await self._halt_strays(listed.queries)
+
+    async def _halt_strays(self, queries: list[JobStatus]) -> None:
+        """A query that nobody asked for: left over from a halt whose answer was lost."""
+        for status in queries:
+            lock = self.lock(status.job)
+            if not lock.locked() and not self._wanted(status.job):
+                async with lock:
+                    await self.engine.halt(status.job, HALT_S)
+
+    def _wanted(self, job: str) -> bool:
+        assignment = self.assignments.get(job)
+        return assignment is not None and _should_run(assignment)
+
+    def _take_in(self, queries: list[JobStatus]) -> None:
+        self._statuses = {status.job: status for status in queries}
+        for status in queries:
+            if status.committed_at is not None:
+                self._committed[status.job] = status.committed_at
+
+    async def keep_assignment(self, assignment: Assignment) -> None:
+        """Record what is to be done, before it is done."""
+        await asyncio.to_thread(self.store.save, assignment)
+        self.assignments[assignment.spec.name] = assignment
+
+    async def prepare_inputs(
+        self, assignment: Assignment, after_serials: dict[str, int] | None = None
+    ) -> Assignment:
+        """Mirror what comes from other sites, and settle where the job begins.
+
+        A new job with an open beginning starts at the oldest event that is kept now.
+        """
+        resolved = []
+        for entry in assignment.inputs:
+            after = entry.after_serial
+            if after is None:
+                after = (await self.streams.bounds(entry.site, entry.stream)).first - 1
+            seen = (after_serials or {}).get(entry.name, after)
+            await self.streams.ensure_input(entry, max(seen, after))
+            resolved.append(entry.model_copy(update={"after_serial": after}))
+        return assignment.model_copy(update={"inputs": resolved})
+
+    async def run(self, assignment: Assignment) -> None:
+        """Hand a job to the engine."""
+        for entry in assignment.inputs:
+            await self.streams.ensure_input(entry, self.position(assignment).get(entry.name))
+        await self.engine.run(assignment, self.store.checkpoint(assignment))
+
+    async def halt(self, assignment: Assignment) -> Paused:
+        """Stop a job if it runs; where it stands, by its checkpoint."""
+        job = assignment.spec.name
+        last = self._committed.get(job)
+        try:
+            paused = await self.engine.halt(job, HALT_S)
+        except TowpathError as error:
+            if error.detail.code is not ErrorCode.UNKNOWN_JOB:
+                raise
+            paused = await asyncio.to_thread(self._stand, assignment)
+        self._statuses.pop(job, None)
+        return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
+
+    def _stand(self, assignment: Assignment) -> Paused:
+        checkpoint = self.store.checkpoint(assignment)
+        return Paused(
+            serials=self.position(assignment), batch=newest_commit(checkpoint), last_processed_at=None
+        )
+
+    def position(self, assignment: Assignment) -> dict[str, int]:
+        """Input → last serial number processed, by the checkpoint, or where the job begins."""
+        names = [entry.name for entry in assignment.inputs]
+        begin = {e.name: e.after_serial for e in assignment.inputs if e.after_serial is not None}
+        return begin | committed_serials(self.store.checkpoint(assignment), names)
+
+    async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
+        """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        while loop.time() < end:
+            status = self._statuses.get(job)
+            if status is not None and status.epoch == epoch:
+                if status.state is JobState.RUNNING:
+                    return status
+                if status.state in (JobState.FAILED, JobState.FENCED):
+                    raise TowpathError(
+                        ErrorCode.FAILED, f"{job} does not run: {status.error}", field="job", value=job
+                    )
+            await asyncio.sleep(POLL_S)
+        raise TowpathError(ErrorCode.DEADLINE, f"{job} did not start within {within_s:g} s", field="job")
+
+    async def until_progress(self, job: str, within_s: float) -> JobStatus:
+        """Wait for the first committed micro-batch with events of the current run."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        while loop.time() < end:
+            status = self._statuses.get(job)
+            if status is not None and status.events > 0 and status.epoch == self.get(job).epoch:
+                return status
+            await asyncio.sleep(POLL_S)
+        raise TowpathError(ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job")
+
+    async def drop(self, assignment: Assignment, *, forget: bool) -> None:
+        """Give a job up: nothing runs, mirrors nobody else needs are gone."""
+        job = assignment.spec.name
+        self.assignments.pop(job, None)
+        if forget:
+            await asyncio.to_thread(self.store.forget, job)
+        else:
+            await asyncio.to_thread(self.store.leave, assignment)
+        for entry in assignment.inputs:
+            if not self._reads(entry.site, entry.stream):
+                await self.streams.drop_mirror(entry)
+
+    def _reads(self, site: str, stream: str) -> bool:
+        return any(
+            (entry.site, entry.stream) == (site, stream)
+            for assignment in self.assignments.values()
+            for entry in assignment.inputs
+        )
+
+    def checkpoint(self, assignment: Assignment) -> Path:
+        """Where the job's state lies."""
+        return self.store.checkpoint(assignment)
+
+
+def _should_run(assignment: Assignment) -> bool:
+    return assignment.desired is DesiredState.RUNNING

@@ -1,0 +1,44 @@
+"""What an agent's process needs to know, from the mesh's state on disk."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.mesh.home import Home
+from towpath.mesh.servers import site_server
+from towpath.mesh.state import MeshState, SiteAccess
+from towpath.processes import ChildSpec
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one agent."""
+
+    site: str
+    home: Home
+    access: SiteAccess
+    redis_host: str
+    redis_port: int
+    broker: ChildSpec
+
+    @classmethod
+    def of(cls, root: Path, site: str) -> Settings:
+        """Settings of a site of the mesh at `root`."""
+        home = Home(root)
+        state = MeshState.load(home)
+        home.create_site(site)
+        return cls(
+            site=site,
+            home=home,
+            access=state.site(site),
+            redis_host=state.redis_host,
+            redis_port=state.redis_port,
+            broker=site_server(state, site, home),
+        )
+
+    @property
+    def engine_command(self) -> tuple[str, ...]:
+        """How the site's engine is started."""
+        return (sys.executable, "-m", "towpath.engine", "--home", str(self.home.root), "--site", self.site)

@@ -1,0 +1,26 @@
+"""`python -m towpath.engine --home DIR --site NAME`: run the engine of a site."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from pathlib import Path
+
+from towpath.engine.app import run
+from towpath.engine.settings import Settings
+
+
+def main() -> None:
+    """Parse arguments and run."""
+    parser = argparse.ArgumentParser(prog="towpath.engine", description="The Spark engine of one site.")
+    parser.add_argument("--home", type=Path, required=True, help="the mesh's directory")
+    parser.add_argument("--site", required=True, help="name of the site")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    asyncio.run(run(Settings.of(arguments.home, arguments.site)))
+
+
+if __name__ == "__main__":
+    main()

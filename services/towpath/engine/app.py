@@ -1,0 +1,93 @@
+"""The engine's wiring: session, queries, command handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from towpath.bus import Bus
+from towpath.contracts.engine import AnalyseJob, HaltQuery, ListQueries, QueryList, RunQuery
+from towpath.contracts.message import new_identifier
+from towpath.contracts.migration import Paused
+from towpath.contracts.reply import Done
+from towpath.engine.queries import Queries
+from towpath.engine.session import start_session, warm_up
+from towpath.engine.settings import Settings
+from towpath.engine.sink import SinkConnection
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 2.0
+"""How often the engine looks whether its JVM lives. Without it the process is of no use, and ends."""
+
+
+async def run(settings: Settings) -> None:
+    """Run the engine until SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # Halting and starting block a thread each, for seconds; many jobs may do so at once.
+    loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
+    session = await asyncio.to_thread(start_session, settings)
+    await asyncio.to_thread(warm_up, session)
+    connection = SinkConnection(settings)
+    connection.start()
+    queries = Queries(session, settings, connection)
+    name = f"engine-{settings.site}"
+    async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
+        await serve(bus, settings.site, queries)
+        log.info("engine of %s is ready", settings.site)
+        watch = asyncio.create_task(_exit_without_jvm(session))
+        await stop.wait()
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        await queries.close()
+    await asyncio.to_thread(session.stop)
+
+
+async def serve(bus: Bus, site: str, queries: Queries) -> None:
+    """Answer the agent's commands."""
+    incarnation = new_identifier()
+
+    async def run_query(command: RunQuery) -> Done:
+        await queries.run(command.assignment, Path(command.checkpoint))
+        return Done()
+
+    async def analyse(command: AnalyseJob) -> Done:
+        await queries.analyse(command.assignment)
+        return Done()
+
+    async def halt(command: HaltQuery) -> Paused:
+        return await queries.halt(command.job, command.within_s)
+
+    async def list_queries(_: ListQueries) -> QueryList:
+        return QueryList(incarnation=incarnation, queries=queries.statuses())
+
+    await bus.serve(RunQuery, run_query, site=site)
+    await bus.serve(AnalyseJob, analyse, site=site)
+    await bus.serve(HaltQuery, halt, site=site)
+    await bus.serve(ListQueries, list_queries, site=site)
+
+
+async def _exit_without_jvm(session: SparkSession) -> None:
+    while True:
+        await asyncio.sleep(HEARTBEAT_S)
+        try:
+            stopped = await asyncio.to_thread(_is_stopped, session)
+        except Exception:
+            stopped = True
+        if stopped:
+            log.error("the JVM has gone; leaving so that the agent starts a new engine")
+            os._exit(70)
+
+
+def _is_stopped(session: SparkSession) -> bool:
+    java_context = session.sparkContext._jsc
+    return java_context is None or bool(java_context.sc().isStopped())  # type: ignore[operator]

@@ -1,0 +1,233 @@
+"""All queries of the engine, each kept running by a task: failures are retried, verdicts are final."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, JobState, JobStatus
+from towpath.contracts.migration import Paused
+from towpath.engine.query import Query, input_frames
+from towpath.engine.settings import Settings
+from towpath.engine.sink import SinkConnection
+from towpath.operators import compile_job
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0
+"""Between restarts of a failing query: a broker's restart is met quickly, a lasting fault cheaply."""
+
+ERROR_CHARACTERS = 1000
+
+START_LIMIT_S = 60.0
+"""A start takes one or two seconds; on a machine under load, some more."""
+
+
+@dataclass
+class _Kept:
+    """A job the engine keeps running."""
+
+    query: Query
+    state: JobState = JobState.STARTING
+    restarts: int = 0
+    error: str | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    starting: asyncio.Future[str] | None = None
+    """The start under way. A thread cannot be cancelled: whoever halts waits for it."""
+    task: asyncio.Task[None] | None = None
+
+    def status(self) -> JobStatus:
+        return self.query.status(self.state, self.restarts, self.error)
+
+
+class Queries:
+    """The engine's table of jobs."""
+
+    def __init__(self, session: SparkSession, settings: Settings, connection: SinkConnection) -> None:
+        self.session = session
+        self.settings = settings
+        self.connection = connection
+        self._kept: dict[str, _Kept] = {}
+        self._runs: dict[str, _Kept] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._listener = _Listener(asyncio.get_running_loop(), self._on_progress, self._on_end)
+        session.streams.addListener(self._listener)
+
+    def statuses(self) -> list[JobStatus]:
+        """How all jobs go."""
+        return [kept.status() for kept in self._kept.values()]
+
+    async def run(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Keep the job running with this assignment; a run with another one is halted first."""
+        name = assignment.spec.name
+        async with self._lock(name):
+            kept = self._kept.get(name)
+            if kept is not None and kept.query.assignment == assignment and not _is_final(kept.state):
+                return
+            if kept is not None:
+                await self._halt(name, within_s=10.0)
+            query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
+            kept = self._kept[name] = _Kept(query)
+            kept.task = asyncio.create_task(self._keep(kept), name=f"query {name}")
+
+    async def halt(self, name: str, within_s: float) -> Paused:
+        """Stop a job at a boundary. Raises `TowpathError` (unknown job) if it does not run here."""
+        async with self._lock(name):
+            if name not in self._kept:
+                raise TowpathError(
+                    ErrorCode.UNKNOWN_JOB,
+                    "no such query in this engine",
+                    field="job",
+                    value=name,
+                    allowed=sorted(self._kept),
+                )
+            return await self._halt(name, within_s)
+
+    async def _halt(self, name: str, within_s: float) -> Paused:
+        kept = self._kept.pop(name)
+        # First the query, then its keeper: it must not start the query anew in between.
+        keeper = kept.task
+        kept.task = None
+        if kept.state is JobState.RUNNING:
+            await asyncio.to_thread(kept.query.halt, within_s)
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        if kept.starting is not None:
+            await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
+        await asyncio.to_thread(kept.query.halt, within_s)
+        return await asyncio.to_thread(kept.query.paused)
+
+    async def analyse(self, assignment: Assignment) -> None:
+        """Build the job's plan and throw it away. Raises `TowpathError` for what does not fit."""
+
+        def build() -> None:
+            pause = self.settings.directory / "never"
+            compile_job(
+                assignment,
+                input_frames(self.session, self.settings, assignment, pause),
+                self.settings.site,
+            )
+
+        await asyncio.to_thread(build)
+
+    async def close(self) -> None:
+        """Halt everything."""
+        names = list(self._kept)
+        await asyncio.gather(*(self.halt(name, 3.0) for name in names), return_exceptions=True)
+
+    async def _keep(self, kept: _Kept) -> None:
+        """Start the query, and again whenever it fails, until a verdict is final."""
+        pause = FIRST_PAUSE_S
+        while True:
+            kept.ended.clear()
+            try:
+                kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start))
+                run = await asyncio.shield(kept.starting)
+                self._runs[run] = kept
+                kept.state, kept.error = JobState.RUNNING, None
+                failure = await self._end_of(kept)
+            except TowpathError as error:
+                kept.state, kept.error = JobState.FAILED, error.detail.one_line()
+                return
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+            kept.error = _shortened(failure)
+            kept.state = _verdict(failure)
+            log.warning("query %s ended (%s): %s", kept.query.assignment.spec.name, kept.state, kept.error)
+            if _is_final(kept.state):
+                return
+            kept.restarts += 1
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+
+    async def _end_of(self, kept: _Kept) -> str:
+        """Wait until the query has ended; the reason. Events can be missed, so Spark is asked as well."""
+        running = kept.query.running
+        assert running is not None
+        while True:
+            try:
+                await asyncio.wait_for(kept.ended.wait(), 5.0)
+            except TimeoutError:
+                if await asyncio.to_thread(lambda: running.isActive):
+                    continue
+            error = await asyncio.to_thread(running.exception)
+            return str(error) if error is not None else "stopped from outside"
+
+    def _on_progress(self, run: str, progress: dict) -> None:
+        kept = self._runs.get(run)
+        if kept is not None:
+            kept.query.on_progress(progress)
+
+    def _on_end(self, run: str) -> None:
+        kept = self._runs.pop(run, None)
+        if kept is not None:
+            kept.ended.set()
+
+    def _lock(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+
+class _Listener(StreamingQueryListener):
+    """Hands Spark's reports from its callback thread over to the event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_progress: Callable[[str, dict], None],
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._report = on_progress
+        self._end = on_end
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Nothing: the starter knows."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        """A micro-batch was committed."""
+        progress = json.loads(event.progress.json)
+        self._loop.call_soon_threadsafe(self._report, str(event.progress.runId), progress)
+
+    def onQueryIdle(self, event: object) -> None:
+        """Nothing: no news."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """A query ended, by itself or because it was stopped."""
+        self._loop.call_soon_threadsafe(self._end, str(event.runId))
+
+
+def _verdict(failure: str) -> JobState:
+    """What a failure means: some are final, the others are tried again."""
+    if "Fenced:" in failure:
+        return JobState.FENCED
+    if "EventsLost:" in failure:
+        return JobState.FAILED
+    return JobState.RETRYING
+
+
+def _is_final(state: JobState) -> bool:
+    return state in (JobState.FENCED, JobState.FAILED)
+
+
+def _shortened(failure: str) -> str:
+    """The line that says most: Spark wraps Python errors in long traces."""
+    for line in failure.splitlines():
+        for marker in ("EventsLost:", "Fenced:", "Unpublished:"):
+            if marker in line:
+                return line[line.index(marker) :][:ERROR_CHARACTERS]
+    return failure.strip()[:ERROR_CHARACTERS]

@@ -1,0 +1,166 @@
+"""One job as a streaming query: built, started, watched, halted."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from towpath.checkpoints.layout import committed_serials, newest_commit
+from towpath.contracts.job import Assignment, JobState, JobStatus, ResolvedInput
+from towpath.contracts.migration import Paused
+from towpath.engine.settings import Settings
+from towpath.engine.sink import JobSink, SinkConnection
+from towpath.mesh.names import mirror_stream
+from towpath.operators import compile_job
+from towpath.streams.source import FORMAT
+
+log = logging.getLogger(__name__)
+
+DEFAULT_EVENTS_PER_BATCH = 100_000
+"""Bounds a catch-up batch: some tens of megabytes, a few seconds of work."""
+
+HALT_POLL_S = 0.01
+
+
+def input_frames(
+    session: SparkSession, settings: Settings, assignment: Assignment, pause: Path
+) -> list[DataFrame]:
+    """The job's inputs as streaming DataFrames, in order."""
+    access = settings.access()
+    spec = assignment.spec
+    share = (spec.max_events_per_batch or DEFAULT_EVENTS_PER_BATCH) // len(assignment.inputs)
+
+    def frame(resolved: ResolvedInput) -> DataFrame:
+        here = resolved.site == settings.site
+        options = {
+            "url": access.url,
+            "credentials_file": access.credentials_file,
+            "stream": resolved.stream if here else mirror_stream(resolved.site, resolved.stream),
+            "subject": resolved.subject or "",
+            "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
+            "max_events": str(max(share, 1)),
+            "pause_file": str(pause),
+            "cores": str(settings.cores),
+            "wait_for_news": "true" if spec.trigger_s == 0 else "false",
+        }
+        return session.readStream.format(FORMAT).options(**options).load()
+
+    return [frame(resolved) for resolved in assignment.inputs]
+
+
+@dataclass
+class Query:
+    """A run of a job. Methods block: call them from a thread."""
+
+    session: SparkSession
+    settings: Settings
+    assignment: Assignment
+    checkpoint: Path
+    sink: JobSink
+    running: StreamingQuery | None = None
+    _progress: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        session: SparkSession,
+        settings: Settings,
+        connection: SinkConnection,
+        assignment: Assignment,
+        checkpoint: Path,
+    ) -> Query:
+        """A query that is not started yet."""
+        return cls(session, settings, assignment, checkpoint, JobSink(connection, assignment))
+
+    @property
+    def pause_file(self) -> Path:
+        """While it exists the sources plan nothing new."""
+        return self.checkpoint.with_name("pause")
+
+    def start(self) -> str:
+        """Start from the checkpoint; returns Spark's run id."""
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        self.pause_file.unlink(missing_ok=True)
+        frames = input_frames(self.session, self.settings, self.assignment, self.pause_file)
+        results = compile_job(self.assignment, frames, self.settings.site)
+        running = self.running = (
+            results.writeStream.foreachBatch(self.sink)
+            .queryName(self.assignment.spec.name)
+            .outputMode("append")
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(processingTime=f"{self.assignment.spec.trigger_s} seconds")
+            .start()
+        )
+        return str(running.runId)
+
+    def halt(self, within_s: float) -> None:
+        """Stop after the micro-batch under way is committed, or after `within_s` in the midst of it.
+
+        In the midst is safe as well: the batch is then repeated with the same offsets and message ids.
+        """
+        if self.running is None:
+            return
+        self.pause_file.touch()
+        end = time.monotonic() + within_s
+        while self.running.isActive and self.running.status["isTriggerActive"] and time.monotonic() < end:
+            time.sleep(HALT_POLL_S)
+        self.running.stop()
+        self.running = None
+
+    def on_progress(self, progress: dict[str, Any]) -> None:
+        """Take in Spark's report of a committed micro-batch."""
+        events = int(progress["numInputRows"])
+        now = datetime.now(UTC)
+        previous = self._progress
+        self._progress = {
+            "batch": progress["batchId"],
+            "serials": self._serials(progress),
+            "events": previous.get("events", 0) + events,
+            "batch_s": progress["durationMs"].get("triggerExecution", 0) / 1000,
+            "events_per_s": progress.get("processedRowsPerSecond") or previous.get("events_per_s", 0.0),
+            "committed_at": now if events else previous.get("committed_at"),
+        }
+
+    def _serials(self, progress: dict[str, Any]) -> dict[str, int]:
+        names = [resolved.name for resolved in self.assignment.inputs]
+        serials: dict[str, int] = {}
+        for name, source in zip(names, progress["sources"], strict=False):
+            end = source.get("endOffset")
+            offset = json.loads(end) if isinstance(end, str) else end
+            if offset:
+                serials[name] = int(offset["serial"])
+        return serials
+
+    def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
+        """How the job goes."""
+        return JobStatus(
+            job=self.assignment.spec.name,
+            epoch=self.assignment.epoch,
+            state=state,
+            results=self.sink.results,
+            rejected=self.sink.rejected,
+            restarts=restarts,
+            error=error,
+            **self._progress,
+        )
+
+    def paused(self) -> Paused:
+        """Where the job stands on disk."""
+        return stand(self.checkpoint, self.assignment, self._progress.get("committed_at"))
+
+
+def stand(checkpoint: Path, assignment: Assignment, last_processed_at: datetime | None = None) -> Paused:
+    """Where a job that does not run stands, by its checkpoint."""
+    names = [resolved.name for resolved in assignment.inputs]
+    serials = committed_serials(checkpoint, names)
+    if not serials:
+        serials = {i.name: i.after_serial for i in assignment.inputs if i.after_serial is not None}
+    return Paused(serials=serials, batch=newest_commit(checkpoint), last_processed_at=last_processed_at)

@@ -1,0 +1,56 @@
+"""What the engine's process needs to know, from the mesh's state on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.contracts.site import EngineSpec
+from towpath.mesh.state import Home, MeshState
+from towpath.streams.log_reader import Access
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of one engine."""
+
+    site: str
+    spec: EngineSpec
+    nats_url: str
+    user: str
+    password: str
+    directory: Path
+    """The engine's own: scratch space, log configuration, the workers' credentials."""
+
+    @classmethod
+    def of(cls, home: Path, site: str) -> Settings:
+        """Settings of a site of the mesh at `home`."""
+        access = MeshState.load(Home(home)).site(site)
+        return cls(
+            site=site,
+            spec=access.spec.engine,
+            nats_url=access.nats_url,
+            user=access.engine.user,
+            password=access.engine.password,
+            directory=Home(home).engine(site),
+        )
+
+    @property
+    def cores(self) -> int:
+        """Tasks at a time: of `local[N]`; a cluster's own number is not known here, 2 is assumed."""
+        match = re.fullmatch(r"local\[(\d+)\]", self.spec.spark_master)
+        if match:
+            return int(match.group(1))
+        return (os.cpu_count() or 2) if self.spec.spark_master == "local[*]" else 2
+
+    def access(self) -> Access:
+        """How Spark's Python processes reach the broker. Writes their credentials file."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / "credentials.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"user": self.user, "password": self.password}, file)
+        return Access(self.nats_url, str(path))

@@ -1,0 +1,134 @@
+"""The sink of every job: publishes each micro-batch of results before Spark commits it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass, field
+
+import nats
+from nats.aio.client import Client
+from pyspark.sql import DataFrame
+
+from towpath.contracts.job import Assignment
+from towpath.engine.settings import Settings
+from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
+from towpath.streams.published import batch_label, published_since
+from towpath.streams.publisher import Outgoing, Publisher
+
+log = logging.getLogger(__name__)
+
+PUBLISH_LIMIT_S = 180.0
+"""Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+
+
+class SinkConnection:
+    """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    def start(self) -> None:
+        """Start the thread; the connection is made when it is first needed."""
+        self._thread.start()
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await nats.connect(
+                    self._settings.nats_url,
+                    user=self._settings.user,
+                    password=self._settings.password,
+                    name=f"sink-{self._settings.site}",
+                    inbox_prefix=f"_INBOX.{self._settings.user}".encode(),
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=0.1,
+                    pending_size=256 * 1024**2,
+                    error_cb=_log_error,
+                )
+            return self._client
+
+    def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
+        """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
+
+        async def work() -> int:
+            publisher = Publisher(await self._connected())
+            return await publisher.publish(messages, site=site, stream=stream, batch=batch)
+
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+
+    def published_since(self, *, site: str, stream: str, generation: int, batch: int) -> set[str]:
+        """Ids that a micro-batch has stored already; blocks."""
+
+        async def work() -> set[str]:
+            return await published_since(
+                await self._connected(), site=site, stream=stream, generation=generation, batch=batch
+            )
+
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+
+
+@dataclass
+class JobSink:
+    """`foreachBatch` of one run of one job."""
+
+    connection: SinkConnection
+    assignment: Assignment
+    results: int = 0
+    """Results newly stored in this run."""
+    rejected: int = 0
+    _known: dict[str, set[str]] = field(default_factory=dict)
+    """Stream → ids that the first micro-batch of this run, if it is a repetition, has stored before."""
+    _first: int | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Publish one micro-batch. Spark commits it when this returns."""
+        table = frame.toArrow()
+        identities = table.column("message_id").to_pylist()
+        rejected = table.column("rejected").to_pylist()
+        bodies = table.column("body").cast("binary").to_pylist()
+        rows = list(zip(identities, rejected, bodies, strict=True))
+        job, epoch, site = self.assignment.spec.name, self.assignment.epoch, self.assignment.output.site
+        sink, reject = sink_subject(site, job, epoch), rejected_subject(site, job, epoch)
+        # Rejects first: whoever sees a result may rely on what was rejected before it.
+        self.rejected += self._store(
+            batch, rejected_stream(job), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
+        )
+        self.results += self._store(
+            batch, self.assignment.output.stream, [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
+        )
+
+    def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
+        if not messages:
+            return 0
+        known = self._stored_before(batch, stream)
+        fresh = [m for m in messages if m.identity not in known] if known else messages
+        if not fresh:
+            return 0
+        label = batch_label(self.assignment.generation, batch)
+        return self.connection.publish(fresh, site=self.assignment.output.site, stream=stream, batch=label)
+
+    def _stored_before(self, batch: int, stream: str) -> set[str]:
+        """Only the first micro-batch of a run can be a repetition: later ones never ran before."""
+        if self._first is None:
+            self._first = batch
+        if batch != self._first:
+            self._known.clear()
+            return set()
+        if stream not in self._known:
+            self._known[stream] = self.connection.published_since(
+                site=self.assignment.output.site,
+                stream=stream,
+                generation=self.assignment.generation,
+                batch=batch,
+            )
+        return self._known[stream]
+
+
+async def _log_error(error: Exception) -> None:
+    log.warning("sink: %s: %s", type(error).__name__, error)
