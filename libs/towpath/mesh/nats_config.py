@@ -1,0 +1,120 @@
+"""Renders the configuration of the hub's and the sites' nats-servers. Pure: state in, text out.
+
+nats-server reads JSON as a subset of its own format, so nothing needs quoting rules of ours. The texts
+hold passwords: write them with `write_private_file`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from towpath.contracts.site import Durability
+from towpath.mesh import permissions
+from towpath.mesh.home import Home
+from towpath.mesh.state import Credential, MeshState
+
+ACCOUNT = "MESH"
+"""Hub and sites share one account; permissions separate the users in it."""
+
+HUB_DOMAIN = "hub"
+
+MAX_PAYLOAD = 8 * 1024**2
+"""Bytes of one message. A chunk of state is at most one mebibyte; the rest is room for batches."""
+
+MAX_STORE = 1024**4
+"""Bytes of streams a server may promise. A promise takes no room: what a full disk cannot take is
+refused when it comes. The server's own default, three quarters of what is free, would refuse the tenth
+job because nine others may grow to their limits."""
+
+MQTT_MAX_ACK_PENDING = 65535
+"""The most a subscriber may leave unacknowledged; the protocol has 16 bits for it."""
+
+LEAF_RECONNECT_S = 1
+
+Config = dict[str, Any]
+
+
+def hub_config(state: MeshState, home: Home) -> str:
+    """The configuration of the hub: clients, the sites' leaves, JetStream for events."""
+    services = [
+        _user(state.coordinator, permissions.coordinator(state.coordinator.user), "STANDARD"),
+        _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
+    ]
+    leaves = [
+        _user(access.leaf, permissions.leaf(site), "LEAFNODE") for site, access in sorted(state.sites.items())
+    ]
+    return _render(
+        {
+            **_server(HUB_DOMAIN, state.spec.listen, state.spec.hub_port),
+            "jetstream": _jetstream(HUB_DOMAIN, str(home.hub), power_safe=True),
+            "leafnodes": {"host": state.spec.listen, "port": state.leaf_port},
+            **_accounts([*services, *leaves]),
+        }
+    )
+
+
+def site_config(state: MeshState, site: str, home: Home) -> str:
+    """The configuration of a site's server: broker, log and link to the hub."""
+    access = state.site(site)
+    spec = access.spec
+    hub = f"nats-leaf://{access.leaf.user}:{access.leaf.password}@{state.leaf_host}:{state.leaf_port}"
+    return _render(
+        {
+            **_server(site, spec.listen, spec.nats_port),
+            "jetstream": _jetstream(
+                site, str(home.nats(site)), power_safe=spec.durability is Durability.POWER_SAFE
+            ),
+            "leafnodes": {"reconnect": LEAF_RECONNECT_S, "remotes": [{"url": hub, "account": ACCOUNT}]},
+            "mqtt": {
+                "host": spec.listen,
+                "port": spec.mqtt_port,
+                "ack_wait": "30s",
+                "max_ack_pending": MQTT_MAX_ACK_PENDING,
+            },
+            **_accounts(
+                [
+                    _user(access.agent, permissions.agent(site, access.agent.user), "STANDARD"),
+                    _user(access.engine, permissions.engine(site, access.engine.user), "STANDARD"),
+                    _user(access.device, permissions.device(), "MQTT"),
+                ]
+            ),
+        }
+    )
+
+
+def _server(name: str, host: str, port: int) -> Config:
+    return {
+        "server_name": name,
+        "host": host,
+        "port": port,
+        "max_payload": MAX_PAYLOAD,
+        "max_pending": 8 * MAX_PAYLOAD,
+    }
+
+
+def _jetstream(domain: str, directory: str, *, power_safe: bool) -> Config:
+    config: Config = {"store_dir": directory, "domain": domain, "max_file_store": MAX_STORE}
+    if power_safe:
+        config["sync_interval"] = "always"
+    return config
+
+
+def _accounts(users: list[Config]) -> Config:
+    return {
+        "accounts": {ACCOUNT: {"jetstream": "enabled", "users": users}, "SYS": {"users": []}},
+        "system_account": "SYS",
+    }
+
+
+def _user(credential: Credential, allowed: permissions.Permissions, connection: str) -> Config:
+    return {
+        "user": credential.user,
+        "password": credential.password,
+        "allowed_connection_types": [connection],
+        "permissions": allowed,
+    }
+
+
+def _render(config: Config) -> str:
+    return json.dumps(config, indent=2) + "\n"

@@ -1,0 +1,184 @@
+"""Who may publish and subscribe to what: one function per user, everything not listed is refused.
+
+Users log in at one server. What crosses from one server to another crosses as the *leaf* user of the
+site, so its list is the wall between sites: whatever a site's own server lets its users do, the hub
+takes from it, and gives to it, only what stands there.
+
+Replies go to inboxes, and whoever may subscribe to `_INBOX.>` reads everybody's replies. So every user
+has inboxes of its own, `_INBOX.<user>.>`: connections must set their inbox prefix accordingly.
+
+Subjects of JetStream that cross between sites, as nats-server names them:
+
+- `$JS.<site>.API.…`: requests to a site's JetStream
+- `$JSC.R.…`: where the server that makes a mirror gets the origin's answer
+- `$JS.M.…`, `$JS.S.…`: where a mirror or a stream of several sources receives
+- `$JS.FC.…`, `$JS.ACK.…`: flow control and acknowledgements
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from towpath.contracts.message import ROOT
+from towpath.mesh.names import DEVICE_SUBJECTS
+
+Permissions = dict[str, Any]
+
+_LOOK_UP = ("STREAM.INFO.*",)
+_MIRROR = ("CONSUMER.CREATE.>",)
+_READ = (
+    "INFO",
+    "STREAM.NAMES",
+    "STREAM.LIST",
+    "STREAM.INFO.*",
+    "STREAM.MSG.GET.*",
+    "DIRECT.GET.>",
+    "CONSUMER.CREATE.>",
+    "CONSUMER.INFO.>",
+    "CONSUMER.DELETE.>",
+    "CONSUMER.MSG.NEXT.>",
+)
+
+_CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
+"""What a reader of a stream sends back."""
+
+_BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *_CONSUMING)
+
+_ANSWERS = {"max": 1, "expires": "1h"}
+"""A user may answer what it was asked, once, for so long. A command that takes longer is followed by
+its events."""
+
+_MQTT_INTERNAL = "$MQTT.>"
+"""Sessions and messages of the server's MQTT side. Between servers nats-server lets these pass whatever
+is allowed, so they must be denied: the sites' MQTT sides would store each other's messages."""
+
+
+def inbox(user: str) -> str:
+    """The subjects on which a user receives replies."""
+    return f"_INBOX.{user}.>"
+
+
+def coordinator(user: str) -> Permissions:
+    """The coordinator: commands everybody, hears heartbeats and events, owns the hub's streams."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.command.>",
+            f"{ROOT}.event.>",
+            "$JS.API.>",
+            "$JS.hub.API.>",
+            *_api("*", _READ),
+            *_CONSUMING,
+        ],
+        subscribe=[
+            inbox(user),
+            f"{ROOT}.command.coordinator.>",
+            f"{ROOT}.heartbeat.*",
+            f"{ROOT}.event.>",
+        ],
+        answers=True,
+    )
+
+
+def operator(user: str) -> Permissions:
+    """People and the command line: command the coordinator, listen, read streams everywhere."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.command.coordinator.>",
+            *(f"$JS.API.{call}" for call in _READ),
+            *_api("*", _READ),
+            *_CONSUMING,
+        ],
+        subscribe=[inbox(user), f"{ROOT}.>"],
+    )
+
+
+def leaf(site: str) -> Permissions:
+    """A site's server at the hub: publish is what may come out of the site, subscribe what may go in."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.event.>",
+            f"{ROOT}.heartbeat.{site}",
+            "_INBOX.>",
+            "sink.*.*.*",
+            "reject.*.*.*",
+            *_api("*", (*_LOOK_UP, *_MIRROR)),
+            *_BETWEEN_STREAMS,
+        ],
+        subscribe=[
+            f"{ROOT}.command.{site}.>",
+            inbox(site),
+            f"sink.{site}.>",
+            f"reject.{site}.>",
+            f"$JS.{site}.API.>",
+            *_BETWEEN_STREAMS,
+        ],
+        deny=[_MQTT_INTERNAL],
+    )
+
+
+def agent(site: str, user: str) -> Permissions:
+    """A site's agent: answers the site's commands, speaks for the site, runs its JetStream."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.event.>",
+            f"{ROOT}.heartbeat.{site}",
+            f"{ROOT}.engine.{site}.>",
+            *_own_jetstream(site),
+        ],
+        subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
+        answers=True,
+    )
+
+
+def engine(site: str, user: str) -> Permissions:
+    """A site's engine: answers the agent, publishes results to whichever site keeps them."""
+    return _permissions(
+        publish=["sink.*.*.*", "reject.*.*.*", *_own_jetstream(site)],
+        subscribe=[inbox(user), f"{ROOT}.engine.{site}.>"],
+        answers=True,
+    )
+
+
+def device() -> Permissions:
+    """Devices and subscribers on MQTT: publish under `site/`, receive the topics of jobs."""
+    return _permissions(
+        publish=[DEVICE_SUBJECTS],
+        subscribe=[">"],
+        deny_subscribe=[
+            "$JS.>",
+            "$JSC.>",
+            "$SYS.>",
+            "_INBOX.>",
+            "towpath.>",
+            "sink.>",
+            "reject.>",
+            DEVICE_SUBJECTS,
+        ],
+    )
+
+
+def _own_jetstream(site: str) -> list[str]:
+    return ["$JS.API.>", f"$JS.{site}.API.>", *_api("*", _LOOK_UP), *_CONSUMING]
+
+
+def _api(domain: str, calls: tuple[str, ...]) -> list[str]:
+    return [f"$JS.{domain}.API.{call}" for call in calls]
+
+
+def _permissions(
+    *,
+    publish: list[str],
+    subscribe: list[str],
+    deny: list[str] | None = None,
+    deny_subscribe: list[str] | None = None,
+    answers: bool = False,
+) -> Permissions:
+    """`deny` holds in both directions."""
+    subscribe_denied = [*(deny or []), *(deny_subscribe or [])]
+    permissions: Permissions = {
+        "publish": {"allow": publish, **({"deny": deny} if deny else {})},
+        "subscribe": {"allow": subscribe, **({"deny": subscribe_denied} if subscribe_denied else {})},
+    }
+    if answers:
+        permissions["allow_responses"] = _ANSWERS
+    return permissions

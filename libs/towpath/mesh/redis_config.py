@@ -1,0 +1,48 @@
+"""Renders the configuration of Redis: the coordinator's registry, and the way of state between sites."""
+
+from __future__ import annotations
+
+import hashlib
+
+from towpath.mesh.home import Home
+from towpath.mesh.state import Credential, MeshState
+
+COORDINATOR_KEYS = "towpath:*"
+TRANSFER_KEYS = "towpath:transfer:*"
+"""State on its way from one site to another: all that sites may touch."""
+
+_COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
+_SITE_COMMANDS = (
+    "+@stream +@string +@hash +@transaction +del +unlink +exists +type "
+    "+expire +pexpire +expireat +pexpireat +persist +ttl +pttl "
+    "+ping +hello +auth +echo +select +reset +client|setname +client|getname +client|id"
+)
+
+
+def redis_config(state: MeshState, home: Home) -> str:
+    """The configuration. Everything written is on the disk before it is acknowledged."""
+    users = [_user(state.redis_coordinator, COORDINATOR_KEYS, _COORDINATOR_COMMANDS)]
+    users += [_user(a.redis, TRANSFER_KEYS, _SITE_COMMANDS) for _, a in sorted(state.sites.items())]
+    lines = [
+        f"bind {state.spec.listen}",
+        f"port {state.spec.redis_port}",
+        "protected-mode yes",
+        "daemonize no",
+        f'dir "{_escaped(str(home.redis))}"',
+        "appendonly yes",
+        "appendfsync always",
+        'save ""',
+        "user default off nopass -@all",
+        *users,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _user(credential: Credential, keys: str, commands: str) -> str:
+    # Redis compares hashes itself, so the password need not stand here.
+    digest = hashlib.sha256(credential.password.encode()).hexdigest()
+    return f"user {credential.user} on #{digest} ~{keys} resetchannels {commands}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,0 +1,103 @@
+"""The servers of a mesh as processes: writes their configuration, says how to start and probe them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from pathlib import Path
+
+import redis.asyncio
+import redis.exceptions
+
+from towpath.mesh.binaries import nats_server_binary, redis_server_binary
+from towpath.mesh.home import Home
+from towpath.mesh.nats_config import hub_config, site_config
+from towpath.mesh.private_file import make_private_directory, write_private_file
+from towpath.mesh.redis_config import redis_config
+from towpath.mesh.state import MeshState, reachable
+from towpath.processes import ChildSpec
+
+STOP_S = 5.0
+"""For a server to flush its streams when it ends."""
+
+
+def hub_server(state: MeshState, home: Home) -> ChildSpec:
+    """The hub's nats-server, with its configuration written."""
+    return _nats("hub", hub_config(state, home), home.hub, home, state.spec.listen, state.spec.hub_port)
+
+
+def site_server(state: MeshState, site: str, home: Home) -> ChildSpec:
+    """A site's nats-server, with its configuration written. Its process is called `<site>-nats`."""
+    spec = state.site(site).spec
+    text = site_config(state, site, home)
+    return _nats(f"{site}-nats", text, home.nats(site), home, spec.listen, spec.nats_port)
+
+
+def redis_server(state: MeshState, home: Home) -> ChildSpec:
+    """The Redis of the mesh, with its configuration written."""
+    path, version = _write(home.redis / "redis.conf", redis_config(state, home))
+
+    async def ready() -> bool:
+        return await redis_answers(state)
+
+    return ChildSpec(
+        name="redis",
+        command=(redis_server_binary(), str(path)),
+        log=home.log("redis"),
+        ready=ready,
+        stop_s=STOP_S,
+        version=version,
+    )
+
+
+async def port_open(host: str, port: int) -> bool:
+    """Whether somebody listens. nats-server opens its ports when its streams are restored."""
+    try:
+        _, writer = await asyncio.open_connection(host.strip("[]"), port)
+    except OSError:
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True
+
+
+async def redis_answers(state: MeshState) -> bool:
+    """Whether Redis has loaded its file and answers the coordinator."""
+    client = redis.asyncio.Redis(
+        host=state.redis_host.strip("[]"),
+        port=state.redis_port,
+        username=state.redis_coordinator.user,
+        password=state.redis_coordinator.password,
+        socket_timeout=2,
+        socket_connect_timeout=2,
+    )
+    try:
+        return bool(await client.ping())  # type: ignore[misc]
+    except (redis.exceptions.RedisError, OSError):
+        return False
+    finally:
+        await client.aclose()
+
+
+def _nats(name: str, text: str, directory: Path, home: Home, listen: str, port: int) -> ChildSpec:
+    path, version = _write(directory / "nats.conf", text)
+
+    async def ready() -> bool:
+        return await port_open(reachable(listen), port)
+
+    return ChildSpec(
+        name=name,
+        command=(nats_server_binary(), "--config", str(path)),
+        log=home.log(name),
+        ready=ready,
+        stop_s=STOP_S,
+        version=version,
+    )
+
+
+def _write(path: Path, text: str) -> tuple[Path, str]:
+    make_private_directory(path.parent)
+    write_private_file(path, text)
+    return path, hashlib.sha256(text.encode()).hexdigest()[:16]

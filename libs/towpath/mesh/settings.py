@@ -1,0 +1,72 @@
+"""Reads what a mesh shall be: from a TOML file, or from a list of site names."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import NAME_PATTERN, is_name
+from towpath.contracts.site import MeshSpec, SiteSpec
+
+
+def load_spec(path: Path) -> MeshSpec:
+    """The mesh that a `towpath.toml` describes. Raises `TowpathError` with field, value and allowed."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise TowpathError(
+            ErrorCode.INVALID, "no such file", field="config", value=str(path), allowed="a TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TowpathError(
+            ErrorCode.INVALID, f"not TOML: {error}", field="config", value=str(path), allowed="a TOML file"
+        ) from error
+    return parse_spec(content)
+
+
+def spec_of_sites(names: str) -> MeshSpec:
+    """A mesh of sites with default settings, from names as in `--sites jfk,lga,cloud`."""
+    sites = [name.strip() for name in names.split(",")]
+    for name in sites:
+        if not is_name(name):
+            raise TowpathError(
+                ErrorCode.INVALID, "not a site name", field="sites", value=name, allowed=NAME_PATTERN
+            )
+    return parse_spec({"sites": [{"name": name} for name in sites]})
+
+
+def parse_spec(content: dict[str, Any]) -> MeshSpec:
+    """A spec from parsed TOML. Raises `TowpathError`."""
+    try:
+        return MeshSpec.model_validate(content)
+    except ValidationError as error:
+        raise _explained(error) from error
+
+
+def _explained(error: ValidationError) -> TowpathError:
+    """The first problem, with what would have been allowed there."""
+    detail = TowpathError.of_validation(error).detail
+    first = error.errors(include_url=False)[0]
+    allowed = detail.allowed
+    if first["type"] == "extra_forbidden":
+        allowed = _settings_at(first["loc"][:-1])
+    elif allowed is None:
+        allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    return TowpathError(detail.code, detail.message, field=detail.field, value=detail.value, allowed=allowed)
+
+
+def _settings_at(location: tuple[int | str, ...]) -> list[str]:
+    """Names of the settings of the model at `location`."""
+    model: type[BaseModel] = MeshSpec
+    for part in location:
+        if isinstance(part, str):
+            annotation = model.model_fields[part].annotation
+            candidates = (annotation, *get_args(annotation))
+            model = next(
+                (c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), SiteSpec
+            )
+    return sorted(model.model_fields)

@@ -1,0 +1,233 @@
+"""What a mesh has been given once and keeps: ports and credentials, for each site and the services."""
+
+from __future__ import annotations
+
+import fcntl
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.mesh.home import Home
+from towpath.mesh.ports import free_port
+from towpath.mesh.private_file import write_private_file
+
+PASSWORD_BYTES = 24
+"""192 random bits: nothing to be guessed, also offline."""
+
+
+class Credential(Model):
+    """A user name and its password."""
+
+    user: str
+    password: str
+
+    @classmethod
+    def random(cls, user: str) -> Credential:
+        """A fresh password for `user`. It holds no character that a URL or a configuration must quote."""
+        return cls(user=user, password=secrets.token_hex(PASSWORD_BYTES))
+
+
+class SiteAccess(Model):
+    """A site with its ports filled in, and what its processes and devices log in with."""
+
+    spec: SiteSpec
+    agent: Credential
+    engine: Credential
+    device: Credential
+    leaf: Credential
+    """The site's server at the hub."""
+    redis: Credential
+
+    @classmethod
+    def create(cls, spec: SiteSpec) -> SiteAccess:
+        """Fresh credentials for a site."""
+        name = spec.name
+        return cls(
+            spec=spec,
+            agent=Credential.random(f"{name}.agent"),
+            engine=Credential.random(f"{name}.engine"),
+            device=Credential.random(f"{name}.device"),
+            leaf=Credential.random(f"{name}.leaf"),
+            redis=Credential.random(name),
+        )
+
+    @property
+    def nats_url(self) -> str:
+        """Where the site's server is reached from this machine."""
+        return f"nats://{reachable(self.spec.listen)}:{self.spec.nats_port}"
+
+    @property
+    def mqtt_host(self) -> str:
+        """Host of the site's MQTT listener, as reached from this machine."""
+        return reachable(self.spec.listen)
+
+    @property
+    def mqtt_port(self) -> int:
+        """Port of the site's MQTT listener."""
+        return self.spec.mqtt_port
+
+
+class MeshState(Model):
+    """A mesh with its ports filled in, and all its credentials."""
+
+    spec: MeshSpec
+    leaf_port: int
+    """Where the hub takes the sites' servers."""
+    coordinator: Credential
+    operator: Credential
+    """What people and the command line use at the hub."""
+    redis_coordinator: Credential
+    sites: dict[str, SiteAccess]
+
+    @property
+    def hub_url(self) -> str:
+        """Where the hub is reached from this machine."""
+        return f"nats://{reachable(self.spec.listen)}:{self.spec.hub_port}"
+
+    @property
+    def leaf_host(self) -> str:
+        """Where sites on this machine reach the hub."""
+        return reachable(self.spec.listen)
+
+    @property
+    def redis_host(self) -> str:
+        """Host of Redis, as reached from this machine."""
+        return reachable(self.spec.listen)
+
+    @property
+    def redis_port(self) -> int:
+        """Port of Redis."""
+        return self.spec.redis_port
+
+    def site(self, name: str) -> SiteAccess:
+        """One site. Raises `TowpathError` (unknown site)."""
+        try:
+            return self.sites[name]
+        except KeyError:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_SITE, "no such site", field="site", value=name, allowed=sorted(self.sites)
+            ) from None
+
+    @classmethod
+    def create(cls, spec: MeshSpec) -> MeshState:
+        """A new mesh: random passwords, a free port wherever the spec leaves it open."""
+        return _extended(spec, None)
+
+    @classmethod
+    def create_or_extend(cls, home: Home, spec: MeshSpec) -> MeshState:
+        """The saved mesh brought to `spec`, or a new one; saved when it differs.
+
+        Sites and services keep ports and credentials, except where the spec now names a port. New
+        sites are added. Sites that the spec no longer names stay as they are.
+        """
+        home.create()
+        with _exclusively(home):
+            old = cls.load(home) if home.state.exists() else None
+            state = _extended(spec, old)
+            if state != old:
+                state.save(home)
+        for name in state.sites:
+            home.create_site(name)
+        return state
+
+    @classmethod
+    def load(cls, home: Home) -> MeshState:
+        """The mesh saved under `home`. Raises `TowpathError` when there is none or it is unreadable."""
+        try:
+            return cls.model_validate_json(home.state.read_bytes())
+        except FileNotFoundError:
+            raise TowpathError(
+                ErrorCode.FAILED,
+                "no mesh here",
+                field="home",
+                value=str(home.root),
+                allowed="a directory where `towpath up` has run",
+            ) from None
+        except ValidationError as error:
+            raise TowpathError.of_validation(error) from error
+
+    def save(self, home: Home) -> None:
+        """Write the mesh under `home`, whole or not at all, readable for its owner only."""
+        home.create()
+        write_private_file(home.state, self.model_dump_json(indent=2))
+
+
+def reachable(listen: str) -> str:
+    """The address to connect to for a server on this machine that listens on `listen`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(listen, f"[{listen}]" if ":" in listen else listen)
+
+
+def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
+    named = {site.name for site in spec.sites}
+    stay = [] if old is None else [a.spec for name, a in old.sites.items() if name not in named]
+    taken = _explicit_ports(spec) | (_ports(old) if old else set())
+    sites = [_with_ports(s, old.sites.get(s.name) if old else None, taken) for s in [*stay, *spec.sites]]
+    filled = spec.model_copy(
+        update={
+            "sites": sites,
+            "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
+            "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
+        }
+    )
+    accesses = [
+        old.sites[s.name].model_copy(update={"spec": s})
+        if old and s.name in old.sites
+        else SiteAccess.create(s)
+        for s in sites
+    ]
+    return MeshState(
+        spec=filled,
+        leaf_port=_port(0, old.leaf_port if old else 0, spec.listen, taken),
+        coordinator=old.coordinator if old else Credential.random("hub.coordinator"),
+        operator=old.operator if old else Credential.random("hub.operator"),
+        redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
+        sites={access.spec.name: access for access in accesses},
+    )
+
+
+def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:
+    nats_port = _port(site.nats_port, old.spec.nats_port if old else 0, site.listen, taken)
+    mqtt_port = _port(site.mqtt_port, old.spec.mqtt_port if old else 0, site.listen, taken)
+    return site.model_copy(update={"nats_port": nats_port, "mqtt_port": mqtt_port})
+
+
+def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
+    port = wanted or kept or free_port(taken, address=listen)
+    taken.add(port)
+    return port
+
+
+def _ports(state: MeshState) -> set[int]:
+    sites = {port for a in state.sites.values() for port in (a.spec.nats_port, a.spec.mqtt_port)}
+    return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port}
+
+
+def _explicit_ports(spec: MeshSpec) -> set[int]:
+    """Ports the spec names. Raises `TowpathError` when two listeners shall have the same one."""
+    named = {"hub_port": spec.hub_port, "redis_port": spec.redis_port}
+    for index, site in enumerate(spec.sites):
+        named |= {f"sites.{index}.nats_port": site.nats_port, f"sites.{index}.mqtt_port": site.mqtt_port}
+    seen: set[int] = set()
+    for field, port in named.items():
+        if port in seen:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "two listeners on one port",
+                field=field,
+                value=port,
+                allowed="a port of its own, or 0 for any",
+            )
+        seen |= {port} - {0}
+    return seen
+
+
+@contextmanager
+def _exclusively(home: Home) -> Iterator[None]:
+    with home.state_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

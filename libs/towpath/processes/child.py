@@ -1,0 +1,254 @@
+"""One process that outlives its parent: start it, find it again, end it with all its descendants.
+
+Everything here may block for a moment. Under an event loop, call it through `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from pydantic import ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+from towpath.contracts.site import ProcessStatus
+from towpath.processes import claim
+
+CLOCK_TOLERANCE_S = 1.5
+"""The system counts a process's start from boot in ticks, and psutil adds the boot time, which clock
+corrections shift by up to a second. A pid does not come round again that soon."""
+
+CLAIM_DEADLINE_S = 15.0
+"""For starting an interpreter on a machine that is busy with everything else that starts."""
+
+LEFTOVER_GRACE_S = 1.0
+"""For descendants that are still there when their leader has ended in good order."""
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """A process to keep running."""
+
+    name: str
+    """Unique under one run directory: names the pid file."""
+    command: tuple[str, ...]
+    log: Path
+    """Where its output goes. The log of the run before is kept as `<log>.1`."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of the caller."""
+    ready: Callable[[], Awaitable[bool]] | None = None
+    """Whether it can be used. Without it, a process is ready as soon as it runs."""
+    ready_s: float = 60.0
+    """Seconds it may take to become ready; then it is started anew."""
+    stop_s: float = 8.0
+    """Seconds between asking it to end and killing it."""
+    after: tuple[str, ...] = ()
+    """Children that must be ready before it starts, and that end after it."""
+    version: str = ""
+    """Changes when its configuration does: a running process of another version is replaced."""
+
+
+class PidRecord(Model):
+    """Content of a pid file."""
+
+    pid: int
+    create_time: float
+    """When the process began, seconds since the epoch: tells it from a later one with the same pid."""
+    name: str
+    command: tuple[str, ...]
+    version: str = ""
+    restarts: int = 0
+    """How many times it had been restarted when this run of it began."""
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The live process this record speaks of, if it is still there."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+def read_record(run: Path, name: str) -> PidRecord | None:
+    """The pid file of `name`, whether or not the process lives. Unreadable ones count as absent."""
+    try:
+        return PidRecord.model_validate_json((run / f"{name}.json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def find(run: Path, name: str) -> PidRecord | None:
+    """The record of the live process called `name`, or None."""
+    record = read_record(run, name)
+    return record if record is not None and record.process is not None else None
+
+
+def listed(run: Path) -> list[PidRecord]:
+    """All readable pid files, by name, also of processes that are gone."""
+    records = (read_record(run, path.stem) for path in sorted(run.glob("[!.]*.json")))
+    return [record for record in records if record is not None]
+
+
+def rotate_log(log: Path) -> None:
+    """Keep the log of the run before as `<log>.1`, and drop the one before that."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size:
+            log.replace(log.with_name(log.name + ".1"))
+
+
+def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen[bytes]:
+    """Start the process in a session of its own, and return when its pid file is written.
+
+    Keep the returned object and poll it, so that the process is reaped when it ends. Raises
+    `TowpathError`: busy when a process of that name runs already, failed when it cannot start.
+    """
+    run.mkdir(parents=True, exist_ok=True, mode=0o700)
+    rotate_log(spec.log)
+    script = [sys.executable, "-I", claim.__file__, str(run), spec.name, spec.version, str(restarts)]
+    with spec.log.open("ab") as output:
+        started = subprocess.Popen(
+            [*script, *spec.command],
+            env={**os.environ, **spec.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    _await_claim(spec, run, started)
+    return started
+
+
+def _await_claim(spec: ChildSpec, run: Path, started: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + CLAIM_DEADLINE_S
+    while True:
+        record = read_record(run, spec.name)
+        if record is not None and record.pid == started.pid:
+            return
+        code = started.poll()
+        if code == claim.ALREADY_CLAIMED:
+            raise TowpathError(
+                ErrorCode.BUSY, f"{spec.name} runs already", field="name", value=spec.name, allowed="one"
+            )
+        if code is not None or time.monotonic() > end:
+            started.kill()
+            started.wait()
+            raise TowpathError(
+                ErrorCode.FAILED, f"{spec.name} did not start, see {spec.log}", field="name", value=spec.name
+            )
+        time.sleep(0.01)
+
+
+def stop(run: Path, name: str, *, grace_s: float) -> bool:
+    """End the process called `name` and all its descendants; remove its pid file.
+
+    It is asked to end (SIGTERM), and has `grace_s` seconds to end its own children in good order.
+    What is left of its tree then is killed. Returns whether anything was running.
+    """
+    record = read_record(run, name)
+    if record is None:
+        return False
+    leader = record.process
+    tree = _tree(record)
+    if leader is not None:
+        _signal([leader], psutil.Process.terminate)
+        _gone([leader], grace_s)
+    survivors = _alive([*tree, *_tree(record)])
+    if leader is not None and leader not in survivors:
+        _signal(survivors, psutil.Process.terminate)
+        _gone(survivors, min(LEFTOVER_GRACE_S, grace_s))
+    kill_all(survivors)
+    (run / f"{name}.json").unlink(missing_ok=True)
+    return bool(tree)
+
+
+def kill_all(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes, then what they managed to start meanwhile."""
+    remaining = list(processes)
+    while remaining:
+        offspring = [child for process in remaining for child in _children(process)]
+        _signal(remaining, psutil.Process.kill)
+        _gone(remaining, 5.0)
+        remaining = _alive(offspring)
+
+
+def _tree(record: PidRecord) -> list[psutil.Process]:
+    """The process, its descendants, and those of its session whose parents have died."""
+    leader = record.process
+    members = [] if leader is None else [leader, *_children(leader)]
+    if leader is not None or not psutil.pid_exists(record.pid):
+        members += [p for p in _session(record) if p not in members]
+    return members
+
+
+def _session(record: PidRecord) -> list[psutil.Process]:
+    """Live members of the session that the process leads or led.
+
+    A pid is not given away while a session bears it, so a session is ours unless its leader is
+    someone else; members cannot be older than the leader.
+    """
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) != record.pid:
+                continue
+            if process.create_time() > record.create_time - CLOCK_TOLERANCE_S:
+                found += [process, *_children(process)]
+    return _alive(found)
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _alive(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    living: list[psutil.Process] = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process not in living and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                living.append(process)
+    return living
+
+
+def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            send(process)
+
+
+def _gone(processes: list[psutil.Process], within_s: float) -> None:
+    """Wait until all have ended, zombies included: their parents reap them in their own time."""
+    end = time.monotonic() + within_s
+    while _alive(processes) and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def status(record: PidRecord) -> ProcessStatus:
+    """How the process of a pid file is, with the memory of its whole tree."""
+    process = record.process
+    if process is None:
+        return ProcessStatus(name=record.name, pid=None, running=False, restarts=record.restarts)
+    memory = 0
+    for member in [process, *_children(process)]:
+        with contextlib.suppress(psutil.Error):
+            memory += member.memory_info().rss
+    return ProcessStatus(
+        name=record.name,
+        pid=record.pid,
+        running=True,
+        restarts=record.restarts,
+        memory_mb=round(memory / 1e6, 1),
+    )

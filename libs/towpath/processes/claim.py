@@ -1,0 +1,66 @@
+"""Claims a name for a process, and becomes the process that was asked for.
+
+Run as a script by `launch`; imports little, because it stands before the start of every child. The
+claim is made by the process itself, before its command runs: whoever started it may be killed at any
+line, and still nobody starts a second one or fails to find the first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from pathlib import Path
+
+import psutil
+
+ALREADY_CLAIMED = 75
+"""Exit code when another process holds the name (`EX_TEMPFAIL` of sysexits.h)."""
+
+
+class AlreadyClaimedError(Exception):
+    """Another live process holds the name."""
+
+
+def claim(run: Path, name: str, command: list[str], *, version: str = "", restarts: int = 0) -> None:
+    """Hold `name` for the life of this process and write its pid file.
+
+    The lock is a file descriptor that survives `exec` and goes with the process, however it ends.
+    Raises `AlreadyClaimedError`.
+    """
+    descriptor = os.open(run / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise AlreadyClaimedError(name) from error
+    os.set_inheritable(descriptor, True)
+    record = {
+        "pid": os.getpid(),
+        "create_time": psutil.Process().create_time(),
+        "name": name,
+        "command": command,
+        "version": version,
+        "restarts": restarts,
+    }
+    temporary = run / f".{name}.json.{os.getpid()}"
+    temporary.write_text(json.dumps(record))
+    temporary.replace(run / f"{name}.json")
+
+
+def main(arguments: list[str]) -> None:
+    """Claim, then become the command: `claim.py <run> <name> <version> <restarts> <command…>`."""
+    run, name, version, restarts, *command = arguments
+    try:
+        claim(Path(run), name, command, version=version, restarts=int(restarts))
+    except AlreadyClaimedError:
+        sys.exit(ALREADY_CLAIMED)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.exit(f"cannot run {command[0]}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,280 @@
+"""Keeps processes running: adopts, starts, watches, restarts, and stops them in order.
+
+A supervisor may be killed at any line. Its children go on, and the next supervisor adopts them by
+their pid files. The order of start and stop follows `ChildSpec.after`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import subprocess
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+import psutil
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import ProcessStatus
+from towpath.processes import child
+from towpath.processes.child import ChildSpec
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 64
+"""Ending a child holds a thread for seconds, and all children of a level end at the same time."""
+
+WATCH_INTERVAL_S = 0.2
+"""Between looks at a child: an outage is noticed within this time, at the cost of reading one small
+file of /proc."""
+
+PROBE_DEADLINE_S = 3.0
+"""For one answer of a readiness probe."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How long to wait before a restart, seconds: doubled from `first_s` up to `longest_s`."""
+
+    first_s: float = 0.2
+    longest_s: float = 5.0
+    healthy_s: float = 30.0
+    """A run of this length forgives all failures before."""
+
+    def pause_s(self, failures: int) -> float:
+        """The pause after so many failures in a row."""
+        return min(self.first_s * 2 ** min(failures, 30), self.longest_s)
+
+
+@dataclass
+class _Kept:
+    """A child and the task that keeps it."""
+
+    spec: ChildSpec
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    restarts: int = 0
+    failures: int = 0
+    started: subprocess.Popen[bytes] | None = None
+    """Set when it is a child of this very process, and must be reaped."""
+    keeper: asyncio.Task[None] | None = None
+
+
+class Supervisor:
+    """Keeps a list of children running. Use as an async context manager, or `start` and `stop`."""
+
+    def __init__(self, children: Sequence[ChildSpec], run: Path, *, backoff: Backoff | None = None) -> None:
+        self._run = run
+        self._backoff = backoff or Backoff()
+        self._kept: dict[str, _Kept] = {spec.name: _Kept(spec) for spec in _ordered(children)}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="processes")
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def start(self) -> None:
+        """Begin to keep all children. Returns at once; see `wait_ready`."""
+        for kept in self._kept.values():
+            if kept.keeper is None:
+                kept.keeper = asyncio.create_task(self._keep(kept), name=f"keep {kept.spec.name}")
+
+    async def wait_ready(self, within_s: float) -> None:
+        """Wait until every child is ready. Raises `TowpathError` (deadline) that names those not."""
+        try:
+            async with asyncio.timeout(within_s):
+                for kept in list(self._kept.values()):
+                    await kept.ready.wait()
+        except TimeoutError as error:
+            late = [name for name, kept in self._kept.items() if not kept.ready.is_set()]
+            raise TowpathError(
+                ErrorCode.DEADLINE, f"not ready within {within_s:g} s: {', '.join(late)}", field="processes"
+            ) from error
+
+    async def stop(self) -> None:
+        """End all children, those that others need last. Those at the same depth end together."""
+        await self._release(list(self._kept.values()))
+        for level in reversed(_levels([kept.spec for kept in self._kept.values()])):
+            await asyncio.gather(*(self._end(self._kept[name]) for name in level))
+        self._threads.shutdown(wait=False)
+
+    async def apply(self, children: Sequence[ChildSpec]) -> None:
+        """Go over to this list: new children start, missing ones end, changed ones are replaced."""
+        wanted = {spec.name: spec for spec in _ordered(children)}
+        changed = [kept for name, kept in self._kept.items() if wanted.get(name) != kept.spec]
+        await self._release(changed)
+        for kept in reversed(changed):
+            spec = wanted.get(kept.spec.name)
+            if spec is None or _replaced(kept.spec, spec):
+                await self._end(kept)
+            kept.spec = spec or kept.spec
+        self._kept = {name: self._kept.get(name) or _Kept(spec) for name, spec in wanted.items()}
+        self.start()
+
+    async def restart(self, name: str) -> None:
+        """End a child that runs but does not work. Its keeper starts it again."""
+        await self._end(self._kept[name])
+
+    def is_ready(self, name: str) -> bool:
+        """Whether the child runs and has answered its probe since it started."""
+        return self._kept[name].ready.is_set()
+
+    async def status(self) -> list[ProcessStatus]:
+        """How all children are, in order of start."""
+        return [await self._call(self._status, kept) for kept in self._kept.values()]
+
+    def _status(self, kept: _Kept) -> ProcessStatus:
+        name = kept.spec.name
+        record = child.find(self._run, name)
+        if record is None:
+            return ProcessStatus(name=name, pid=None, running=False, restarts=kept.restarts)
+        return child.status(record).model_copy(update={"restarts": kept.restarts})
+
+    async def _release(self, children: list[_Kept]) -> None:
+        """Stop keeping, without ending."""
+        keepers = [kept.keeper for kept in children if kept.keeper is not None]
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+        for kept in children:
+            kept.keeper = None
+
+    async def _end(self, kept: _Kept) -> None:
+        kept.ready.clear()
+        await self._call(child.stop, self._run, kept.spec.name, grace_s=kept.spec.stop_s)
+        if kept.started is not None:
+            await self._call(_reap, kept.started)
+            kept.started = None
+
+    async def _keep(self, kept: _Kept) -> None:
+        """Run one child for ever: it starts, becomes ready, is watched; then a pause, and again."""
+        loop = asyncio.get_running_loop()
+        for name in kept.spec.after:
+            await self._kept[name].ready.wait()
+        while True:
+            begun = loop.time()
+            try:
+                await _uninterrupted(self._begin(kept))
+                await self._watch(kept)
+            except (TowpathError, OSError, psutil.Error) as error:
+                log.error("%s: %s", kept.spec.name, error)
+            kept.ready.clear()
+            if loop.time() - begun >= self._backoff.healthy_s:
+                kept.failures = 0
+            pause_s = self._backoff.pause_s(kept.failures)
+            kept.failures += 1
+            kept.restarts += 1
+            log.warning("%s ended; restart %d in %.1f s", kept.spec.name, kept.restarts, pause_s)
+            await asyncio.sleep(pause_s)
+
+    async def _begin(self, kept: _Kept) -> None:
+        """Adopt the child that runs, or start one. A process of an older version is ended first."""
+        spec = kept.spec
+        record = await self._call(child.find, self._run, spec.name)
+        if record is not None and (record.command, record.version) == (spec.command, spec.version):
+            kept.restarts = max(kept.restarts, record.restarts)
+            log.info("%s runs already, pid %d", spec.name, record.pid)
+            return
+        # Also when the leader is gone: what it left behind would be in the way of the new one.
+        await self._call(child.stop, self._run, spec.name, grace_s=spec.stop_s)
+        kept.started = await self._call(child.launch, spec, self._run, restarts=kept.restarts)
+        log.info("%s started, pid %d", spec.name, kept.started.pid)
+
+    async def _watch(self, kept: _Kept) -> None:
+        """Return when the child has ended. Raises `TowpathError` when it did not become ready."""
+        end = asyncio.get_running_loop().time() + kept.spec.ready_s
+        while await self._call(self._runs, kept):
+            if not kept.ready.is_set():
+                if await _answers(kept.spec):
+                    kept.ready.set()
+                elif asyncio.get_running_loop().time() > end:
+                    await self._end(kept)
+                    raise TowpathError(
+                        ErrorCode.DEADLINE, f"not ready within {kept.spec.ready_s:g} s", field=kept.spec.name
+                    )
+            await asyncio.sleep(WATCH_INTERVAL_S)
+
+    async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that may block, in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
+
+    def _runs(self, kept: _Kept) -> bool:
+        if kept.started is not None:
+            if kept.started.poll() is None:
+                return True
+            kept.started = None
+            return False
+        return child.find(self._run, kept.spec.name) is not None
+
+
+def _reap(started: subprocess.Popen[bytes]) -> None:
+    """Take the exit code of a process that was ended; kill it if its pid file had been lost."""
+    if started.poll() is None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill_all([psutil.Process(started.pid)])
+    started.wait()
+
+
+async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Finish `work` even when cancelled, then pass the cancellation on."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with contextlib.suppress(TowpathError, OSError, psutil.Error):
+            await task
+        raise
+
+
+async def _answers(spec: ChildSpec) -> bool:
+    if spec.ready is None:
+        return True
+    try:
+        async with asyncio.timeout(PROBE_DEADLINE_S):
+            return await spec.ready()
+    except (TimeoutError, OSError):
+        return False
+
+
+def _replaced(old: ChildSpec, new: ChildSpec) -> bool:
+    return (old.command, old.version) != (new.command, new.version)
+
+
+def _levels(children: Sequence[ChildSpec]) -> list[list[str]]:
+    """Names grouped by depth: those without needs first. Raises `TowpathError` on a circle."""
+    known = {spec.name for spec in children}
+    levels: list[list[str]] = []
+    placed: set[str] = set()
+    while len(placed) < len(known):
+        level = [s.name for s in children if s.name not in placed and set(s.after) <= placed]
+        if not level:
+            stuck = sorted(known - placed)
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "processes wait for each other, or for one that is not there",
+                field="after",
+                value=", ".join(stuck),
+                allowed=sorted(known),
+            )
+        levels.append(level)
+        placed |= set(level)
+    return levels
+
+
+def _ordered(children: Sequence[ChildSpec]) -> list[ChildSpec]:
+    by_name = {spec.name: spec for spec in children}
+    return [by_name[name] for level in _levels(list(by_name.values())) for name in level]
