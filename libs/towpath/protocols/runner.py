@@ -65,7 +65,7 @@ class Ledger(Protocol):
         """Write the ended record and the change, and free the job for the next operation."""
         ...
 
-    async def close(self, operation: str) -> None:
+    async def announced(self, operation: str) -> None:
         """The end was announced: nothing is left to do for the operation."""
         ...
 
@@ -131,7 +131,7 @@ class Runner:
             record = await self._finish(course)
         # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
         await self._publish(_ended(record))
-        await self._ledger.close(operation)
+        await self._ledger.announced(operation)
         return record
 
     async def _announce_standing(self, course: Course) -> None:

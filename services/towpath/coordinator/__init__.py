@@ -1,0 +1,1 @@
+"""The coordinator: takes commands, keeps the registry, runs the protocols."""

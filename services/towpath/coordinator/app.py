@@ -1,0 +1,84 @@
+"""The wiring of the coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus, ensure_events_stream
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+from towpath.contracts.migration import SiteCommand
+from towpath.contracts.site import SiteStatus
+from towpath.coordinator.announcements import Announcements
+from towpath.coordinator.handlers import Handlers
+from towpath.coordinator.operations import Operations
+from towpath.coordinator.plans import World
+from towpath.coordinator.reconciliation import Reconciliation
+from towpath.coordinator.registry import Registry
+from towpath.coordinator.settings import Settings
+from towpath.coordinator.sites import Sites
+from towpath.protocols.runner import Runner
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
+    registry = Registry.connect(settings)
+    try:
+        async with await Bus.connect(
+            settings.hub_url, settings.hub_user, settings.hub_password, name="coordinator"
+        ) as bus:
+            await _events_stream(bus)
+            await _coordinate(settings, registry, bus, stop)
+    finally:
+        await registry.close()
+
+
+async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: asyncio.Event) -> None:
+    announcements = Announcements(bus)
+    sites = Sites(settings, announcements.publish)
+    operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
+    handlers = Handlers(World(registry, sites, bus), operations)
+    reconciliation = Reconciliation(settings, registry, sites, operations, bus)
+    try:
+        async with asyncio.TaskGroup() as watches:
+            await bus.subscribe(SiteStatus, sites.on_heartbeat)
+            await operations.continue_unfinished()
+            await handlers.serve(bus)
+            log.info("coordinating %s", ", ".join(sites.names))
+            watching = [watches.create_task(sites.watch()), watches.create_task(reconciliation.watch())]
+            await stop.wait()
+            for watch in watching:
+                watch.cancel()
+    finally:
+        await operations.stop()
+
+
+async def _events_stream(bus: Bus) -> None:
+    """Make the EVENTS stream; wait for a hub that is still starting."""
+    while True:
+        try:
+            async with asyncio.timeout(10):
+                return await ensure_events_stream(bus)
+        except (NatsError, TimeoutError) as error:
+            log.warning("no EVENTS stream yet: %s", error)
+            await asyncio.sleep(0.5)
+
+
+class Agents:
+    """The agents of the sites, as the runner sees them."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def send(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+        """See `towpath.protocols.runner.Send`."""
+        try:
+            return await self._bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)
+        except (NatsError, OSError) as error:
+            raise TowpathError(ErrorCode.UNREACHABLE, f"{type(error).__name__}: {error}") from error

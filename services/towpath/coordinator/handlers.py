@@ -1,0 +1,155 @@
+"""Messages become decisions: one method a command of the coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from towpath.bus import Bus
+from towpath.contracts.commands import (
+    DeployJob,
+    JobList,
+    JobView,
+    ListJobs,
+    ListOperations,
+    ListSites,
+    MigrateJob,
+    OperationAnswer,
+    OperationKind,
+    OperationList,
+    OperationState,
+    OperationView,
+    RemoveJob,
+    ShowOperation,
+    SiteList,
+    UpdateJob,
+)
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.coordinator.operations import Operations
+from towpath.coordinator.plans import Nothing, World, plan_deploy, plan_migrate, plan_remove, plan_update
+from towpath.protocols.record import JobEntry, OperationRecord
+
+QUERY_S = 10.0
+"""How long a query waits for a registry that restarts."""
+
+T = TypeVar("T")
+
+
+class Handlers:
+    """Answers the coordinator's commands."""
+
+    def __init__(self, world: World, operations: Operations) -> None:
+        self._world = world
+        self._operations = operations
+
+    async def serve(self, bus: Bus) -> None:
+        """Listen for all commands."""
+        await bus.serve(DeployJob, self.deploy)
+        await bus.serve(UpdateJob, self.update)
+        await bus.serve(RemoveJob, self.remove)
+        await bus.serve(MigrateJob, self.migrate)
+        await bus.serve(ListJobs, self.list_jobs)
+        await bus.serve(ListSites, self.list_sites)
+        await bus.serve(ShowOperation, self.show_operation)
+        await bus.serve(ListOperations, self.list_operations)
+
+    async def deploy(self, command: DeployJob) -> OperationAnswer:
+        """See `DeployJob`."""
+        job = command.spec.name
+        try:
+            return await self._operations.accept(
+                command, job, lambda: plan_deploy(command, self._world), wait=command.wait
+            )
+        except Nothing:
+            return _nothing_to_do(command.id, job, OperationKind.DEPLOY, "the job runs already")
+
+    async def update(self, command: UpdateJob) -> OperationAnswer:
+        """See `UpdateJob`."""
+        job = command.spec.name
+        try:
+            return await self._operations.accept(
+                command, job, lambda: plan_update(command, self._world), wait=command.wait
+            )
+        except Nothing:
+            return _nothing_to_do(command.id, job, OperationKind.UPDATE, "the job is already so")
+
+    async def remove(self, command: RemoveJob) -> OperationAnswer:
+        """See `RemoveJob`."""
+        return await self._operations.accept(
+            command, command.job, lambda: plan_remove(command, self._world), wait=command.wait
+        )
+
+    async def migrate(self, command: MigrateJob) -> OperationAnswer:
+        """See `MigrateJob`."""
+        return await self._operations.accept(
+            command, command.job, lambda: plan_migrate(command, self._world), wait=command.wait
+        )
+
+    async def list_jobs(self, _: ListJobs) -> JobList:
+        """See `ListJobs`."""
+        jobs = await _soon(self._world.registry.jobs())
+        locks = await _soon(self._world.registry.locks())
+        return JobList(jobs=[self._view(name, entry, locks.get(name)) for name, entry in jobs.items()])
+
+    def _view(self, name: str, entry: JobEntry, operation: str | None) -> JobView:
+        status = self._world.sites.job(entry.site, name)
+        return JobView(
+            spec=entry.spec,
+            site=entry.site,
+            epoch=entry.epoch,
+            state=status.state if status else None,
+            operation=operation,
+            status=status,
+        )
+
+    async def list_sites(self, _: ListSites) -> SiteList:
+        """See `ListSites`."""
+        return SiteList(sites=[self._world.sites.status(name) for name in self._world.sites.names])
+
+    async def show_operation(self, command: ShowOperation) -> OperationView:
+        """See `ShowOperation`."""
+        record, journal = await _soon(self._world.registry.load(command.operation))
+        return _operation_view(record).model_copy(update={"journal": journal})
+
+    async def list_operations(self, command: ListOperations) -> OperationList:
+        """See `ListOperations`."""
+        wanted = command.limit if command.kind is None else ALL_KINDS
+        records = await _soon(self._world.registry.latest(wanted))
+        kept = [r for r in records if command.kind is None or r.kind is command.kind]
+        return OperationList(operations=[_operation_view(r) for r in kept[: command.limit]])
+
+
+ALL_KINDS = 5000
+"""How far back operations of one kind are looked for."""
+
+
+async def _soon(call: Awaitable[T]) -> T:
+    try:
+        async with asyncio.timeout(QUERY_S):
+            return await call
+    except TimeoutError as error:
+        raise TowpathError(ErrorCode.UNREACHABLE, "the registry does not answer") from error
+
+
+def _nothing_to_do(command: str, job: str, kind: OperationKind, note: str) -> OperationAnswer:
+    """No operation was needed; the command's own identifier stands in for one."""
+    return OperationAnswer(
+        operation=command, job=job, kind=kind, state=OperationState.COMPLETED, note=f"nothing to do: {note}"
+    )
+
+
+def _operation_view(record: OperationRecord) -> OperationView:
+    return OperationView(
+        operation=record.id,
+        kind=record.kind,
+        job=record.job,
+        state=record.state,
+        strategy=record.strategy,
+        source=record.source,
+        target=record.target,
+        begun_at=record.begun_at,
+        ended_at=record.ended_at,
+        note=record.note,
+        figures=record.figures,
+    )

@@ -1,0 +1,116 @@
+"""Operations under way: accepts them atomically, runs each in a task of its own, continues old ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from towpath.contracts.commands import OperationAnswer, OperationState
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command
+from towpath.coordinator.registry import Changed, Registry
+from towpath.protocols.record import ENDED, OperationRecord
+from towpath.protocols.runner import Runner, Superseded
+
+log = logging.getLogger(__name__)
+
+DECISIONS = 5
+"""How often a decision is made anew because the job changed meanwhile, before the sender must wait."""
+
+
+class Operations:
+    """Owns the tasks of all operations of this coordinator."""
+
+    def __init__(self, registry: Registry, runner: Runner) -> None:
+        self._registry = registry
+        self._runner = runner
+        self._tasks: dict[str, asyncio.Task[OperationRecord]] = {}
+        self._guards: dict[str, asyncio.Lock] = {}
+
+    def guard(self, job: str) -> asyncio.Lock:
+        """Held while an operation on the job is accepted, and while reconciliation touches the job."""
+        return self._guards.setdefault(job, asyncio.Lock())
+
+    async def continue_unfinished(self) -> None:
+        """Run every operation that an earlier coordinator left."""
+        for operation in await self._registry.unfinished():
+            log.info("continuing operation %s", operation)
+            self._start(operation)
+
+    async def accept(
+        self,
+        command: Command[Any],
+        job: str,
+        plan: Callable[[], Awaitable[OperationRecord]],
+        *,
+        wait: bool,
+    ) -> OperationAnswer:
+        """Decide, write, run. The same command again joins or answers from its first operation.
+
+        Raises `TowpathError`: whatever the plan refuses, and `failed` for an operation that was
+        waited for and rolled back.
+        """
+        operation = await self._registry.operation_of(command.id)
+        if operation is None:
+            operation = await self._begin(job, plan)
+        if not wait:
+            self._start(operation)
+            record, _ = await self._registry.load(operation)
+            return record.answer()
+        return _outcome(await self._end_of(operation))
+
+    async def _begin(self, job: str, plan: Callable[[], Awaitable[OperationRecord]]) -> str:
+        async with self.guard(job):
+            for _ in range(DECISIONS):
+                record = await plan()
+                try:
+                    operation = await self._registry.begin(record)
+                except Changed:
+                    continue
+                # SIGKILL here: accepted, not running. The next coordinator finds it unfinished.
+                self._start(operation)
+                return operation
+        raise TowpathError(ErrorCode.BUSY, "the job keeps changing", field="job", value=job)
+
+    def _start(self, operation: str) -> asyncio.Task[OperationRecord]:
+        task = self._tasks.get(operation)
+        if task is None:
+            task = asyncio.create_task(self._runner.run(operation), name=f"operation {operation}")
+            self._tasks[operation] = task
+            task.add_done_callback(lambda done: self._over(operation, done))
+        return task
+
+    def _over(self, operation: str, task: asyncio.Task[OperationRecord]) -> None:
+        self._tasks.pop(operation, None)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, Superseded):
+            log.warning("operation %s is run by another coordinator", operation)
+        elif error is not None:
+            log.error("operation %s stopped; it continues with the next start", operation, exc_info=error)
+
+    async def _end_of(self, operation: str) -> OperationRecord:
+        record, _ = await self._registry.load(operation)
+        if record.state in ENDED and operation not in self._tasks:
+            return record
+        # The task belongs to the operation, not to who waits for it.
+        return await asyncio.shield(self._start(operation))
+
+    async def stop(self) -> None:
+        """Leave all operations where they are: the next coordinator continues them."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _outcome(record: OperationRecord) -> OperationAnswer:
+    if record.state is OperationState.COMPLETED:
+        return record.answer()
+    raise TowpathError(
+        ErrorCode.FAILED,
+        f"operation {record.id} ({record.kind} {record.job}): {record.state}: {record.note}",
+    )

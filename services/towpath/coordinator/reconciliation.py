@@ -1,0 +1,142 @@
+"""Desired against actual: sites are told again what the registry says, when their heartbeats differ.
+
+Operations are not involved: a job with an operation under way is left alone. What is told here is
+idempotent and carries the registry's epoch, so telling it once too often changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.bus import Bus
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import JobState
+from towpath.contracts.message import new_identifier
+from towpath.contracts.migration import ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
+from towpath.contracts.site import SiteState, SiteStatus
+from towpath.coordinator.operations import Operations
+from towpath.coordinator.registry import Registry
+from towpath.coordinator.settings import Settings
+from towpath.coordinator.sites import Sites
+from towpath.protocols.record import JobEntry
+
+log = logging.getLogger(__name__)
+
+TELL_S = 5.0
+WRONG_FOR_S = 3.0
+"""A difference must last this long, so that a heartbeat from before an operation's end is no evidence."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A job that is not at a site as the registry says."""
+
+    site: str
+    job: str
+    what: str
+    """`unknown`, `elsewhere`, `missing`, `behind` or `held`."""
+
+
+def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[Difference]:
+    """Where sites that are up differ from the registry."""
+    found: set[Difference] = set()
+    for status in statuses:
+        for reported in status.jobs:
+            what = _difference(jobs.get(reported.job), status.site, reported.epoch, reported.state)
+            if what is not None:
+                found.add(Difference(status.site, reported.job, what))
+        here = {reported.job for reported in status.jobs}
+        owned = [n for n, e in jobs.items() if e.site == status.site and e.running]
+        found |= {Difference(status.site, name, "missing") for name in owned if name not in here}
+    return found
+
+
+def _difference(entry: JobEntry | None, site: str, epoch: int, state: JobState) -> str | None:
+    if entry is None:
+        return "unknown"
+    if entry.site != site:
+        return "elsewhere"
+    if epoch < entry.epoch:
+        return "behind"
+    return "held" if state is JobState.HELD else None
+
+
+class Reconciliation:
+    """Looks for differences, and corrects those that last."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: Registry,
+        sites: Sites,
+        operations: Operations,
+        bus: Bus,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._sites = sites
+        self._operations = operations
+        self._bus = bus
+        self._clock = clock
+        self._since: dict[Difference, float] = {}
+
+    async def watch(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.reconcile_every_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Note what differs, and correct what has differed for long enough."""
+        statuses = [self._sites.status(s) for s in self._sites.names if self._sites.state(s) is SiteState.UP]
+        jobs, locks = await self._registry.jobs(), await self._registry.locks()
+        found = {d for d in differences(jobs, statuses) if d.job not in locks}
+        present = self._clock()
+        self._since = {d: self._since.get(d, present) for d in found}
+        due = [d for d, since in self._since.items() if present - since >= self._patience_s(d)]
+        await asyncio.gather(*(self._correct(d) for d in due))
+
+    def _patience_s(self, difference: Difference) -> float:
+        return self._settings.missing_after_s if difference.what == "missing" else WRONG_FOR_S
+
+    async def _correct(self, difference: Difference) -> None:
+        guard = self._operations.guard(difference.job)
+        if guard.locked():
+            return
+        # While the guard is held no operation on the job begins, so the registry stands still.
+        async with guard:
+            jobs, locks = await self._registry.jobs(), await self._registry.locks()
+            statuses = [self._sites.status(difference.site)]
+            if difference.job in locks or difference not in differences(jobs, statuses):
+                return
+            log.info("correcting: job %s is %s at %s", difference.job, difference.what, difference.site)
+            for command in corrections(difference, jobs.get(difference.job)):
+                await self._tell(command)
+        self._since.pop(difference, None)
+
+    async def _tell(self, command: SiteCommand[Any]) -> None:
+        try:
+            await self._bus.request(command, deadline_s=TELL_S)
+        except TowpathError as error:
+            log.warning("%s to %s: %s", command.verb(), command.site, error)
+
+
+def corrections(difference: Difference, entry: JobEntry | None) -> list[SiteCommand[Any]]:
+    """What to tell whom, in order."""
+    operation, site, job = f"fix-{new_identifier()}", difference.site, difference.job
+    if entry is None:
+        return [StopJob(site=site, operation=operation, job=job, forget=True)]
+    if difference.what == "elsewhere":
+        # Not StopJob(forget): should the job come back here, its checkpoint spares most of the transfer.
+        return [ResetRole(site=site, operation=operation, job=job, keep_job=False)]
+    output = entry.output
+    return [
+        SetEpoch(site=output.site, operation=operation, job=job, epoch=entry.epoch, output=output),
+        StartJob(site=site, operation=operation, assignment=entry.assignment()),
+    ]

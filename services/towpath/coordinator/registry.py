@@ -1,0 +1,212 @@
+"""The registry in Redis: jobs, operations, journals. Waits through restarts of Redis.
+
+Keys: `towpath:jobs` (name → entry), `towpath:former` (name → what is left of a removed job),
+`towpath:locks` (job → operation under way), `towpath:operation:<id>`, `towpath:journal:<id>`,
+`towpath:operations` (by time), `towpath:unfinished`, `towpath:command:<id>` (→ operation).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
+
+from towpath.contracts.commands import JournalEntry
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.coordinator.scripts import APPEND, BEGIN, FINISH
+from towpath.coordinator.settings import Settings
+from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
+from towpath.protocols.runner import Superseded
+
+log = logging.getLogger(__name__)
+
+
+PREFIX = "towpath:"
+JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
+OPERATIONS, UNFINISHED = f"{PREFIX}operations", f"{PREFIX}unfinished"
+
+COMMAND_REMEMBERED_S = 7 * 24 * 3600
+"""How long the repetition of a command is recognised."""
+
+AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+"""What Redis, or the lack of it, answers while it restarts."""
+
+
+class Changed(Exception):
+    """The job is no longer what the decision was made on: decide again."""
+
+
+def record_key(operation: str) -> str:
+    """Where an operation's record is."""
+    return f"{PREFIX}operation:{operation}"
+
+
+def journal_key(operation: str) -> str:
+    """Where an operation's journal is."""
+    return f"{PREFIX}journal:{operation}"
+
+
+def command_key(command: str) -> str:
+    """Which operation a user's command became."""
+    return f"{PREFIX}command:{command}"
+
+
+class Registry:
+    """Implements `towpath.protocols.runner.Ledger`, and what handlers read and begin."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    @classmethod
+    def connect(cls, settings: Settings) -> Registry:
+        """A registry; the connection is made when it is first needed."""
+        redis = Redis(
+            host=settings.redis_host,
+            port=settings.redis_port,
+            username=settings.redis_user,
+            password=settings.redis_password,
+            socket_timeout=5,
+            socket_connect_timeout=2,
+            decode_responses=True,
+            retry=Retry(NoBackoff(), 0),
+        )
+        return cls(redis)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._redis.aclose()
+
+    async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Repeat until Redis is there: every call here is harmless to repeat."""
+        pause_s = 0.05
+        while True:
+            try:
+                return await call()
+            except AWAY as error:
+                log.warning("registry away (%s), again in %.2f s", error, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, 1.0)
+
+    async def _run(self, script: str, keys: list[str], arguments: list[str]) -> Any:
+        return await self._patiently(
+            lambda: cast("Awaitable[Any]", self._redis.eval(script, len(keys), *keys, *arguments))
+        )
+
+    async def begin(self, record: OperationRecord) -> str:
+        """Accept an operation: lock, record and command in one durable write. Returns its id.
+
+        The id of the earlier operation, if the same command was accepted before. Raises `Changed`
+        when the job's epoch is not that of `record.before` any more, `TowpathError` (busy) when another
+        operation holds the job.
+        """
+        operation = record.id
+        before = str(record.before.epoch) if record.before else ""
+        verdict, detail = await self._run(
+            BEGIN,
+            [LOCKS, JOBS, record_key(operation), OPERATIONS, UNFINISHED, command_key(record.command)],
+            [
+                record.job,
+                operation,
+                record.model_dump_json(),
+                str(record.begun_at.timestamp()),
+                before,
+                str(COMMAND_REMEMBERED_S),
+            ],
+        )
+        if verdict == "busy":
+            raise TowpathError(
+                ErrorCode.BUSY,
+                f"operation {detail} on this job is under way",
+                field="job",
+                value=record.job,
+                allowed=f"when operation {detail} has ended",
+            )
+        if verdict == "changed":
+            raise Changed(record.job)
+        return detail
+
+    async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
+        """An operation and its journal. Raises `TowpathError` when there is none of that id."""
+        text = await self._patiently(lambda: self._redis.get(record_key(operation)))
+        if text is None:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_MIGRATION, "no such operation", field="operation", value=operation
+            )
+        lines = await self._patiently(
+            lambda: cast("Awaitable[Any]", self._redis.lrange(journal_key(operation), 0, -1))
+        )
+        return (
+            OperationRecord.model_validate_json(text),
+            [JournalEntry.model_validate_json(line) for line in lines],
+        )
+
+    async def append(
+        self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None
+    ) -> None:
+        """See `Ledger.append`."""
+        verdict = await self._run(
+            APPEND,
+            [journal_key(record.id), record_key(record.id), JOBS, FORMER],
+            [str(position), entry.model_dump_json(), record.model_dump_json(), record.job, *_change(change)],
+        )
+        if verdict == "superseded":
+            raise Superseded(record.id)
+
+    async def finish(self, record: OperationRecord, position: int, change: RegistryChange | None) -> None:
+        """See `Ledger.finish`."""
+        verdict = await self._run(
+            FINISH,
+            [journal_key(record.id), record_key(record.id), JOBS, FORMER, LOCKS],
+            [str(position), record.id, record.model_dump_json(), record.job, *_change(change)],
+        )
+        if verdict == "superseded":
+            raise Superseded(record.id)
+
+    async def announced(self, operation: str) -> None:
+        """See `Ledger.announced`."""
+        await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(UNFINISHED, operation)))
+
+    async def unfinished(self) -> list[str]:
+        """Operations that a coordinator must continue."""
+        members = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.smembers(UNFINISHED)))
+        return sorted(members)
+
+    async def operation_of(self, command: str) -> str | None:
+        """The operation a command became, if it was accepted before."""
+        return await self._patiently(lambda: self._redis.get(command_key(command)))
+
+    async def latest(self, limit: int) -> list[OperationRecord]:
+        """The newest operations, newest first."""
+        names = await self._patiently(lambda: self._redis.zrevrange(OPERATIONS, 0, limit - 1))
+        if not names:
+            return []
+        texts = await self._patiently(lambda: self._redis.mget([record_key(name) for name in names]))
+        return [OperationRecord.model_validate_json(text) for text in texts if text]
+
+    async def jobs(self) -> dict[str, JobEntry]:
+        """All jobs, by name."""
+        found = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hgetall(JOBS)))
+        return {name: JobEntry.model_validate_json(found[name]) for name in sorted(found)}
+
+    async def locks(self) -> dict[str, str]:
+        """Job → operation under way."""
+        return await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hgetall(LOCKS)))
+
+    async def former(self, job: str) -> FormerJob | None:
+        """What is left of a removed job of that name."""
+        text = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hget(FORMER, job)))
+        return FormerJob.model_validate_json(text) if text else None
+
+
+def _change(change: RegistryChange | None) -> list[str]:
+    if change is None:
+        return ["", "", ""]
+    entry = change.entry.model_dump_json() if change.entry else ""
+    former = change.former.model_dump_json() if change.former else ""
+    return ["change", entry, former]

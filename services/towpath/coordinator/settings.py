@@ -1,0 +1,44 @@
+"""What a coordinator must be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the hub and the registry are, and which sites belong to the mesh."""
+
+    hub_url: str
+    hub_user: str
+    hub_password: str
+    redis_host: str
+    redis_port: int
+    redis_user: str | None
+    redis_password: str | None
+    sites: tuple[str, ...]
+    """Names of the sites that are known before their first heartbeat."""
+    down_after_s: float = 5.0
+    """Silence after which a site counts as down, seconds: five lost heartbeats."""
+    missing_after_s: float = 10.0
+    """How long a job may be missing from its site's heartbeats before it is started there again, seconds."""
+    reconcile_every_s: float = 2.0
+
+    @classmethod
+    def from_home(cls, home: Path) -> Settings:
+        """The settings of the mesh that was set up in the directory `home`. Raises `TowpathError`."""
+        mesh = MeshState.load(Home(home))
+        return cls(
+            hub_url=mesh.hub_url,
+            hub_user=mesh.coordinator.user,
+            hub_password=mesh.coordinator.password,
+            redis_host=mesh.redis_host,
+            redis_port=mesh.redis_port,
+            redis_user=mesh.redis_coordinator.user,
+            redis_password=mesh.redis_coordinator.password,
+            sites=tuple(mesh.sites),
+        )

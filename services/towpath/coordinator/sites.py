@@ -1,0 +1,127 @@
+"""Which sites are up, and what runs there: the heartbeats, and the events that follow from them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import JobChanged, SiteChanged
+from towpath.contracts.job import JobStatus
+from towpath.contracts.message import Event
+from towpath.contracts.site import SiteState, SiteStatus
+from towpath.coordinator.settings import Settings
+
+LOOK_EVERY_S = 0.5
+
+FIRST_HEARTBEAT_S = 3.0
+"""How long a coordinator that has just started gives sites to be heard before it calls them down."""
+
+
+@dataclass
+class Heard:
+    """The last heartbeat of a site."""
+
+    status: SiteStatus
+    at: float
+    """When it came, by this machine's monotonic clock: clocks of sites may differ."""
+
+
+class Sites:
+    """What is known of every site."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        publish: Callable[[Event], Awaitable[None]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._publish = publish
+        self._clock = clock
+        self._begun = clock()
+        self._heard: dict[str, Heard] = {}
+        self._announced: dict[str, SiteState] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """All sites, up or not."""
+        return sorted({*self._settings.sites, *self._heard})
+
+    def state(self, site: str) -> SiteState:
+        """How a site is: what it last said, unless it has been silent for too long."""
+        heard = self._heard.get(site)
+        if heard is None or self._clock() - heard.at > self._settings.down_after_s:
+            return SiteState.DOWN
+        return heard.status.state
+
+    def status(self, site: str) -> SiteStatus:
+        """The last heartbeat, with the state as it is now."""
+        heard = self._heard.get(site)
+        if heard is None:
+            return SiteStatus(
+                site=site, state=SiteState.DOWN, nats_url="", mqtt_host="", mqtt_port=0, error="never heard"
+            )
+        return heard.status.model_copy(update={"state": self.state(site)})
+
+    def heard_at(self, site: str) -> float:
+        """When its last heartbeat came, by the monotonic clock; minus infinity if none did."""
+        heard = self._heard.get(site)
+        return heard.at if heard else float("-inf")
+
+    def job(self, site: str, job: str) -> JobStatus | None:
+        """How a job goes at a site, as its last heartbeat said."""
+        heard = self._heard.get(site)
+        return next((s for s in heard.status.jobs if s.job == job), None) if heard else None
+
+    def check_known(self, site: str, field: str) -> None:
+        """Raise `TowpathError` (unknown site) for a name no site has."""
+        if site not in self.names:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_SITE, "no such site", field=field, value=site, allowed=self.names
+            )
+
+    async def check_up(self, site: str, field: str) -> None:
+        """Raise `TowpathError`: unknown site, or site down."""
+        self.check_known(site, field)
+        while self.state(site) is SiteState.DOWN and self._clock() < self._begun + FIRST_HEARTBEAT_S:
+            await asyncio.sleep(0.1)
+        if self.state(site) is SiteState.DOWN:
+            up = [name for name in self.names if self.state(name) is not SiteState.DOWN]
+            raise TowpathError(
+                ErrorCode.SITE_DOWN, f"site {site} is down", field=field, value=site, allowed=up
+            )
+
+    async def on_heartbeat(self, status: SiteStatus) -> None:
+        """Take a heartbeat in, and tell what changed."""
+        before = self._heard.get(status.site)
+        self._heard[status.site] = Heard(status, self._clock())
+        await self._announce(status.site)
+        old = {s.job: (s.epoch, s.state, s.error) for s in before.status.jobs} if before else {}
+        for job in status.jobs:
+            if old.get(job.job) != (job.epoch, job.state, job.error):
+                await self._publish(
+                    JobChanged(
+                        job=job.job, site=status.site, epoch=job.epoch, state=job.state, error=job.error
+                    )
+                )
+
+    async def watch(self) -> None:
+        """Notice silence, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            if self._clock() - self._begun < FIRST_HEARTBEAT_S:
+                continue
+            for site in self.names:
+                await self._announce(site)
+
+    async def _announce(self, site: str) -> None:
+        state = self.state(site)
+        if self._announced.get(site) is state:
+            return
+        self._announced[site] = state
+        silent = f"no heartbeat for {self._settings.down_after_s:g} s"
+        note = silent if state is SiteState.DOWN else (self._heard[site].status.error or "")
+        await self._publish(SiteChanged(site=site, state=state, note=note))

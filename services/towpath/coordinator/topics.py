@@ -1,0 +1,143 @@
+"""Topics: who writes what where. Turns the inputs of a spec into streams, and checks they fit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.coordinator.schemas import check_fields
+from towpath.mesh.names import IN_STREAM, api_prefix, device_subject, output_stream, rejected_stream
+from towpath.protocols.record import JobEntry
+
+STREAM_INFO_S = 3.0
+
+
+def resolve_output(spec: JobSpec) -> ResolvedOutput:
+    """The output stream of a job. It stays where it is when the job moves."""
+    return ResolvedOutput(
+        site=spec.output_site,
+        stream=output_stream(spec.name),
+        topic=spec.output.topic,
+        rejected_topic=spec.output.rejected_topic,
+    )
+
+
+def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
+    """Jobs whose results go to the topic."""
+    return [n for n, e in jobs.items() if (e.output.site, e.output.topic) == (site, topic)]
+
+
+def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
+    """Jobs whose rejected events go to the topic."""
+    return [n for n, e in jobs.items() if (e.output.site, e.output.rejected_topic) == (site, topic)]
+
+
+def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
+    """Jobs that read what `job` writes, accepted or rejected."""
+    streams = {output_stream(job), rejected_stream(job)}
+    return [n for n, e in jobs.items() if n != job and any(i.stream in streams for i in e.inputs)]
+
+
+def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
+    """All topics of jobs, as `site/topic`."""
+    topics = {
+        f"{e.output.site}/{t}" for e in jobs.values() for t in (e.output.topic, e.output.rejected_topic)
+    }
+    return [*sorted(topics), "<site>/site/…"]
+
+
+def resolve_inputs(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
+    """The streams of a job's inputs, `start` numbers applied and "latest" left open.
+
+    Raises `TowpathError`: unknown topic, a writer still being deployed, a job that would read
+    itself, or fields that do not fit.
+    """
+    resolved: list[ResolvedInput] = []
+    for position, wanted in enumerate(spec.inputs):
+        resolved += _resolve(spec, wanted, f"inputs.{position}.topic", jobs)
+    check_fields(spec, jobs)
+    return resolved
+
+
+def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
+    if wanted.from_device:
+        return [_input(wanted, wanted.name, IN_STREAM, device_subject(wanted.topic), bare=True)]
+    output = resolve_output(spec)
+    if wanted.site == output.site and wanted.topic in (output.topic, output.rejected_topic):
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "the job would read what it writes",
+            field=field,
+            value=wanted.topic,
+            allowed="a topic of another job or of devices",
+        )
+    found = [(n, output_stream(n), False) for n in writers(jobs, wanted.site, wanted.topic)]
+    found += [(n, rejected_stream(n), True) for n in rejecters(jobs, wanted.site, wanted.topic)]
+    found = [row for row in found if row[0] != spec.name]
+    if not found:
+        raise TowpathError(
+            ErrorCode.UNKNOWN_TOPIC,
+            f"no job writes to this topic at {wanted.site}",
+            field=field,
+            value=wanted.topic,
+            allowed=known_topics(jobs),
+        )
+    waiting = [name for name, _, _ in found if not jobs[name].running]
+    if waiting:
+        raise TowpathError(
+            ErrorCode.BUSY, f"job {waiting[0]}, which writes this topic, is still being deployed", field=field
+        )
+    several = len(found) > 1
+    return [
+        _input(wanted, f"{wanted.name}#{name}" if several else wanted.name, stream, None, bare=bare)
+        for name, stream, bare in found
+    ]
+
+
+def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: bool) -> ResolvedInput:
+    return ResolvedInput(
+        name=name,
+        site=wanted.site,
+        stream=stream,
+        subject=subject,
+        from_device=bare,
+        after_serial=wanted.start if isinstance(wanted.start, int) else None,
+    )
+
+
+async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> list[ResolvedInput]:
+    """Replace "latest" by the serial it means now, so that it means the same after any crash.
+
+    Raises `TowpathError` when the stream's site does not answer.
+    """
+    latest = {(i.site, i.topic) for i in spec.inputs if i.start == "latest"}
+    pinned: list[ResolvedInput] = []
+    for found in inputs:
+        topic = found.name.removeprefix(f"{found.site}/").split("#")[0]
+        if (found.site, topic) in latest:
+            serial = await last_serial(bus, found.site, found.stream)
+            found = found.model_copy(update={"after_serial": serial})
+        pinned.append(found)
+    return pinned
+
+
+async def last_serial(bus: Bus, site: str, stream: str) -> int:
+    """The newest serial number of a stream; 0 when the stream does not exist yet.
+
+    Raises `TowpathError` (site down) when its site does not answer.
+    """
+    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
+    try:
+        async with asyncio.timeout(STREAM_INFO_S + 1):
+            message = await bus.connection.request(subject, b"", timeout=STREAM_INFO_S)
+    except (NatsError, TimeoutError, OSError) as error:
+        raise TowpathError(
+            ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
+        ) from error
+    return int(json.loads(message.data).get("state", {}).get("last_seq", 0))
