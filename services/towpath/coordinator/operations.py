@@ -20,6 +20,9 @@ DECISIONS = 5
 """How often a decision is made anew because the job changed meanwhile, before the sender must wait."""
 
 
+AGAIN_AFTER_S = 5.0
+
+
 class Operations:
     """Owns the tasks of all operations of this coordinator."""
 
@@ -55,11 +58,14 @@ class Operations:
         operation = await self._registry.operation_of(command.id)
         if operation is None:
             operation = await self._begin(job, plan)
-        if not wait:
-            self._start(operation)
-            record, _ = await self._registry.load(operation)
-            return record.answer()
-        return _outcome(await self._end_of(operation))
+        record, _ = await self._registry.load(operation)
+        if record.state not in ENDED:
+            # The task belongs to the operation, not to who waits for it.
+            running = self._start(operation)
+            if not wait:
+                return record.answer()
+            record = await asyncio.shield(running)
+        return _outcome(record) if wait else record.answer()
 
     async def _begin(self, job: str, plan: Callable[[], Awaitable[OperationRecord]]) -> str:
         async with self.guard(job):
@@ -77,27 +83,28 @@ class Operations:
     def _start(self, operation: str) -> asyncio.Task[OperationRecord]:
         task = self._tasks.get(operation)
         if task is None:
-            task = asyncio.create_task(self._runner.run(operation), name=f"operation {operation}")
+            task = asyncio.create_task(self._run(operation), name=f"operation {operation}")
             self._tasks[operation] = task
             task.add_done_callback(lambda done: self._over(operation, done))
         return task
 
+    async def _run(self, operation: str) -> OperationRecord:
+        """Run to the end; after an unforeseen error again, for the job stays locked until then."""
+        while True:
+            try:
+                return await self._runner.run(operation)
+            except Superseded as error:
+                raise TowpathError(
+                    ErrorCode.UNREACHABLE, f"operation {operation} is run by another coordinator"
+                ) from error
+            except Exception:
+                log.exception("operation %s was interrupted and goes on in %g s", operation, AGAIN_AFTER_S)
+                await asyncio.sleep(AGAIN_AFTER_S)
+
     def _over(self, operation: str, task: asyncio.Task[OperationRecord]) -> None:
         self._tasks.pop(operation, None)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if isinstance(error, Superseded):
-            log.warning("operation %s is run by another coordinator", operation)
-        elif error is not None:
-            log.error("operation %s stopped; it continues with the next start", operation, exc_info=error)
-
-    async def _end_of(self, operation: str) -> OperationRecord:
-        record, _ = await self._registry.load(operation)
-        if record.state in ENDED and operation not in self._tasks:
-            return record
-        # The task belongs to the operation, not to who waits for it.
-        return await asyncio.shield(self._start(operation))
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("operation %s: %s", operation, task.exception())
 
     async def stop(self) -> None:
         """Leave all operations where they are: the next coordinator continues them."""

@@ -98,7 +98,7 @@ async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
         resolve_inputs(spec, jobs)
     else:
         inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, jobs))
-    check_readers(spec, jobs)
+    _check_audience(spec, before, jobs)
     survives = same_inputs and is_state_compatible(before.spec, spec)
     _check_state(command, before, survives=survives, same_inputs=same_inputs)
     after = JobEntry(
@@ -224,6 +224,20 @@ def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
             allowed=[before.output.site],
         )
     return spec
+
+
+def _check_audience(spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry]) -> None:
+    """Raise `TowpathError` when jobs that read the results could not read the changed ones."""
+    check_readers(spec, jobs)
+    reading, after = readers(jobs, spec.name), resolve_output(spec)
+    if reading and after != before.output:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{', '.join(reading)} read(s) the topics of this job",
+            field="output.topic",
+            value=after.topic,
+            allowed=[before.output.topic],
+        )
 
 
 def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool, same_inputs: bool) -> None:

@@ -99,11 +99,13 @@ class Reconciliation:
         found = {d for d in differences(jobs, statuses) if d.job not in locks}
         present = self._clock()
         self._since = {d: self._since.get(d, present) for d in found}
-        due = [d for d, since in self._since.items() if present - since >= self._patience_s(d)]
+        due = [d for d, since in self._since.items() if self._lasts(d, since, present)]
         await asyncio.gather(*(self._correct(d) for d in due))
 
-    def _patience_s(self, difference: Difference) -> float:
-        return self._settings.missing_after_s if difference.what == "missing" else WRONG_FOR_S
+    def _lasts(self, difference: Difference, since: float, present: float) -> bool:
+        missing = difference.what == "missing"
+        patience_s = self._settings.missing_after_s if missing else WRONG_FOR_S
+        return present - since >= patience_s and self._sites.heard_at(difference.site) > since
 
     async def _correct(self, difference: Difference) -> None:
         guard = self._operations.guard(difference.job)

@@ -6,7 +6,7 @@ it recognises that it has been carried out and changes nothing.
 
 BEGIN = """
 -- KEYS locks, jobs, record, operations, unfinished, command
--- ARGV job, operation, record, begun (seconds), epoch of the job as it was read ('' for none), lifetime (seconds)
+-- ARGV job, operation, record, begun (s), epoch of the job as it was read ('' for none), lifetime (s)
 local earlier = redis.call('GET', KEYS[6])
 if earlier then return {'accepted', earlier} end
 local holder = redis.call('HGET', KEYS[1], ARGV[1])

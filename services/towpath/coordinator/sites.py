@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -43,6 +45,7 @@ class Sites:
         self._clock = clock
         self._begun = clock()
         self._heard: dict[str, Heard] = {}
+        self._first: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
         self._announced: dict[str, SiteState] = {}
 
     @property
@@ -86,8 +89,10 @@ class Sites:
     async def check_up(self, site: str, field: str) -> None:
         """Raise `TowpathError`: unknown site, or site down."""
         self.check_known(site, field)
-        while self.state(site) is SiteState.DOWN and self._clock() < self._begun + FIRST_HEARTBEAT_S:
-            await asyncio.sleep(0.1)
+        left = self._begun + FIRST_HEARTBEAT_S - self._clock()
+        if left > 0:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._first[site].wait(), left)
         if self.state(site) is SiteState.DOWN:
             up = [name for name in self.names if self.state(name) is not SiteState.DOWN]
             raise TowpathError(
@@ -98,6 +103,7 @@ class Sites:
         """Take a heartbeat in, and tell what changed."""
         before = self._heard.get(status.site)
         self._heard[status.site] = Heard(status, self._clock())
+        self._first[status.site].set()
         await self._announce(status.site)
         old = {s.job: (s.epoch, s.state, s.error) for s in before.status.jobs} if before else {}
         for job in status.jobs:
