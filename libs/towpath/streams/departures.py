@@ -159,8 +159,10 @@ def _malformed(event: Departure, number: int) -> Departure:
 @cache
 def _table() -> pd.DataFrame:
     """The whole file. Read once; callers get copies."""
-    raw = pd.read_csv(_file())[_COLUMNS]
-    scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(raw["minute"], unit="min")
+    raw = pd.read_csv(_file(), usecols=lambda name: name in _COLUMNS)
+    scheduled = pd.to_datetime(raw["time_hour"], utc=True) + pd.to_timedelta(
+        raw["minute"].to_numpy(), unit="min"
+    )
     return pd.DataFrame(
         {
             "id": np.arange(len(raw)),
@@ -171,7 +173,7 @@ def _table() -> pd.DataFrame:
             "dest": raw["dest"],
             "distance": raw["distance"],
             "scheduled_at": scheduled,
-            "departed_at": scheduled + pd.to_timedelta(raw["dep_delay"], unit="min"),
+            "departed_at": scheduled + pd.to_timedelta(raw["dep_delay"].to_numpy(), unit="min"),
             "delay": raw["dep_delay"],
         }
     )

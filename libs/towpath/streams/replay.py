@@ -1,0 +1,234 @@
+"""Replay of recorded events to an MQTT broker, at least once and in order, at a chosen pace.
+
+The broker may die at any moment, also by `kill -9`. What it did not acknowledge is sent again, in order,
+over the next connection, so an event reaches the broker at least once, and the first copies of all events
+reach it in the order given. Copies are for the reader to recognise, by the event's own identity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.streams.replay_connection import ReplayConnection
+
+MAX_INFLIGHT = 60_000
+"""Below the 65,535 message ids that one MQTT connection has."""
+
+_TICK_S = 0.01
+_BURST = 250
+"""Events handed over between two looks at the event loop: about 5 ms of work."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_ACKNOWLEDGE_WITHIN_S = 10.0
+"""A connection over which nothing was acknowledged for so long, while events wait for it, is given up."""
+
+_PROGRESS_EVERY_S = 0.5
+
+
+class RecordedEvent(Protocol):
+    """What can be replayed: a body and the moment a device would have sent it."""
+
+    @property
+    def payload(self) -> bytes:
+        """The body, as it is sent."""
+        ...
+
+    @property
+    def at(self) -> float:
+        """Unix seconds. Looked at only when replaying with `speed`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """How a replay went, or stands."""
+
+    sent: int = 0
+    """Events handed to the broker at least once."""
+    acknowledged: int = 0
+    """Events that the broker has acknowledged, hence stored."""
+    redelivered: int = 0
+    """Repetitions after a lost connection; some of them reached the broker twice."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How and where to replay. With neither `rate` nor `speed`: as fast as the broker acknowledges."""
+
+    host: str
+    port: int
+    username: str | None
+    password: str | None
+    topic: str
+    client_id: str
+    rate: float | None = None
+    """Events per second, in ticks of 10 ms. What an outage held up follows at once when it is over."""
+    speed: float | None = None
+    """Seconds of event time per second: 60 replays an hour in a minute. An event that is out of order
+    follows its predecessor at once."""
+    inflight: int = 500
+    """How many events may wait for their acknowledgement."""
+    give_up_after_s: float = 60.0
+    """So long may events wait without one being acknowledged, over all reconnections."""
+
+    def __post_init__(self) -> None:
+        """Raise `TowpathError` for a value that makes no sense."""
+        for field in ("rate", "speed", "give_up_after_s"):
+            value = getattr(self, field)
+            if value is not None and not value > 0:
+                raise TowpathError(
+                    ErrorCode.INVALID, "must be positive", field=field, value=value, allowed="above 0"
+                )
+        if self.rate is not None and self.speed is not None:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "two paces",
+                field="speed",
+                value=self.speed,
+                allowed="rate or speed, not both",
+            )
+        if not 1 <= self.inflight <= MAX_INFLIGHT:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "not a window",
+                field="inflight",
+                value=self.inflight,
+                allowed=f"1 to {MAX_INFLIGHT}",
+            )
+
+    async def run(
+        self, events: Iterable[RecordedEvent], on_progress: Callable[[ReplayReport], None] | None = None
+    ) -> ReplayReport:
+        """Send all events; return when the broker has acknowledged every one.
+
+        `on_progress` is called about twice a second, and at the end. Raises `TowpathError`: `NOT_ALLOWED`
+        when the broker refuses the user, `DEADLINE` when it was away for `give_up_after_s`.
+        """
+        return await _Run(self, events, on_progress or (lambda report: None)).to_the_end()
+
+
+class _Run:
+    """One replay under way, over as many connections as it takes."""
+
+    def __init__(
+        self, plan: Replay, events: Iterable[RecordedEvent], on_progress: Callable[[ReplayReport], None]
+    ) -> None:
+        self.plan = plan
+        self.report = ReplayReport()
+        self._on_progress = on_progress
+        self._begun = self._acknowledged_at = self._shown_at = time.monotonic()
+        self._schedule = _schedule(plan, events)
+        self._next = next(self._schedule, None)
+        # Invariant: every event taken from the schedule is here, in order, until it is acknowledged.
+        self._unacknowledged: dict[int, bytes] = {}
+        self._taken = 0
+
+    async def to_the_end(self) -> ReplayReport:
+        pause = _FIRST_PAUSE_S
+        while self._next is not None or self._unacknowledged:
+            before = self.report.acknowledged
+            try:
+                async with self._connect() as connection:
+                    await self._feed(connection)
+            except (OSError, TimeoutError):
+                pause = _FIRST_PAUSE_S if self.report.acknowledged > before else pause
+                self._give_up_in_time()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+        self._show(now=True)
+        return self.report
+
+    def _connect(self) -> ReplayConnection:
+        plan = self.plan
+        return ReplayConnection(
+            plan.host, plan.port, plan.username, plan.password, plan.topic, plan.client_id
+        )
+
+    async def _feed(self, connection: ReplayConnection) -> None:
+        """Send what is unacknowledged, then what is due, until all is acknowledged. Raises `OSError`."""
+        again = deque(self._unacknowledged.items())
+        waiting_since = time.monotonic()
+        while again or self._unacknowledged or self._next is not None:
+            self._send_some(connection, again)
+            connection.flush()
+            await connection.wait_for_news(self._pause(connection, again))
+            now = time.monotonic()
+            acknowledged = connection.take_acknowledged()
+            for number in acknowledged:
+                del self._unacknowledged[number]
+            self._count(acknowledged=len(acknowledged))
+            if acknowledged or not self._unacknowledged:
+                waiting_since = self._acknowledged_at = now
+            elif now - waiting_since > _ACKNOWLEDGE_WITHIN_S:
+                raise TimeoutError("the broker acknowledges nothing")
+            self._show()
+            self._give_up_in_time()
+            connection.check()
+
+    def _send_some(self, connection: ReplayConnection, again: deque[tuple[int, bytes]]) -> None:
+        room = min(_BURST, self.plan.inflight - connection.outstanding)
+        repeated = min(room, len(again))
+        for _ in range(repeated):
+            connection.publish(*again.popleft())
+        elapsed, sent = time.monotonic() - self._begun, 0
+        while repeated + sent < room and self._next is not None and self._next[0] <= elapsed:
+            number, payload = self._taken, self._next[1]
+            self._unacknowledged[number] = payload
+            self._taken += 1
+            self._next = next(self._schedule, None)
+            connection.publish(number, payload)
+            sent += 1
+        self._count(sent=sent, redelivered=repeated)
+
+    def _pause(self, connection: ReplayConnection, again: deque[tuple[int, bytes]]) -> float:
+        """How long there is nothing to send, unless something is acknowledged meanwhile."""
+        if connection.outstanding >= self.plan.inflight or (self._next is None and not again):
+            return 1.0
+        due = self._begun + self._next[0] - time.monotonic() if self._next is not None and not again else 0.0
+        return 0.0 if due <= 0 else min(max(due, _TICK_S), 1.0)
+
+    def _give_up_in_time(self) -> None:
+        silent = time.monotonic() - self._acknowledged_at
+        if silent > self.plan.give_up_after_s:
+            raise TowpathError(
+                ErrorCode.DEADLINE,
+                f"the broker at {self.plan.host}:{self.plan.port} acknowledged nothing for {silent:.0f} s; "
+                f"{self.report.acknowledged} events are stored",
+                field="give_up_after_s",
+                value=self.plan.give_up_after_s,
+            )
+
+    def _count(self, sent: int = 0, acknowledged: int = 0, redelivered: int = 0) -> None:
+        self.report = replace(
+            self.report,
+            sent=self.report.sent + sent,
+            acknowledged=self.report.acknowledged + acknowledged,
+            redelivered=self.report.redelivered + redelivered,
+            seconds=time.monotonic() - self._begun,
+        )
+
+    def _show(self, now: bool = False) -> None:
+        if now or time.monotonic() - self._shown_at >= _PROGRESS_EVERY_S:
+            self._shown_at = time.monotonic()
+            self._on_progress(self.report)
+
+
+def _schedule(plan: Replay, events: Iterable[RecordedEvent]) -> Iterator[tuple[float, bytes]]:
+    """Each event with the second, counted from the start, at which it is due; these never go back."""
+    if plan.rate is not None:
+        yield from ((position / plan.rate, event.payload) for position, event in enumerate(events))
+    elif plan.speed is not None:
+        first = newest = None
+        for event in events:
+            first = event.at if first is None else first
+            newest = event.at if newest is None else max(newest, event.at)
+            yield (newest - first) / plan.speed, event.payload
+    else:
+        yield from ((0.0, event.payload) for event in events)

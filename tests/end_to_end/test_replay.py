@@ -1,0 +1,199 @@
+"""Replay into a real site's broker, which is killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client as NatsClient
+from nats.errors import Error as NatsError
+from nats.js.api import StreamConfig
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.names import DEVICE_SUBJECTS, IN_STREAM
+from towpath.streams.departures import departures
+from towpath.streams.replay import Replay, ReplayReport
+
+TOPIC = "site/departures"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Broker:
+    """A nats-server with JetStream and MQTT, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nats_port, self.mqtt_port = free_port(), free_port()
+        self._config = folder / "server.conf"
+        self._log = folder / "server.log"
+        self._config.write_text(
+            f"""
+            server_name: edge
+            listen: "127.0.0.1:{self.nats_port}"
+            jetstream {{ store_dir: "{folder / "store"}" }}
+            mqtt {{ listen: "127.0.0.1:{self.mqtt_port}" }}
+            authorization {{ users: [{{ user: device, password: secret }}] }}
+            """
+        )
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        binary = Path(sys.executable).parent / "nats-server"
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(binary, "-c", self._config, stderr=log)
+
+    def freeze(self) -> None:
+        """Let it live but do nothing: what is sent now stays unacknowledged."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[NatsClient]:
+        url = f"nats://device:secret@127.0.0.1:{self.nats_port}"
+        async with asyncio.timeout(15):
+            client = None
+            while client is None:
+                try:
+                    client = await nats.connect(url, allow_reconnect=False, reconnect_time_wait=0.05)
+                    await client.jetstream().account_info()
+                except (NatsError, OSError):
+                    client = None
+                    await asyncio.sleep(0.05)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    def replay(self, **changes: Any) -> Replay:
+        fields: dict[str, Any] = {"username": "device", "password": "secret", "client_id": "replay"}
+        return Replay(host="127.0.0.1", port=self.mqtt_port, topic=TOPIC, **(fields | changes))
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = Broker(tmp_path)
+    await broker.start()
+    try:
+        async with broker.client() as client:
+            await client.jetstream().add_stream(StreamConfig(name=IN_STREAM, subjects=[DEVICE_SUBJECTS]))
+        yield broker
+    finally:
+        await broker.kill()
+
+
+async def stored(broker: Broker) -> list[int]:
+    """The ids in the IN stream, in the order they were stored."""
+    async with broker.client() as client:
+        jetstream = client.jetstream()
+        total = (await jetstream.stream_info(IN_STREAM)).state.messages
+        subscription = await jetstream.subscribe(DEVICE_SUBJECTS, ordered_consumer=True)
+        return [json.loads((await subscription.next_msg(timeout=10)).data)["id"] for _ in range(total)]
+
+
+def once(condition: Callable[[ReplayReport], bool], reached: asyncio.Event) -> Callable[[ReplayReport], None]:
+    """A progress callback that sets `reached` when the condition holds."""
+
+    def look(report: ReplayReport) -> None:
+        if condition(report):
+            reached.set()
+
+    return look
+
+
+async def test_replay_when_the_broker_lives_then_stores_every_departure_once_and_in_order(
+    broker: Broker,
+) -> None:
+    events = departures("JFK", 3_000)
+    report = await broker.replay().run(events)
+    assert (report.sent, report.acknowledged, report.redelivered) == (3_000, 3_000, 0)
+    assert await stored(broker) == [event.id for event in events]
+
+
+async def test_replay_when_the_broker_is_killed_in_the_middle_then_loses_nothing_and_keeps_the_order(
+    broker: Broker,
+) -> None:
+    events = departures("LGA", 5_000)
+    half_way, many_unacknowledged = asyncio.Event(), asyncio.Event()
+
+    def look(report: ReplayReport) -> None:
+        once(lambda now: now.acknowledged >= 1_000, half_way)(report)
+        once(lambda now: now.sent - now.acknowledged >= 100, many_unacknowledged)(report)
+
+    run = asyncio.create_task(broker.replay(rate=2_000.0).run(events, look))
+    async with asyncio.timeout(60):
+        await half_way.wait()
+        broker.freeze()
+        await many_unacknowledged.wait()
+        await broker.kill()
+        await broker.start()
+        report = await run
+    assert (report.sent, report.acknowledged) == (5_000, 5_000)
+    assert report.redelivered >= 100
+    ids = await stored(broker)
+    assert list(dict.fromkeys(ids)) == [event.id for event in events]
+    assert len(ids) <= 5_000 + report.redelivered
+
+
+async def test_replay_when_the_broker_stays_away_then_gives_up_and_says_how_far_it_came(
+    broker: Broker,
+) -> None:
+    begun = asyncio.Event()
+    run = asyncio.create_task(
+        broker.replay(rate=500.0, give_up_after_s=1.0).run(
+            departures("JFK"), once(lambda report: report.acknowledged > 0, begun)
+        )
+    )
+    async with asyncio.timeout(60):
+        await begun.wait()
+        await broker.kill()
+        with pytest.raises(TowpathError, match="events are stored") as caught:
+            await run
+    assert caught.value.detail.code is ErrorCode.DEADLINE
+
+
+async def test_replay_when_the_password_is_wrong_then_is_refused_at_once(broker: Broker) -> None:
+    async with asyncio.timeout(10):
+        with pytest.raises(TowpathError) as caught:
+            await broker.replay(password="guess").run(departures("JFK", 1))
+    assert caught.value.detail.code is ErrorCode.NOT_ALLOWED
+
+
+async def test_replay_when_a_rate_is_set_then_keeps_it(broker: Broker) -> None:
+    report = await broker.replay(rate=1_000.0).run(departures("JFK", 1_001))
+    assert 1.0 <= report.seconds < 2.0
+
+
+async def test_replay_when_sped_up_then_spreads_events_as_their_times_do(broker: Broker) -> None:
+    events = departures("JFK", 500)
+    span = max(event.at for event in events) - events[0].at
+    report = await broker.replay(speed=span).run(events)
+    assert 1.0 <= report.seconds < 2.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [({"rate": 0.0}, "rate"), ({"rate": 1.0, "speed": 1.0}, "speed"), ({"inflight": 70_000}, "inflight")],
+)
+def test_replay_when_a_setting_makes_no_sense_then_names_it(changes: dict, field: str) -> None:
+    with pytest.raises(TowpathError) as caught:
+        Replay("127.0.0.1", 1883, None, None, TOPIC, "replay", **changes)
+    assert caught.value.detail.field == field
