@@ -39,7 +39,7 @@ class Difference:
     site: str
     job: str
     what: str
-    """`unknown`, `elsewhere`, `missing`, `behind` or `held`."""
+    """`unknown`, `elsewhere`, `missing`, `behind`, `held` or `fenced`."""
 
 
 def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[Difference]:
@@ -63,7 +63,8 @@ def _difference(entry: JobEntry | None, site: str, epoch: int, state: JobState) 
         return "elsewhere"
     if epoch < entry.epoch:
         return "behind"
-    return "held" if state is JobState.HELD else None
+    # Fenced at the registry's epoch: its output stream missed that epoch, while its site was away.
+    return state.value if state in (JobState.HELD, JobState.FENCED) else None
 
 
 class Reconciliation:

@@ -1,0 +1,176 @@
+"""Random schedules of deaths, losses, repetitions and late messages: the invariants hold at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.message import Event, Model
+from towpath.contracts.migration import SiteCommand, StartJob
+from towpath.contracts.site import SiteState, SiteStatus
+from towpath.coordinator.reconciliation import corrections, differences
+from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.runner import Runner
+from towpath.protocols.simulation import MemoryLedger, SimulatedClock, SimulatedMesh
+
+JOB = "hourly-jfk"
+OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")
+BEFORE = JobEntry(
+    spec=JobSpec.model_validate(EXAMPLE_SPEC),
+    site="jfk",
+    epoch=1,
+    inputs=[ResolvedInput(name="jfk/clean", site="jfk", stream="OUT_clean", subject=None, from_device=False)],
+    output=OUTPUT,
+)
+AFTER: dict[str, dict[str, Any]] = {
+    "general": {"site": "cloud", "epoch": 2},
+    "restart": {"site": "cloud", "epoch": 2, "generation": 2},
+    "update": {"epoch": 2, "generation": 2},
+}
+
+FAULTS = (
+    "none", "none", "none", "lose request", "lose answer", "repeat", "repeat late", "refuse", "agent dies",
+    "kill before", "kill after",
+)  # fmt: skip
+MOMENTS = ("none", "none", "none", "none", "kill")
+
+
+class Killed(BaseException):
+    """SIGKILL of the coordinator."""
+
+
+def operation(name: str) -> OperationRecord:
+    return OperationRecord(
+        id="5f0c9a7be210",
+        command="c1",
+        kind=OperationKind.UPDATE if name == "update" else OperationKind.MIGRATE,
+        job=JOB,
+        strategy=None if name == "update" else StrategyName(name),
+        before=BEFORE,
+        after=BEFORE.model_copy(update=AFTER[name]),
+        old_epoch=1,
+        new_epoch=2,
+        begun_at=SimulatedClock().now(),
+    )
+
+
+class Schedule:
+    """A mesh whose faults a list of words decides, one word a message; all is well when it is used up."""
+
+    def __init__(self, name: str, faults: list[str], moments: list[str]) -> None:
+        self.clock = SimulatedClock()
+        self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
+        self.ledger = MemoryLedger(around=self.moment, jobs={JOB: BEFORE})
+        self.faults, self.moments = list(reversed(faults)), list(reversed(moments))
+        self.late: list[SiteCommand[Any]] = []
+        self.mesh.outputs[JOB] = (1, OUTPUT)
+        self.mesh.sites["jfk"].handle(
+            StartJob(id="s0", site="jfk", operation="o0", assignment=BEFORE.assignment())
+        )
+        self.mesh.work(5)
+        self.record = operation(name)
+        self.ledger.accept(self.record)
+
+    def moment(self, moment: str) -> None:
+        if self.moments and self.moments.pop() == "kill":
+            raise Killed(moment)
+
+    def deliver(self, command: SiteCommand[Any]) -> Model:
+        try:
+            return self.mesh.sites[command.site].handle(command)
+        finally:
+            self.mesh.check(JOB)
+            self.mesh.work()
+            self.mesh.check(JOB)
+
+    def deliver_late(self) -> None:
+        for command in self.late:
+            try:
+                self.deliver(command)
+            except TowpathError:
+                continue
+        self.late.clear()
+
+    async def send(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+        fault = self.faults.pop() if self.faults else "none"
+        if fault == "kill before":
+            raise Killed(command.id)
+        if fault == "refuse":
+            raise TowpathError(ErrorCode.FAILED, "refused")
+        if fault == "lose request":
+            self.late.append(command)
+            self.clock.elapsed_s += deadline_s
+            raise TowpathError(ErrorCode.DEADLINE, "no answer")
+        if fault == "agent dies":
+            self.mesh.sites[command.site].lose_memory()
+        answer = self.deliver(command)
+        if fault == "kill after":
+            raise Killed(command.id)
+        if fault == "lose answer":
+            self.clock.elapsed_s += deadline_s
+            raise TowpathError(ErrorCode.DEADLINE, "no answer")
+        if fault == "repeat":
+            answer = self.deliver(command)
+        if fault == "repeat late":
+            self.late.append(command)
+        elif self.late:
+            self.deliver_late()
+        return answer
+
+    async def publish(self, event: Event) -> None:
+        """Nobody listens."""
+
+    async def run(self) -> OperationRecord:
+        while True:
+            try:
+                runner = Runner(self.ledger, self.send, self.publish, self.clock)
+                return await runner.run(self.record.id)
+            except Killed:
+                continue
+
+    def reconcile(self) -> None:
+        """What the coordinator does with heartbeats, until they say what the registry says."""
+        for _ in range(5):
+            found = differences(self.ledger.jobs, [self.heartbeat(name) for name in self.mesh.sites])
+            for difference in found:
+                for command in corrections(difference, self.ledger.jobs.get(JOB)):
+                    self.deliver(command)
+            if not found:
+                return
+        raise AssertionError(f"still different: {found}")
+
+    def heartbeat(self, site: str) -> SiteStatus:
+        jobs = self.mesh.sites[site].status()
+        return SiteStatus(site=site, state=SiteState.UP, nats_url="", mqtt_host="", mqtt_port=0, jobs=jobs)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    name=st.sampled_from(sorted(AFTER)),
+    faults=st.lists(st.sampled_from(FAULTS), max_size=25),
+    moments=st.lists(st.sampled_from(MOMENTS), max_size=60),
+)
+def test_operation_when_anything_fails_at_random_then_one_owner_and_every_event_once(
+    name: str, faults: list[str], moments: list[str]
+) -> None:
+    schedule = Schedule(name, faults, moments)
+    record = asyncio.run(schedule.run())
+    assert record.state in (
+        OperationState.COMPLETED,
+        OperationState.ROLLED_BACK,
+        OperationState.NEEDS_OPERATOR,
+    )
+    schedule.deliver_late()
+    schedule.reconcile()
+    entry, mesh = schedule.ledger.jobs[JOB], schedule.mesh
+    mesh.work()
+    mesh.check(JOB)
+    assert mesh.owners(JOB) == [entry.site]
+    assert mesh.outputs[JOB][0] == entry.epoch
+    assert mesh.published[JOB] == set(range(1, mesh.stored + 1))
