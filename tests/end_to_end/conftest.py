@@ -1,0 +1,80 @@
+"""Real servers for tests: each on a free port, with a directory of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from towpath.mesh.binaries import nats_server_binary, redis_server_binary
+
+
+def free_port() -> int:
+    """A port nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Server:
+    """A server process that can be killed and started again on the same data."""
+
+    command: list[str]
+    port: int
+    process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        )
+        async with asyncio.timeout(20):
+            while not await self._listens():
+                await asyncio.sleep(0.02)
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A nats-server with JetStream in the domain `jfk`, without authentication."""
+    port = free_port()
+    configuration = tmp_path / "nats.conf"
+    configuration.write_text(
+        f'server_name: jfk\nlisten: "127.0.0.1:{port}"\n'
+        f'jetstream {{ store_dir: "{tmp_path / "streams"}", domain: jfk }}\n'
+    )
+    server = Server([nats_server_binary(), "-c", str(configuration)], port)
+    await server.start()
+    yield server
+    await server.kill()
+
+
+@pytest.fixture
+async def redis_server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A Redis that writes every command to disk before it answers."""
+    port = free_port()
+    directory = tmp_path / "redis"
+    directory.mkdir()
+    options = f"--port {port} --bind 127.0.0.1 --appendonly yes --appendfsync always --save ''"
+    server = Server([redis_server_binary(), *options.split(), "--dir", str(directory)], port)
+    await server.start()
+    yield server
+    await server.kill()

@@ -1,0 +1,207 @@
+"""Streams of a site on a real server: epochs, message ids, what is lost and what is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import nats
+import pytest
+from conftest import Server
+from nats.aio.client import Client
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.site import Retention
+from towpath.mesh.names import output_stream, sink_subject
+from towpath.streams.log_reader import Access, EventsLost, LogReader
+from towpath.streams.published import batch_label, published_since
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished
+from towpath.streams.streams import SiteStreams
+
+OUTPUT = ResolvedOutput(
+    site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
+)
+
+
+@pytest.fixture
+async def connection(nats_server: Server) -> AsyncIterator[Client]:
+    client = await nats.connect(
+        f"nats://127.0.0.1:{nats_server.port}", max_reconnect_attempts=-1, reconnect_time_wait=0.05
+    )
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def streams(connection: Client) -> SiteStreams:
+    return SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
+
+
+def results(epoch: int, first: int, count: int) -> list[Outgoing]:
+    subject = sink_subject("jfk", "hourly", epoch)
+    return [
+        Outgoing(subject, f"hourly/{n}", json.dumps({"n": n}).encode()) for n in range(first, first + count)
+    ]
+
+
+async def stored(connection: Client) -> list[int]:
+    """What the output stream holds, in order."""
+    jetstream = connection.jetstream()
+    count = (await jetstream.stream_info(OUTPUT.stream)).state.messages
+    subscription = await jetstream.subscribe("sink.>", stream=OUTPUT.stream, ordered_consumer=True)
+    return [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(count)]
+
+
+async def publish(
+    connection: Client, messages: list[Outgoing], batch: int = 0, patience_s: float = 20
+) -> int:
+    publisher = Publisher(connection, patience_s=patience_s)
+    return await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=batch_label(1, batch))
+
+
+async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    assert await publish(connection, results(1, 0, 10_000)) == 10_000
+    assert await publish(connection, results(1, 5_000, 10_000)) == 5_000
+    assert await stored(connection) == list(range(15_000))
+
+
+async def test_publish_when_epoch_has_passed_then_writer_is_fenced_and_stores_nothing(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 3))
+    await streams.set_epoch("hourly", 2, OUTPUT)
+    with pytest.raises(Fenced):
+        await publish(connection, results(1, 3, 3))
+    assert await stored(connection) == [0, 1, 2]
+    await publish(connection, results(2, 2, 3))
+    assert await stored(connection) == [0, 1, 2, 3, 4]
+
+
+async def test_set_epoch_when_a_later_one_is_in_force_then_it_is_refused(streams: SiteStreams) -> None:
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    with pytest.raises(TowpathError) as refusal:
+        await streams.set_epoch("hourly", 2, OUTPUT)
+    assert refusal.value.detail.code is ErrorCode.FENCED
+    assert await streams.accepted_epoch("hourly") == 3
+
+
+async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
+    streams: SiteStreams, connection: Client, nats_server: Server
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    sending = asyncio.create_task(publish(connection, results(1, 0, 60_000)))
+    jetstream = connection.jetstream()
+    while (await jetstream.stream_info(OUTPUT.stream)).state.messages < 5_000:
+        await asyncio.sleep(0.005)
+    await nats_server.kill()
+    await nats_server.start()
+    await sending
+    assert await stored(connection) == list(range(60_000))
+
+
+async def test_publish_when_no_stream_exists_then_writer_is_fenced(
+    streams: SiteStreams, connection: Client
+) -> None:
+    with pytest.raises(Fenced):
+        await publish(connection, results(1, 0, 1))
+
+
+async def test_publish_when_server_is_away_for_too_long_then_batch_fails(
+    streams: SiteStreams, connection: Client, nats_server: Server
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await nats_server.kill()
+    with pytest.raises(Unpublished):
+        await publish(connection, results(1, 0, 1), patience_s=0.5)
+    await nats_server.start()
+
+
+async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_found(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5_000), batch=7)
+    await publish(connection, results(1, 5_000, 3_000), batch=8)
+
+    async def found(batch: int, generation: int = 1) -> set[str]:
+        return await published_since(
+            connection, site="jfk", stream=OUTPUT.stream, generation=generation, batch=batch
+        )
+
+    assert await found(8) == {f"hourly/{n}" for n in range(5_000, 8_000)}
+    assert await found(9) == set()
+    assert len(await found(7)) == 8_000
+    assert await found(0, generation=2) == set()
+
+
+async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    live = await connection.subscribe("stats.hourly")
+    durable = await connection.subscribe("$MQTT.msgs.stats.hourly")
+    await publish(connection, results(1, 0, 2))
+    await publish(connection, results(1, 1, 2))
+    for subscription in (live, durable):
+        assert [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(3)] == [0, 1, 2]
+        assert subscription.pending_msgs == 0
+
+
+@pytest.fixture
+def reader(nats_server: Server, tmp_path: Path) -> LogReader:
+    credentials = tmp_path / "credentials.json"
+    credentials.write_text('{"user": "anyone", "password": "any"}')
+    return LogReader(Access(f"nats://127.0.0.1:{nats_server.port}", str(credentials)))
+
+
+async def fill(connection: Client, count: int) -> None:
+    for n in range(count):
+        await connection.publish("site.departures", json.dumps({"n": n}).encode())
+    await connection.flush()
+    jetstream = connection.jetstream()
+    while (await jetstream.stream_info("IN")).state.last_seq < count:
+        await asyncio.sleep(0.01)
+
+
+def read(reader: LogReader, after: int, through: int) -> list[int]:
+    batches = reader.read("IN", after, through)
+    return [message.stream_sequence for messages in batches for message in messages]
+
+
+async def test_read_when_range_is_kept_then_exactly_its_serials_come(
+    streams: SiteStreams, connection: Client, reader: LogReader
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 25_000)
+    assert await asyncio.to_thread(reader.bounds, "IN") == (1, 25_000)
+    assert await asyncio.to_thread(read, reader, 10, 15_010) == list(range(11, 15_011))
+    assert await asyncio.to_thread(read, reader, 15_010, 25_000) == list(range(15_011, 25_001))
+    assert await asyncio.to_thread(read, reader, 3, 5) == [4, 5]
+
+
+async def test_read_when_serials_are_gone_then_it_says_which(
+    streams: SiteStreams, connection: Client, reader: LogReader
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 100)
+    await connection.jetstream().purge_stream("IN", seq=41)
+    with pytest.raises(EventsLost, match=r"EventsLost: serials 11\.\.40 of IN"):
+        await asyncio.to_thread(read, reader, 10, 60)
+
+
+async def test_read_when_server_restarts_in_between_then_it_goes_on(
+    streams: SiteStreams, connection: Client, reader: LogReader, nats_server: Server
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 2_000)
+    assert await asyncio.to_thread(read, reader, 0, 1_000) == list(range(1, 1_001))
+    await nats_server.kill()
+    await nats_server.start()
+    assert await asyncio.to_thread(read, reader, 1_000, 2_000) == list(range(1_001, 2_001))
