@@ -1,0 +1,1 @@
+"""The command line: what people do with a mesh from a terminal."""

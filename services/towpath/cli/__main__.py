@@ -1,0 +1,46 @@
+"""`towpath`: the command line. This file is the list of its commands."""
+
+from __future__ import annotations
+
+import typer
+
+from towpath.cli import events, jobs, logs, mesh, operations, replaying
+from towpath.cli.endings import OneLineGroup
+from towpath.cli.settings import global_options
+
+app = typer.Typer(
+    name="towpath",
+    cls=OneLineGroup,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(global_options)
+
+MESH, JOBS, DATA, WATCH = "The mesh", "Jobs", "Data", "Watching"
+
+
+app.command(rich_help_panel=MESH)(mesh.sites)
+
+app.command(rich_help_panel=JOBS)(jobs.deploy)
+app.command(rich_help_panel=JOBS)(jobs.jobs)
+app.command(rich_help_panel=JOBS)(jobs.update)
+app.command(rich_help_panel=JOBS)(jobs.migrate)
+app.command(rich_help_panel=JOBS)(jobs.remove)
+
+app.command(rich_help_panel=DATA)(replaying.replay)
+
+app.command(rich_help_panel=WATCH)(operations.migrations)
+app.command(rich_help_panel=WATCH)(operations.operation)
+app.command(rich_help_panel=WATCH)(events.events)
+app.command(rich_help_panel=WATCH)(events.publish)
+app.command(rich_help_panel=WATCH)(logs.logs)
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

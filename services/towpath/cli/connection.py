@@ -1,0 +1,65 @@
+"""How commands reach the mesh: as the operator, at the hub."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command, Model
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+
+AnswerT = TypeVar("AnswerT", bound=Model)
+
+CONNECT_WITHIN_S = 3.0
+"""The hub is on this machine, or it is not running."""
+
+LOOK_DEADLINE_S = 60.0
+"""For questions. They are answered at once, unless the coordinator is just being restarted."""
+
+LOOK_ATTEMPT_S = 5.0
+"""Then a question is asked again: whoever heard it may have died."""
+
+CHANGE_ATTEMPT_S = 30.0
+"""The same for commands that change something; the coordinator knows a repetition by its id."""
+
+
+async def load_mesh(home: Home) -> MeshState:
+    """Ports and credentials of the mesh. Raises `TowpathError` (unreachable) if none was ever started."""
+    if not await asyncio.to_thread(home.state.exists):
+        raise _not_running(home)
+    return await asyncio.to_thread(MeshState.load, home)
+
+
+@asynccontextmanager
+async def open_bus(home: Home) -> AsyncIterator[Bus]:
+    """A connection to the hub as operator. Raises `TowpathError` (unreachable) when no mesh runs."""
+    mesh = await load_mesh(home)
+    user = mesh.operator
+    try:
+        bus = await Bus.connect(
+            mesh.hub_url, user.user, user.password, name="towpath cli", within_s=CONNECT_WITHIN_S
+        )
+    except TowpathError as error:
+        raise _not_running(home) from error
+    async with bus:
+        yield bus
+
+
+async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOOK_DEADLINE_S) -> AnswerT:
+    """The answer to a command that changes nothing."""
+    async with open_bus(home) as bus:
+        return await bus.request(question, deadline_s=deadline_s, attempt_s=LOOK_ATTEMPT_S)
+
+
+def _not_running(home: Home) -> TowpathError:
+    return TowpathError(
+        ErrorCode.UNREACHABLE,
+        "no mesh runs here; start one first with `towpath up`",
+        field="home",
+        value=str(home.root),
+    )

@@ -1,0 +1,87 @@
+"""How a run ends: which exit code, and one line on stderr instead of a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+"""Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C."""
+
+INPUT_CODES = frozenset(
+    {
+        ErrorCode.INVALID,
+        ErrorCode.UNKNOWN_SITE,
+        ErrorCode.UNKNOWN_JOB,
+        ErrorCode.UNKNOWN_TOPIC,
+        ErrorCode.UNKNOWN_OPERATOR,
+        ErrorCode.UNKNOWN_COMMAND,
+        ErrorCode.UNKNOWN_MIGRATION,
+        ErrorCode.SCHEMA_MISMATCH,
+        ErrorCode.NAME_IN_USE,
+        ErrorCode.ALREADY_THERE,
+        ErrorCode.NOT_ALLOWED,
+    }
+)
+"""Errors that the user's input is the cause of: repeating the command cannot help."""
+
+
+def exit_code(error: TowpathError) -> int:
+    """2 when the input is wrong, 1 when something failed."""
+    return BAD_INPUT if error.detail.code in INPUT_CODES else FAILED
+
+
+def complain(text: str) -> None:
+    """Print `text` on stderr as exactly one line."""
+    print(" ".join(f"towpath: {text}".split()), file=sys.stderr)
+
+
+class OneLineGroup(TyperGroup):
+    """A group of commands that ends every failure with one line on stderr and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line `args` and exit the process."""
+        given = list(sys.argv[1:] if args is None else args)
+        try:
+            ended = super().main(
+                given or ["--help"],
+                prog_name,
+                complete_var,
+                standalone_mode=False,
+                windows_expand_args=windows_expand_args,
+                **extra,
+            )
+        except TowpathError as error:
+            complain(error.detail.one_line())
+            ended = exit_code(error)
+        except ValidationError as error:
+            complain(TowpathError.of_validation(error).detail.one_line())
+            ended = BAD_INPUT
+        except typer.TyperException as error:
+            complain(error.format_message())
+            ended = BAD_INPUT
+        except typer.Abort:
+            ended = INTERRUPTED
+        except BrokenPipeError:
+            # Whoever read our output has seen enough, as in `towpath events | head`.
+            sys.stdout = None  # type: ignore[assignment]
+            ended = 0
+        except OSError as error:
+            complain(str(error))
+            ended = FAILED
+        sys.exit(ended if isinstance(ended, int) else 0)

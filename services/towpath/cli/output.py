@@ -1,0 +1,76 @@
+"""What people see: tables or JSON on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.table import Table
+
+PIPED_WIDTH = 200
+"""Columns of a table that goes to a file or another program, where nothing limits the width."""
+
+
+def print_json(content: Any) -> None:
+    """Print models, or plain data, as JSON."""
+    print(json.dumps(plain(content), indent=2, ensure_ascii=False))
+
+
+def print_json_line(content: Any) -> None:
+    """Print JSON on one line, at once: for streams of lines."""
+    print(json.dumps(plain(content), ensure_ascii=False), flush=True)
+
+
+def plain(content: Any) -> Any:
+    """Models, also inside lists and dictionaries, as data that JSON knows."""
+    if isinstance(content, BaseModel):
+        return content.model_dump(mode="json")
+    if isinstance(content, dict):
+        return {key: plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [plain(item) for item in content]
+    return content
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, nothing: str) -> None:
+    """Print rows under column titles, or the sentence `nothing` when there are none."""
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(escape("–" if value is None else str(value)) for value in row))
+    console = _console(sys.stdout)
+    if table.row_count:
+        console.print(table)
+    else:
+        print(nothing)
+
+
+def say(text: str) -> None:
+    """Tell people on stderr what was done; programs read stdout."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Status]:
+    """A spinner on stderr while something takes long; `update` of what is yielded changes its text.
+
+    Where stderr is no terminal, nothing is shown.
+    """
+    with _console(sys.stderr).status(escape(text)) as status:
+        yield status
+
+
+def clock(at: datetime | None) -> str | None:
+    """A time as people read it: local, to the millisecond."""
+    return None if at is None else at.astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def _console(stream: Any) -> Console:
+    return Console(file=stream, width=None if stream.isatty() else PIPED_WIDTH, highlight=False)

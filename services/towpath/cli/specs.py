@@ -1,0 +1,103 @@
+"""Reads job specs from YAML files; every mistake is told with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+
+
+def load_specs(path: Path) -> list[JobSpec]:
+    """The jobs of a file, in order: YAML documents, each one job or a list under `jobs`.
+
+    Raises `TowpathError` naming line and column for broken YAML, the field's path for a wrong value.
+    """
+    found = [_parsed(path, position, content) for position, content in enumerate(_contents(path), start=1)]
+    if not found:
+        raise _refused(path, "no job in this file", allowed="one job, several documents, or `jobs:`")
+    return found
+
+
+def _contents(path: Path) -> Iterator[Any]:
+    for document in _documents(path):
+        if isinstance(document, dict) and "jobs" in document:
+            if not isinstance(document["jobs"], list) or len(document) > 1:
+                raise _refused(path, "not a list of jobs", field="jobs", allowed="`jobs:` alone, with a list")
+            yield from document["jobs"]
+        elif document is not None:
+            yield document
+
+
+def _documents(path: Path) -> list[Any]:
+    try:
+        return list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_UniqueKeys))
+    except OSError as error:
+        raise _refused(path, error.strerror or "not readable", allowed="a readable YAML file") from error
+    except UnicodeDecodeError as error:
+        raise _refused(path, "not UTF-8", allowed="a YAML file") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise _refused(path, f"not YAML{place}: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise _refused(path, f"not YAML: {error}") from error
+
+
+def _parsed(path: Path, position: int, content: Any) -> JobSpec:
+    name = content.get("name") if isinstance(content, dict) else None
+    job = f"job {name}" if isinstance(name, str) else f"job number {position}"
+    if not isinstance(content, dict):
+        raise _refused(path, f"{job} is not a mapping", allowed="name, site, inputs, output, operator, …")
+    try:
+        return JobSpec.model_validate(_with_absolute_artefact(path, content))
+    except ValidationError as error:
+        detail = TowpathError.of_validation(error).detail
+        raise TowpathError(
+            detail.code,
+            f"{path}: {job}: {detail.message}",
+            field=detail.field,
+            value=detail.value,
+            allowed=detail.allowed,
+        ) from error
+
+
+def _with_absolute_artefact(path: Path, content: dict[str, Any]) -> dict[str, Any]:
+    """User code is named relative to the file that names it; the agent works in another directory."""
+    operator = content.get("operator")
+    if not isinstance(operator, dict) or not isinstance(operator.get("artefact"), str):
+        return content
+    artefact = (path.parent / operator["artefact"]).resolve()
+    if not artefact.exists():
+        raise _refused(
+            path,
+            "no such file or directory",
+            field="operator.artefact",
+            value=operator["artefact"],
+            allowed="a wheel, a zip or a directory, relative to the spec's file",
+        )
+    return {**content, "operator": {**operator, "artefact": str(artefact)}}
+
+
+def _refused(path: Path, message: str, **place: Any) -> TowpathError:
+    return TowpathError(ErrorCode.INVALID, f"{path}: {message}", **place)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """YAML forbids a key twice in one mapping; PyYAML would silently keep the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"{key.value!r} stands there twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,201 @@
+"""Whatever is wrong, the command line says so in one line, and its exit code tells whose fault it is."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from towpath.cli.__main__ import app
+from towpath.cli.endings import BAD_INPUT, FAILED, INPUT_CODES, exit_code
+from towpath.contracts.errors import RETRYABLE, ErrorCode, TowpathError
+
+GOOD_JOB = """\
+name: clean-jfk
+site: jfk
+inputs: [{site: jfk, topic: site/departures}]
+output: {topic: departures/clean}
+operator: {kind: clean, fields: {id: {type: long}}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def run(home: Path, *arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["--home", str(home), *arguments], input=stdin)
+
+
+def complaint(result: Result) -> str:
+    """What was said on stderr; fails unless it is exactly one line, and stdout is empty."""
+    assert result.stdout == ""
+    assert result.stderr.endswith("\n")
+    assert result.stderr.count("\n") == 1, result.stderr
+    return result.stderr
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "spec.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["jbos"], "jbos"),
+        (["deploy"], "SPEC.yaml"),
+        (["migrate", "hourly-jfk"], "--to"),
+        (["migrate", "hourly-jfk", "--to", "cloud", "--strategy", "magic"], "general"),
+        (["migrate", "Hourly", "--to", "cloud"], "job"),
+        (["migrate", "hourly-jfk", "--to", "the moon"], "to"),
+        (["remove", "a/b"], "a/b"),
+        (["operation", "no such id"], "operation"),
+        (["migrations", "--limit", "0"], "--limit"),
+        (["publish", "fly", "-"], "deploy"),
+        (["replay", "arrivals", "--site", "jfk"], "departures"),
+        (["replay", "--site", "jfk", "--topic", "departures/clean"], "site/"),
+        (["replay", "--site", "jfk", "--topic", "site/#"], "site/#"),
+        (["replay", "--site", "jfk", "--limit", "many"], "--limit"),
+        (["jobs", "--colour"], "--colour"),
+    ],
+)
+def test_command_line_when_an_argument_is_wrong_then_one_line_names_it_and_the_exit_code_is_2(
+    home: Path, arguments: list[str], said: str
+) -> None:
+    result = run(home, *arguments)
+    assert said in complaint(result)
+    assert result.exit_code == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [1, 2\nsite: jfk\n", "line 2, column 5"),
+        (GOOD_JOB + "site: lga\n", "line 6, column 1"),
+        ("\tname: x\n", "line 1, column 1"),
+        ("", "no job in this file"),
+        ("- a\n- b\n", "not a mapping"),
+        ("jobs: 3\n", "jobs"),
+        (GOOD_JOB.replace("site: jfk\n", "site: JFK\n"), "field site = 'JFK'"),
+        (GOOD_JOB.replace("type: long", "type: lnog"), "operator.clean.fields.id.type"),
+        (GOOD_JOB.replace("kind: clean", "kind: cleen"), "clean"),
+        (GOOD_JOB + "priority: 3\n", "field priority"),
+        (GOOD_JOB + "---\n" + GOOD_JOB.replace("jfk, topic", "jfk, tpoic"), "inputs.0.t"),
+        (GOOD_JOB.replace("topic: departures/clean", "topic: site/x"), "output.topic"),
+        (
+            GOOD_JOB.replace(
+                "{kind: clean, fields: {id: {type: long}}}",
+                "{kind: python, fields: {id: long}, entry: 'm:f', artefact: nowhere.zip}",
+            ),
+            "nowhere.zip",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["deploy", "update"])
+def test_deploy_when_the_spec_is_wrong_then_one_line_names_file_and_place_and_the_exit_code_is_2(
+    home: Path, tmp_path: Path, command: str, text: str, said: str
+) -> None:
+    result = run(home, command, write(tmp_path, text))
+    line = complaint(result)
+    assert said in line
+    assert "spec.yaml" in line
+    assert result.exit_code == BAD_INPUT
+
+
+def test_deploy_when_one_of_several_specs_is_wrong_then_names_its_job(home: Path, tmp_path: Path) -> None:
+    second = GOOD_JOB.replace("clean-jfk", "clean-lga") + "trigger_s: -1\n"
+    line = complaint(run(home, "deploy", write(tmp_path, f"{GOOD_JOB}---\n{second}")))
+    assert "job clean-lga" in line
+    assert "trigger_s = -1" in line
+
+
+@pytest.mark.parametrize("missing", ["no-such-file.yaml", "."])
+def test_deploy_when_the_file_is_not_readable_then_the_exit_code_is_2(home: Path, missing: str) -> None:
+    result = run(home, "deploy", missing)
+    assert missing in complaint(result)
+    assert result.exit_code == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("{", "JSON"),
+        ('{"job": "hourly-jfk"}', "field to"),
+        ('{"job": "hourly-jfk", "to": "cloud", "fast": true}', "field fast"),
+        ('{"job": "hourly-jfk", "to": "Cloud"}', "field to = 'Cloud'"),
+        ('{"job": "hourly-jfk", "to": "cloud", "strategy": "magic"}', "general"),
+    ],
+)
+def test_publish_when_the_message_breaks_the_contract_then_one_line_names_the_field(
+    home: Path, body: str, said: str
+) -> None:
+    result = run(home, "publish", "migrate", "-", stdin=body)
+    assert said in complaint(result)
+    assert result.exit_code == BAD_INPUT
+
+
+def test_publish_when_the_file_is_missing_then_the_exit_code_is_2(home: Path, tmp_path: Path) -> None:
+    result = run(home, "publish", "migrate", str(tmp_path / "message.json"))
+    assert "message.json" in complaint(result)
+    assert result.exit_code == BAD_INPUT
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sites"],
+        ["jobs"],
+        ["jobs", "--json"],
+        ["deploy", "examples/clean.yaml"],
+        ["update", "examples/window.yaml", "--drop-state"],
+        ["remove", "hourly-jfk"],
+        ["migrate", "hourly-jfk", "--to", "cloud"],
+        ["migrations"],
+        ["operation", "5f0c9a7be210"],
+        ["events", "--follow"],
+        ["replay", "--site", "jfk", "--limit", "1"],
+        ["logs"],
+        ["logs", "coordinator"],
+    ],
+)
+def test_command_when_no_mesh_runs_then_one_line_says_to_start_one_and_the_exit_code_is_1(
+    home: Path, arguments: list[str]
+) -> None:
+    result = run(home, *arguments)
+    assert "towpath up" in complaint(result)
+    assert result.exit_code == FAILED
+
+
+def test_exit_code_when_the_same_request_may_succeed_later_then_is_not_that_of_bad_input() -> None:
+    assert RETRYABLE.isdisjoint(INPUT_CODES)
+    assert exit_code(TowpathError(ErrorCode.UNKNOWN_SITE, "no such site")) == BAD_INPUT
+    assert exit_code(TowpathError(ErrorCode.DEADLINE, "no answer")) == FAILED
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_when_asked_for_then_lists_every_command(home: Path, arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    for command in app.registered_commands:
+        assert command.callback is not None
+        assert (command.name or command.callback.__name__) in result.stdout
+
+
+def test_help_of_each_command_when_asked_for_then_shows_an_example() -> None:
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        result = CliRunner().invoke(app, [name, "--help"])
+        assert result.exit_code == 0
+        assert "Example:" in result.stdout, name
+        assert f"towpath {name}" in result.stdout, name
+
+
+def test_program_when_it_fails_then_shows_no_traceback(home: Path) -> None:
+    command = [sys.executable, "-m", "towpath.cli", "--home", str(home), "jobs"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (FAILED, "", 1)
