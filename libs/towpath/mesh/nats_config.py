@@ -27,10 +27,12 @@ MAX_STORE = 1024**4
 refused when it comes. The server's own default, three quarters of what is free, would refuse the tenth
 job because nine others may grow to their limits."""
 
-MQTT_MAX_ACK_PENDING = 65535
-"""The most a subscriber may leave unacknowledged; the protocol has 16 bits for it."""
+MQTT_MAX_ACK_PENDING = 1024
+"""Messages one QoS 1 subscription may leave unacknowledged. All subscriptions of a session share 65,535,
+and one that ends in `/#` counts twice: so this allows 31 to 63 of them. At 65,535, a session's second
+subscription would be refused."""
 
-LEAF_RECONNECT_S = 1
+LEAF_RECONNECT = "1s"
 
 Config = dict[str, Any]
 
@@ -65,7 +67,7 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
             "jetstream": _jetstream(
                 site, str(home.nats(site)), power_safe=spec.durability is Durability.POWER_SAFE
             ),
-            "leafnodes": {"reconnect": LEAF_RECONNECT_S, "remotes": [{"url": hub, "account": ACCOUNT}]},
+            "leafnodes": {"reconnect": LEAF_RECONNECT, "remotes": [{"url": hub, "account": ACCOUNT}]},
             "mqtt": {
                 "host": spec.listen,
                 "port": spec.mqtt_port,

@@ -1,0 +1,158 @@
+"""A mesh of real servers with two sites, for tests of what passes between them and what does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from towpath.contracts.site import Durability, MeshSpec, SiteSpec
+from towpath.mesh.home import Home
+from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.state import Credential, MeshState
+from towpath.processes import ChildSpec, launch, stop
+
+REFUSED_S = 0.4
+"""How long a test waits to see that something does not arrive. What passes, passes in milliseconds."""
+
+
+@dataclass
+class Mesh:
+    """Servers that run, by name."""
+
+    state: MeshState
+    home: Home
+    specs: dict[str, ChildSpec]
+
+    async def start(self, name: str) -> None:
+        await asyncio.to_thread(launch, self.specs[name], self.home.run)
+        await eventually(self.specs[name].ready)
+
+    async def stop(self, name: str) -> None:
+        await asyncio.to_thread(stop, self.home.run, name, grace_s=5)
+
+    async def kill(self, name: str) -> None:
+        await asyncio.to_thread(stop, self.home.run, name, grace_s=0)
+
+    @asynccontextmanager
+    async def client(self, url: str, credential: Credential, **options: Any) -> AsyncIterator[Client]:
+        """A connection that is closed in the end. Refusals that are expected are not printed."""
+        connection = await nats.connect(
+            url,
+            user=credential.user,
+            password=credential.password,
+            reconnect_time_wait=0.1,
+            max_reconnect_attempts=-1,
+            **{"inbox_prefix": f"_INBOX.{credential.user}", "error_cb": _ignore, **options},
+        )
+        try:
+            yield connection
+        finally:
+            await connection.close()
+
+    def coordinator(self) -> AbstractAsyncContextManager[Client]:
+        return self.client(self.state.hub_url, self.state.coordinator)
+
+    def operator(self) -> AbstractAsyncContextManager[Client]:
+        return self.client(self.state.hub_url, self.state.operator)
+
+    def agent(self, site: str) -> AbstractAsyncContextManager[Client]:
+        return self.client(self.state.sites[site].nats_url, self.state.sites[site].agent)
+
+    def engine(self, site: str) -> AbstractAsyncContextManager[Client]:
+        return self.client(self.state.sites[site].nats_url, self.state.sites[site].engine)
+
+    def device(self, site: str, **options: Any) -> aiomqtt.Client:
+        access = self.state.sites[site]
+        return aiomqtt.Client(
+            access.mqtt_host,
+            access.mqtt_port,
+            username=access.device.user,
+            password=access.device.password,
+            **options,
+        )
+
+
+async def _ignore(error: Exception) -> None:
+    """Refusals come here as well as to the test."""
+
+
+async def eventually(condition: Callable[[], Awaitable[object]] | None, within_s: float = 20.0) -> None:
+    assert condition is not None
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110 - what happens here happens in other processes
+            await asyncio.sleep(0.02)
+
+
+@contextmanager
+def running_mesh(directory: Path) -> Iterator[Mesh]:
+    """Hub, Redis, and the sites jfk (fast) and lga (power-safe)."""
+    home = Home(directory)
+    sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
+    state = MeshState.create_or_extend(home, MeshSpec(sites=sites))
+    specs = [hub_server(state, home), redis_server(state, home)]
+    specs += [site_server(state, site, home) for site in state.sites]
+    running = Mesh(state, home, {spec.name: spec for spec in specs})
+    try:
+        for name in running.specs:
+            asyncio.run(running.start(name))
+        asyncio.run(linked(running))
+        yield running
+    finally:
+        for name in reversed(running.specs):
+            stop(home.run, name, grace_s=3)
+
+
+async def linked(mesh: Mesh) -> None:
+    """Wait until the hub reaches the JetStream of every site."""
+    async with mesh.operator() as operator:
+        for site in mesh.state.sites:
+            await eventually(lambda site=site: answers_request(operator, f"$JS.{site}.API.STREAM.NAMES"))
+
+
+async def answers_request(client: Client, subject: str) -> bool:
+    try:
+        await client.request(subject, b"", timeout=1)
+    except (nats.errors.NoRespondersError, nats.errors.TimeoutError):
+        return False
+    return True
+
+
+async def received(client: Client, subject: str, publish: Callable[[], Awaitable[None]]) -> list[bytes]:
+    """What arrives on `subject` when `publish` is called; nothing within a moment means refused."""
+    arrived: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def on_message(message: Msg) -> None:
+        arrived.put_nowait(message.data)
+
+    subscription = await client.subscribe(subject, cb=on_message)
+    await client.flush()
+    await publish()
+    try:
+        return [await asyncio.wait_for(arrived.get(), REFUSED_S)]
+    except TimeoutError:
+        return []
+    finally:
+        await subscription.unsubscribe()
+
+
+async def publish_qos1(mesh: Mesh, topic: str) -> None:
+    """Publish and wait for what the server makes of it: it may acknowledge, or close the connection."""
+    with contextlib.suppress(aiomqtt.MqttError):
+        async with mesh.device("jfk") as device:
+            await device.publish(topic, b"forged", qos=1, timeout=2)
+
+
+async def last_is(client: Client, stream: str, serial: int) -> bool:
+    """Whether the newest message of a local stream has this serial number."""
+    return (await client.jetstream().stream_info(stream)).state.last_seq == serial
