@@ -42,18 +42,10 @@ def entry(site: str = "jfk", epoch: int = 1, generation: int = 1, **spec: Any) -
 
 
 def operation(name: str) -> OperationRecord:
-    old, new = entry(), {"epoch": 2}
+    old = entry()
     fields: dict[str, Any] = {
-        "general": {
-            "kind": "migrate",
-            "before": old,
-            "after": old.model_copy(update={"site": "cloud", **new}),
-        },
-        "restart": {
-            "kind": "migrate",
-            "before": old,
-            "after": old.model_copy(update={"site": "cloud", "generation": 2, **new}),
-        },
+        "general": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=2)},
+        "restart": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=2, generation=2)},
         "deploy": {"kind": "deploy", "after": old, "output_existed": False},
         "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
         "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
@@ -283,7 +275,7 @@ async def test_rollback_when_target_is_dead_then_source_runs_within_seconds() ->
     record = await trial.finish()
     assert record.state is OperationState.ROLLED_BACK
     trial.check_end(record)
-    failed = [e.at for e in trial.events if isinstance(e, StepDone) and e.phase == "failed"][0]
+    failed = next(e.at for e in trial.events if isinstance(e, StepDone) and e.phase == "failed")
     runs = [e.at for e in trial.events if isinstance(e, StepDone) and e.phase == "compensated"]
     assert (runs[1] - failed).total_seconds() < 10
 

@@ -3,18 +3,20 @@
 A transfer is one Redis stream, `towpath:transfer:<operation>`:
 
     begin {generation, files}          what a complete checkpoint holds, and what is being sent
-    chunk {path, offset, last, data, crc}   at most 1 MB of a file
-    end   {digest, chunks}             digest over the complete list of files
+    chunk {path, offset, data, crc}    at most 1 MB of a file
+    end   {digest}                     digest over the complete list of files
 
 The source never has more than `WINDOW` chunks in the stream: a chunk is deleted only when the
 target has it on disk, so the store's memory stays small whatever the state's size. A second `begin`
-(the source died and started over) restarts the target.
+(the source died and started over) restarts the target. Every entry names the attempt it belongs to
+(`generation`), because the last words of a dead source may arrive after its successor's first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import zlib
@@ -30,6 +32,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.layout import digest_of_inventory, inventory
 from towpath.contracts.errors import ErrorCode, TowpathError
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1_000_000
 """At most 1 MB, as in the thesis: one lost chunk costs little, and Redis stays responsive."""
@@ -72,8 +76,8 @@ async def send(
     files = await asyncio.to_thread(inventory, checkpoint)
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
     digest = digest_of_inventory(files)
-    sender = _Sender(redis, transfer_key(operation), within_s)
-    await sender.restart({"generation": generation, "files": json.dumps(files)})
+    sender = _Sender(redis, transfer_key(operation), generation, within_s)
+    await sender.restart({"files": json.dumps(files)})
     state_bytes = 0
     async for entry in _chunks(checkpoint, wanted):
         state_bytes += len(entry["data"])
@@ -88,7 +92,7 @@ async def _chunks(checkpoint: Path, paths: list[str]) -> AsyncIterator[dict[str,
         offset, last = 0, False
         while not last:
             data, last = await asyncio.to_thread(_read, checkpoint / path, offset)
-            yield {"path": path, "offset": offset, "last": int(last), "data": data, "crc": zlib.crc32(data)}
+            yield {"path": path, "offset": offset, "data": data, "crc": zlib.crc32(data)}
             offset += len(data)
 
 
@@ -102,9 +106,10 @@ def _read(path: Path, offset: int) -> tuple[bytes, bool]:
 class _Sender:
     """The writing end: retries through a restart of Redis, keeps the window."""
 
-    def __init__(self, redis: Redis, key: str, within_s: float) -> None:
+    def __init__(self, redis: Redis, key: str, generation: str, within_s: float) -> None:
         self.redis = redis
         self.key = key
+        self.generation = generation
         self.end = asyncio.get_running_loop().time() + within_s
 
     async def restart(self, begin: dict[Any, Any]) -> None:
@@ -113,7 +118,7 @@ class _Sender:
         async def attempt() -> None:
             async with self.redis.pipeline(transaction=True) as pipe:
                 pipe.delete(self.key)
-                pipe.xadd(self.key, {"kind": "begin", **begin})
+                pipe.xadd(self.key, {"kind": "begin", "generation": self.generation, **begin})
                 pipe.expire(self.key, KEEP_S)
                 await pipe.execute()
 
@@ -123,7 +128,8 @@ class _Sender:
         """Append an entry once there is room. A repetition after a lost answer is harmless: chunks
         say where they belong."""
         await self._until_at_most(WINDOW - 1)
-        await self._surely(lambda: self.redis.xadd(self.key, entry))
+        marked: dict[Any, Any] = {"generation": self.generation, **entry}
+        await self._surely(lambda: self.redis.xadd(self.key, marked))
 
     async def drained(self) -> None:
         """Return when the target has taken everything."""
@@ -174,7 +180,8 @@ class _Receiver:
         self.staging = staging
         self.base = base
         self.consumer = consumer
-        self.expected: dict[str, str] | None = None
+        self.attempt = staging.with_name(staging.name + ".attempt")
+        """File that says which attempt the staging directory holds: survives the target's death."""
 
     async def next_entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
         """New entries, first those this consumer took before a crash and never acknowledged."""
@@ -202,35 +209,41 @@ class _Receiver:
 
     async def take(self, entry: dict[bytes, bytes]) -> str | None:
         """Bring one entry to disk. Returns the digest when the transfer is complete."""
-        kind = entry[b"kind"]
+        kind, generation = entry[b"kind"], entry[b"generation"].decode()
         if kind == b"begin":
-            self.expected = json.loads(entry[b"files"])
-            await asyncio.to_thread(self._prepare)
-            return None
-        if kind == b"chunk":
+            await _to_the_end(self._prepare, json.loads(entry[b"files"]), generation)
+        elif generation != await asyncio.to_thread(self._current):
+            log.info("an entry of an earlier attempt is passed over")
+        elif kind == b"chunk":
             data = entry[b"data"]
             if zlib.crc32(data) != int(entry[b"crc"]):
                 raise OSError("a chunk arrived damaged")
             path = self.staging / entry[b"path"].decode()
-            await asyncio.to_thread(_write, path, int(entry[b"offset"]), data)
-            return None
-        digest = entry[b"digest"].decode()
+            await _to_the_end(_write, path, int(entry[b"offset"]), data)
+        else:
+            return await self._completed(entry[b"digest"].decode())
+        return None
+
+    async def _completed(self, digest: str) -> str:
         arrived = await asyncio.to_thread(inventory, self.staging)
         if digest_of_inventory(arrived) != digest:
             raise TowpathError(ErrorCode.FAILED, "the state that arrived is not the state that was sent")
         return digest
 
-    def _prepare(self) -> None:
+    def _prepare(self, files: dict[str, str], generation: str) -> None:
         """Fill the staging directory with what the target has already and the source will not send."""
-        assert self.expected is not None
         shutil.rmtree(self.staging, ignore_errors=True)
         self.staging.mkdir(parents=True)
         have = inventory(self.base)
-        for path, digest in self.expected.items():
+        for path, digest in files.items():
             if have.get(path) == digest:
                 target = self.staging / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.base / path, target)
+        self.attempt.write_text(generation)
+
+    def _current(self) -> str | None:
+        return self.attempt.read_text() if self.attempt.exists() else None
 
     async def acknowledge(self, identifier: bytes) -> None:
         """Make room in the store: the entry is safe here."""
@@ -256,6 +269,18 @@ def _write(path: Path, offset: int, data: bytes) -> None:
     with path.open("r+b" if path.exists() else "wb") as file:
         file.seek(offset)
         file.write(data)
-        file.truncate()
         file.flush()
         os.fsync(file.fileno())
+
+
+async def _to_the_end(work: Callable[..., None], *arguments: Any) -> None:
+    """Run blocking work in a thread; when cancelled, wait for the thread, which cannot be.
+
+    Otherwise a successor in the same process would find its files changed under its hands.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise

@@ -242,7 +242,7 @@ class SimulatedMesh:
         return [n for n, s in self.sites.items() if self.may_publish(n, job) and s.hosted[job].running]
 
     def check(self, job: str) -> None:
-        """Raise `AssertionError` if at this moment two may publish, or an event can no longer be processed."""
+        """Raise `AssertionError` if two may publish now, or an event can no longer be processed."""
         assert len(self.owners(job)) <= 1, f"{self.owners(job)} may all publish"
         done = self.published.get(job, set())
         frontier = next(serial for serial in range(1, self.stored + 2) if serial not in done)

@@ -23,7 +23,6 @@ from towpath.coordinator.registry import Registry
 from towpath.coordinator.schemas import check_readers
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
-from towpath.operators import is_state_compatible
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
@@ -99,7 +98,7 @@ async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
     else:
         inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, jobs))
     _check_audience(spec, before, jobs)
-    survives = same_inputs and is_state_compatible(before.spec, spec)
+    survives = same_inputs and _state_survives(before.spec, spec)
     _check_state(command, before, survives=survives, same_inputs=same_inputs)
     after = JobEntry(
         spec=spec,
@@ -224,6 +223,13 @@ def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
             allowed=[before.output.site],
         )
     return spec
+
+
+def _state_survives(old: JobSpec, new: JobSpec) -> bool:
+    # Imported where it is needed: operators bring Spark along, which costs a second at every start.
+    from towpath.operators import is_state_compatible
+
+    return is_state_compatible(old, new)
 
 
 def _check_audience(spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry]) -> None:
