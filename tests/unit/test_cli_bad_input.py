@@ -61,6 +61,10 @@ def write(tmp_path: Path, text: str) -> str:
         (["replay", "--site", "jfk", "--topic", "site/#"], "site/#"),
         (["replay", "--site", "jfk", "--limit", "many"], "--limit"),
         (["jobs", "--colour"], "--colour"),
+        (["check", "departures/hourly", "--site", "jfk"], "--expected"),
+        (["check", "t", "--site", "jfk", "--expected", "a", "--against", "departures"], "--expected"),
+        (["check", "t", "--site", "jfk", "--expected", "no-such-file.jsonl"], "no-such-file.jsonl"),
+        (["check", "t", "--site", "jfk", "--against", "arrivals"], "departures"),
     ],
 )
 def test_command_line_when_an_argument_is_wrong_then_one_line_names_it_and_the_exit_code_is_2(
@@ -138,6 +142,22 @@ def test_publish_when_the_message_breaks_the_contract_then_one_line_names_the_fi
     assert result.exit_code == BAD_INPUT
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}\n", "line 1"),
+        ('{"job": "j", "serial": 1, "values": {}}\nnonsense\n', "line 2"),
+        ('{"job": "j", "serial": 1, "values": {}}\n\n{"job": "j", "serial": 1, "values": {}}\n', "line 3"),
+    ],
+)
+def test_check_when_a_line_of_the_expected_file_is_no_new_result_then_names_the_line(
+    home: Path, tmp_path: Path, text: str, said: str
+) -> None:
+    result = run(home, "check", "t", "--site", "jfk", "--expected", write(tmp_path, text))
+    assert said in complaint(result)
+    assert result.exit_code == BAD_INPUT
+
+
 def test_publish_when_the_file_is_missing_then_the_exit_code_is_2(home: Path, tmp_path: Path) -> None:
     result = run(home, "publish", "migrate", str(tmp_path / "message.json"))
     assert "message.json" in complaint(result)
@@ -158,6 +178,7 @@ def test_publish_when_the_file_is_missing_then_the_exit_code_is_2(home: Path, tm
         ["operation", "5f0c9a7be210"],
         ["events", "--follow"],
         ["replay", "--site", "jfk", "--limit", "1"],
+        ["check", "departures/hourly", "--site", "jfk", "--against", "departures"],
         ["logs"],
         ["logs", "coordinator"],
     ],

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
@@ -50,6 +50,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, not
         console.print(table)
     else:
         print(nothing)
+
+
+def print_rich(content: RenderableType) -> None:
+    """Print what rich can render, such as a table made elsewhere."""
+    _console(sys.stdout).print(content)
 
 
 def say(text: str) -> None:

@@ -1,0 +1,163 @@
+"""The command that judges a job's results: was anything lost, repeated, wrong, out of order or late?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.status import Status
+
+from towpath.checker.collector import ResultCollector
+from towpath.checker.identity import Identity, identity_of
+from towpath.checker.report import FAULTS, as_json, as_table
+from towpath.checker.truth import window_truth
+from towpath.checker.verdict import Verdict, judge, values_of
+from towpath.cli.connection import ask, load_mesh
+from towpath.cli.output import print_json, print_rich, working
+from towpath.cli.settings import AsJson, home_of
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import new_identifier
+from towpath.contracts.operators import Window, WindowShape
+from towpath.mesh.home import Home
+from towpath.streams.departures import departures_frame
+
+Truth = Mapping[Identity, Mapping[str, Any]]
+
+LOOK_EVERY_S = 0.5
+
+
+def check(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Output topic of a job.")],
+    site: Annotated[str, typer.Option("--site", help="The site where the output is.")],
+    seconds: Annotated[float, typer.Option("--for", min=0, help="How long to collect.")] = 60.0,
+    expected: Annotated[
+        Path | None, typer.Option(help="File with the results there should be, as JSON lines.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(help="`departures`: compute a window job's results from the recording.")
+    ] = None,
+    airport: Annotated[str | None, typer.Option(help="As given to replay.", show_default="all three")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="As given to replay.", show_default="all")] = None,
+    late_after_s: Annotated[
+        float | None, typer.Option("--late-after", min=0, help="Seconds after which a result counts as late.")
+    ] = None,
+    as_json_: AsJson = False,
+) -> None:
+    """Collect what arrives on a topic over MQTT, and compare it with what should have.
+
+    Start it before the events flow: only new results arrive. The exit code is 1 if anything was lost,
+    repeated, wrong or unexpected.
+
+    Example: `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
+    """
+    if (expected is None) == (against is None):
+        raise TowpathError(
+            ErrorCode.INVALID, "nothing to compare with", allowed="either --expected or --against"
+        )
+    home = home_of(context)
+    if expected is not None:
+        truth = read_expected(expected)
+    else:
+        truth = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
+    verdict = asyncio.run(_judged(home, site, topic, seconds, truth, late_after_s))
+    if as_json_:
+        print_json(as_json(verdict))
+    else:
+        print_rich(as_table(verdict, f"{site}/{topic}"))
+    if not verdict.clean:
+        found = ", ".join(f"{getattr(verdict, name)} {name}" for name in FAULTS if getattr(verdict, name))
+        raise TowpathError(ErrorCode.FAILED, f"the results are not what they should be: {found}")
+
+
+def read_expected(path: Path) -> Truth:
+    """Results by identity, from a file of JSON lines. Raises `TowpathError` naming the line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _invalid(f"not readable: {error}", "expected", path, "a file of JSON lines") from error
+    truth: dict[Identity, Mapping[str, Any]] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            body = json.loads(line)
+            identity, values = identity_of(body), values_of(body)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            problem = f"{path}: line {number} is no result: {error!r}"
+            raise _invalid(problem, "expected", line[:80], "results as jobs publish them") from error
+        if identity in truth:
+            raise _invalid(f"{path}: line {number} repeats a result", "expected", line[:80], "each once")
+        truth[identity] = values
+    return truth
+
+
+async def _computed(
+    home: Home, site: str, topic: str, against: str, airport: str | None, limit: int | None
+) -> Truth:
+    """What the job that publishes on `topic` should make of the recorded departures."""
+    if against != "departures":
+        raise _invalid("no such recording", "against", against, "departures")
+    jobs = (await ask(home, ListJobs())).jobs
+    outputs = {f"{job.spec.output_site}/{job.spec.output.topic}": job.spec for job in jobs}
+    spec = outputs.get(f"{site}/{topic}")
+    if spec is None:
+        raise TowpathError(
+            ErrorCode.UNKNOWN_TOPIC,
+            "no job publishes here",
+            field="topic",
+            value=f"{site}/{topic}",
+            allowed=sorted(outputs),
+        )
+    with working("computing what the results should be …"):
+        return await asyncio.to_thread(_window_truth, spec, airport, limit)
+
+
+def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Truth:
+    window = spec.operator
+    if not isinstance(window, Window) or window.shape is not WindowShape.TUMBLING:
+        raise _invalid("cannot be computed", "topic", spec.output.topic, "the output of a tumbling window")
+    if window.event_time is None or window.size_s is None:
+        raise _invalid("depends on when events came", "topic", spec.output.topic, "a window with event_time")
+    frame = departures_frame(airport, limit)
+    truth = window_truth(frame, window.event_time, window.size_s, window.key, window.aggregates, spec.name)
+    return {**truth}
+
+
+async def _judged(
+    home: Home, site: str, topic: str, seconds: float, truth: Truth, late_after_s: float | None
+) -> Verdict:
+    """Collect for so many seconds, then judge."""
+    access = (await load_mesh(home)).site(site)
+    collector = ResultCollector(
+        access.mqtt_host,
+        access.mqtt_port,
+        [topic],
+        f"check-{new_identifier()}",
+        access.device.user,
+        access.device.password,
+    )
+    with working("subscribing …") as status:
+        async with collector:
+            await _collect(collector, status, seconds, len(truth))
+    return judge(truth, collector.observations, late_after_s=late_after_s)
+
+
+async def _collect(collector: ResultCollector, status: Status, seconds: float, expected: int) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (left := end - loop.time()) > 0:
+        collector.check()
+        came = len(collector.observations)
+        status.update(f"{came:,} results came, {expected:,} expected; {left:.0f} s left")
+        await asyncio.sleep(min(left, LOOK_EVERY_S))
+
+
+def _invalid(message: str, field: str, value: object, allowed: str) -> TowpathError:
+    return TowpathError(ErrorCode.INVALID, message, field=field, value=str(value), allowed=allowed)
