@@ -1,0 +1,107 @@
+"""What makes a result that result: the same identity means the same result, whoever computed it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+Values = tuple[tuple[str, Any], ...]
+"""Named values in the order of their names: a mapping that can be part of an identity."""
+
+
+class WindowIdentity(NamedTuple):
+    """A window of a job, for one key. Independent of how the events were cut into batches."""
+
+    job: str
+    start: datetime
+    end: datetime
+    key: Values
+
+
+class SerialIdentity(NamedTuple):
+    """The result, or the rejection, of one event of one input of a job."""
+
+    job: str
+    input: str | None
+    serial: int
+
+
+class ValuesIdentity(NamedTuple):
+    """A result that is known by named fields of its `values`, such as the `id` a device gave."""
+
+    job: str
+    values: Values
+
+
+class EventIdentity(NamedTuple):
+    """A rejected event, known by its own text."""
+
+    event: str
+
+
+class Unreadable(NamedTuple):
+    """A message that is no result at all. Never expected, so it always shows in the verdict."""
+
+    topic: str
+    reason: str
+    beginning: str
+    """Its first 200 characters."""
+    digest: int
+
+
+Identity = WindowIdentity | SerialIdentity | ValuesIdentity | EventIdentity | Unreadable
+IdentityOf = Callable[[Mapping[str, Any]], Identity]
+"""From a parsed result (or rejected event) to its identity."""
+
+
+def identity_of(body: Mapping[str, Any]) -> Identity:
+    """`(job, window start, window end, key)` for a window's result, else `(job, input, serial)`.
+
+    Raises `KeyError`, `TypeError` or `ValueError` for a body that is neither a `Result` nor a `Rejected`.
+    """
+    window = body.get("window")
+    if window is not None:
+        start, end = utc(window["start"]), utc(window["end"])
+        return WindowIdentity(body["job"], start, end, named(body.get("key") or {}))
+    return SerialIdentity(body["job"], body.get("input"), int(body["serial"]))
+
+
+def identity_by_values(*fields: str) -> IdentityOf:
+    """Identity by named fields of `values`: for events whose serial number cannot be known beforehand.
+
+    A device that repeats an event after a lost acknowledgement gives it a second serial number; its
+    identity by `("id",)` stays the same.
+    """
+    if not fields:
+        raise TowpathError(ErrorCode.INVALID, "no field identifies a result", field="fields", allowed="names")
+
+    def by_values(body: Mapping[str, Any]) -> Identity:
+        values = body["values"]
+        return ValuesIdentity(body["job"], named({field: values[field] for field in fields}))
+
+    return by_values
+
+
+def identity_by_event(body: Mapping[str, Any]) -> Identity:
+    """Identity of a rejected event by its own text, for dead-letter topics."""
+    return EventIdentity(body["event"])
+
+
+def named(values: Mapping[str, Any]) -> Values:
+    """Named values as part of an identity. A value that is no scalar counts by its JSON text; a null one
+    counts as absent, since not every JSON writer writes nulls."""
+    return tuple(
+        (name, value if not isinstance(value, dict | list) else json.dumps(value, sort_keys=True))
+        for name, value in sorted(values.items())
+        if value is not None
+    )
+
+
+def utc(text: str) -> datetime:
+    """The moment an ISO 8601 text names; without a zone it is UTC."""
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

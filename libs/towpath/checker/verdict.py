@@ -1,0 +1,211 @@
+"""The verdict on what was received, given what should have been: pure, without input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from towpath.checker.comparison import differing
+from towpath.checker.identity import Identity, SerialIdentity, WindowIdentity, utc
+from towpath.checker.observation import Observation
+
+REDELIVERY_SPAN = 1_000
+"""How many messages of an earlier connection a broker may bring again; nats-server keeps at most 1,024
+deliveries unacknowledged for one session."""
+
+EXAMPLES = 5
+"""Examples kept for each kind of fault."""
+
+OrderKey = Callable[[Identity], tuple[Hashable, Any] | None]
+"""From an identity to a key, within which order counts, and the place there; None where it does not."""
+
+
+def in_window_or_serial_order(identity: Identity) -> tuple[Hashable, Any] | None:
+    """Windows of one job and key by their start; events of one job and input by their serial number."""
+    if isinstance(identity, WindowIdentity):
+        return (identity.job, identity.key), identity.start
+    if isinstance(identity, SerialIdentity):
+        return (identity.job, identity.input), identity.serial
+    return None
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How many of each, and a few examples. Every observation is exactly one of: the first copy of an
+    expected result, `duplicated`, `unexpected`, or `redelivered`."""
+
+    expected: int = 0
+    """Results there should be."""
+    results: int = 0
+    """Messages received."""
+    lost: int = 0
+    """Expected results that never came."""
+    duplicated: int = 0
+    """Second and further copies of expected results, redelivered ones not counted."""
+    wrong: int = 0
+    """Copies of expected results whose values are not the expected ones."""
+    unexpected: int = 0
+    """Messages that are no expected result, unreadable ones included."""
+    out_of_order: int = 0
+    """First copies that came after a later one of the same key."""
+    late: int = 0
+    """First copies received more than the allowed time after the newest event in them was stored."""
+    redelivered: int = 0
+    """Copies that the broker had to deliver again after a lost connection: allowed, see `judge`."""
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    """Kind of fault → up to five descriptions."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether exactly the expected results came, each once and right. Order and lateness aside."""
+        return self.lost == self.duplicated == self.wrong == self.unexpected == 0
+
+
+def judge(
+    expected: Mapping[Identity, Mapping[str, Any]],
+    observations: Iterable[Observation],
+    tolerance: float = 1e-9,
+    late_after_s: float | None = None,
+    order_key: OrderKey = in_window_or_serial_order,
+    redelivery_span: int = REDELIVERY_SPAN,
+) -> Verdict:
+    """Compare what came, in order of receipt, with what should have come.
+
+    MQTT delivers QoS 1 messages *at least* once: when a connection breaks before an acknowledgement
+    arrived, the broker must deliver again. Such a copy says nothing about the job, so it counts as
+    `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber, an equal payload, a
+    later connection, and the previous copy among the last `redelivery_span` messages before the present
+    connection began. A copy on one and the same connection is always a duplicate.
+
+    `tolerance` is relative and for floating-point numbers only. Lateness is `received_at - stored_at`; it
+    compares two machines' clocks where sites and subscriber are apart.
+    """
+    judging = _Judging(expected, tolerance, late_after_s, order_key, redelivery_span)
+    for observation in observations:
+        judging.take(observation)
+    return judging.finish()
+
+
+class _Subscriber:
+    """What one subscriber received so far, as far as redelivery is concerned."""
+
+    __slots__ = ("connection", "connection_began", "latest", "received")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.connection = 0
+        self.connection_began = 0
+        self.latest: dict[Identity, tuple[int, bytes]] = {}
+
+    def redelivers(self, observation: Observation, span: int) -> bool:
+        """Whether this is a copy that MQTT allows; also remembers it as the latest copy."""
+        if observation.connection != self.connection:
+            self.connection, self.connection_began = observation.connection, self.received
+        previous = self.latest.get(observation.identity)
+        self.latest[observation.identity] = (self.received, observation.payload)
+        self.received += 1
+        if previous is None or previous[1] != observation.payload:
+            return False
+        return 0 < self.connection_began - previous[0] <= span
+
+
+class _Judging:
+    """A verdict in the making."""
+
+    def __init__(
+        self,
+        expected: Mapping[Identity, Mapping[str, Any]],
+        tolerance: float,
+        late_after_s: float | None,
+        order_key: OrderKey,
+        redelivery_span: int,
+    ) -> None:
+        self._expected = expected
+        self._tolerance = tolerance
+        self._late_after_s = late_after_s
+        self._order_key = order_key
+        self._span = redelivery_span
+        self._verdict = Verdict(expected=len(expected))
+        self._subscribers: dict[str, _Subscriber] = {}
+        self._seen: set[Identity] = set()
+        self._newest: dict[Hashable, Any] = {}
+
+    def take(self, observation: Observation) -> None:
+        """Judge one observation."""
+        identity = observation.identity
+        self._verdict.results += 1
+        subscriber = self._subscribers.get(observation.subscriber)
+        if subscriber is None:
+            subscriber = self._subscribers[observation.subscriber] = _Subscriber()
+        if subscriber.redelivers(observation, self._span):
+            self._verdict.redelivered += 1
+            return
+        should_be = self._expected.get(identity)
+        if should_be is None:
+            self._verdict.unexpected += 1
+            self._example("unexpected", lambda: _describe(identity))
+            return
+        body = observation.body
+        self._check_values(identity, body, should_be)
+        if identity in self._seen:
+            self._verdict.duplicated += 1
+            self._example(
+                "duplicated", lambda: f"{_describe(identity)} on connection {observation.connection}"
+            )
+            return
+        self._seen.add(identity)
+        self._check_order(identity)
+        self._check_time(observation, body)
+
+    def finish(self) -> Verdict:
+        """The verdict, once everything was taken."""
+        lost = [identity for identity in self._expected if identity not in self._seen]
+        self._verdict.lost = len(lost)
+        for identity in lost[:EXAMPLES]:
+            self._example("lost", lambda identity=identity: _describe(identity))
+        return self._verdict
+
+    def _check_values(self, identity: Identity, body: dict[str, Any], should_be: Mapping[str, Any]) -> None:
+        difference = differing(should_be, values_of(body), self._tolerance)
+        if difference is not None:
+            self._verdict.wrong += 1
+            self._example("wrong", lambda: f"{_describe(identity)}: {difference}")
+
+    def _check_order(self, identity: Identity) -> None:
+        place = self._order_key(identity)
+        if place is None:
+            return
+        key, position = place
+        newest = self._newest.get(key)
+        if newest is not None and position < newest:
+            self._verdict.out_of_order += 1
+            self._example("out_of_order", lambda: f"{_describe(identity)} after {newest}")
+        else:
+            self._newest[key] = position
+
+    def _check_time(self, observation: Observation, body: dict[str, Any]) -> None:
+        if self._late_after_s is None:
+            return
+        latency = observation.received_at - utc(body["stored_at"]).timestamp()
+        if latency > self._late_after_s:
+            self._verdict.late += 1
+            self._example("late", lambda: f"{_describe(observation.identity)} after {latency:.3f} s")
+
+    def _example(self, kind: str, describe: Callable[[], str]) -> None:
+        examples = self._verdict.examples.setdefault(kind, [])
+        if len(examples) < EXAMPLES:
+            examples.append(describe())
+
+
+def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is compared: `values` of a result; of a rejected event its text, for reasons are prose."""
+    return body["values"] if "values" in body else {"event": body.get("event")}
+
+
+def _describe(identity: Identity) -> str:
+    """An identity on one line, for people."""
+    fields: dict[str, Any] = identity._asdict()
+    for name in fields.keys() & {"key", "values"}:
+        fields[name] = ", ".join(f"{part}={held!r}" for part, held in fields[name])
+    return "; ".join(f"{name} {value}" for name, value in fields.items())
