@@ -90,7 +90,7 @@ async def _ignore(error: Exception) -> None:
 async def eventually(condition: Callable[[], Awaitable[object]] | None, within_s: float = 20.0) -> None:
     assert condition is not None
     async with asyncio.timeout(within_s):
-        while not await condition():  # noqa: ASYNC110 - what happens here happens in other processes
+        while not await condition():
             await asyncio.sleep(0.02)
 
 

@@ -89,9 +89,16 @@ async def test_transfer_when_nobody_takes_chunks_then_store_stays_small_and_sour
 async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over_too(
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
-    receiving = asyncio.create_task(
-        receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
-    )
+    arrived: list[str] = []
+
+    async def watch() -> None:
+        """As an agent does: also after a complete transfer it goes on watching."""
+        while True:
+            arrived.append(
+                await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+            )
+
+    watching = asyncio.create_task(watch())
     first = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
     while not (tmp_path / "in").exists():
         await asyncio.sleep(0.001)
@@ -99,12 +106,10 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
     await asyncio.gather(first, return_exceptions=True)
     (checkpoint / "metadata").write_bytes(b"the source went on before it was asked again")
     sent = await send(redis, OPERATION, checkpoint, {}, generation="g2", within_s=20)
-    while not receiving.done() or receiving.result() != sent.digest:
-        if receiving.done():  # The first attempt was complete before it was cut: the target goes on watching.
-            receiving = asyncio.create_task(
-                receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
-            )
-        await asyncio.wait({receiving}, timeout=10)
+    while sent.digest not in arrived:
+        await asyncio.sleep(0.001)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
     assert inventory(tmp_path / "in") == inventory(checkpoint)
 
 

@@ -12,7 +12,15 @@ import nats.js.errors
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.api import AckPolicy, ConsumerConfig, ExternalStream, RePublish, StreamConfig, StreamSource
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    ExternalStream,
+    RePublish,
+    StorageType,
+    StreamConfig,
+    StreamSource,
+)
 from running_mesh import REFUSED_S, Mesh, answers_request, eventually, last_is, linked, received, running_mesh
 
 from towpath.mesh import names
@@ -146,6 +154,19 @@ async def test_stream_is_looked_up_when_it_lies_at_another_site(mesh: Mesh, who:
             return json.loads(reply.data).get("config", {}).get("name") == "OUT_looked_up"
 
         await eventually(found)
+
+
+async def test_engine_reads_back_its_results_when_they_lie_at_another_site(mesh: Mesh) -> None:
+    await linked(mesh)
+    async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
+        await owner.jetstream().add_stream(
+            name="OUT_back", subjects=["sink.lga.back.1"], allow_direct=True, storage=StorageType.MEMORY
+        )
+        await eventually(lambda: _published(engine, "sink.lga.back.1"))
+        replies = await engine.subscribe(inbox := engine.new_inbox())
+        await engine.publish("$JS.lga.API.DIRECT.GET.OUT_back", b'{"seq": 1, "batch": 10}', reply=inbox)
+        assert (await replies.next_msg(timeout=2)).data == b"result"
+        assert (await replies.next_msg(timeout=2)).headers["Status"] == "204"  # end of the batch
 
 
 @pytest.mark.parametrize("who", ["agent", "engine"])

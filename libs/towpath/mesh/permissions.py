@@ -24,7 +24,9 @@ from towpath.mesh.names import DEVICE_SUBJECTS
 
 Permissions = dict[str, Any]
 
-_LOOK_UP = ("STREAM.INFO.*",)
+_LOOK_UP = ("STREAM.INFO.*", "DIRECT.GET.>")
+"""What a job's owner must see of its output at another site: how far it got before."""
+
 _MIRROR = ("CONSUMER.CREATE.>",)
 _READ = (
     "INFO",
