@@ -60,6 +60,11 @@ def write(tmp_path: Path, text: str) -> str:
         (["replay", "--site", "jfk", "--topic", "departures/clean"], "site/"),
         (["replay", "--site", "jfk", "--topic", "site/#"], "site/#"),
         (["replay", "--site", "jfk", "--limit", "many"], "--limit"),
+        (["up", "--sites", "jfk,The Moon"], "The Moon"),
+        (["up", "--sites", "jfk,jfk"], "sites"),
+        (["up", "--sites", "hub"], "hub"),
+        (["up", "--sites", "jfk", "--config", "towpath.toml"], "--sites or --config"),
+        (["up", "--config", "no-such-file.toml"], "no-such-file.toml"),
         (["jobs", "--colour"], "--colour"),
         (["check", "departures/hourly", "--site", "jfk"], "--expected"),
         (["check", "t", "--site", "jfk", "--expected", "a", "--against", "departures"], "--expected"),
@@ -167,6 +172,8 @@ def test_publish_when_the_file_is_missing_then_the_exit_code_is_2(home: Path, tm
 @pytest.mark.parametrize(
     "arguments",
     [
+        ["status"],
+        ["status", "--json"],
         ["sites"],
         ["jobs"],
         ["jobs", "--json"],
@@ -189,6 +196,21 @@ def test_command_when_no_mesh_runs_then_one_line_says_to_start_one_and_the_exit_
     result = run(home, *arguments)
     assert "towpath up" in complaint(result)
     assert result.exit_code == FAILED
+
+
+def test_up_when_java_is_missing_then_one_line_says_what_to_install(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(home / "no-java"))
+    result = run(home, "up", "--sites", "jfk")
+    assert "openjdk-17" in complaint(result)
+    assert result.exit_code == FAILED
+    assert not home.exists()
+
+
+def test_down_when_nothing_runs_then_says_so_and_succeeds(home: Path) -> None:
+    result = run(home, "down")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "nothing was running\n", "")
 
 
 def test_exit_code_when_the_same_request_may_succeed_later_then_is_not_that_of_bad_input() -> None:

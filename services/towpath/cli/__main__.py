@@ -20,6 +20,9 @@ app.callback()(global_options)
 MESH, JOBS, DATA, WATCH = "The mesh", "Jobs", "Data", "Watching"
 
 
+app.command(rich_help_panel=MESH)(mesh.up)
+app.command(rich_help_panel=MESH)(mesh.down)
+app.command(rich_help_panel=MESH)(mesh.status)
 app.command(rich_help_panel=MESH)(mesh.sites)
 
 app.command(rich_help_panel=JOBS)(jobs.deploy)

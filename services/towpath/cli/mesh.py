@@ -3,14 +3,102 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from towpath.cli.connection import ask
-from towpath.cli.output import print_json, print_table
+from towpath.cli.connection import LOOK_ATTEMPT_S, ask
+from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
+from towpath.cli.starting import START_DEADLINE_S, wait_until_up
 from towpath.contracts.commands import ListSites
-from towpath.contracts.site import SiteStatus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import MeshSpec, ProcessStatus, SiteStatus
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.settings import load_spec, spec_of_sites
+from towpath.mesh.state import MeshState
+
+DEFAULT_SITES = "jfk,cloud"
+"""The smallest mesh in which a job can move."""
+
+DEFAULT_CONFIG = Path("towpath.toml")
+
+SITE_COLUMNS = ("site", "state", "MQTT", "NATS", "jobs", "memory", "note")
+
+
+def up(
+    context: typer.Context,
+    sites: Annotated[
+        str | None, typer.Option("--sites", metavar="A,B,…", help="Names of sites with default settings.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="towpath.toml", help="File that describes the mesh.")
+    ] = None,
+    within_s: Annotated[
+        float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
+    ] = START_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Start a mesh on this machine, or add sites to one that runs; return when every site is up.
+
+    Without --sites and --config: the mesh that was here before, else ./towpath.toml, else the sites jfk
+    and cloud. Whatever a former mesh stored is still there.
+
+    Example: `towpath up --sites jfk,lga,cloud`
+    """
+    home = home_of(context)
+    spec = _spec(home, sites, config)
+    _check_java()
+    with working("starting …") as status:
+        state = lifecycle.up(home, spec)
+        found = asyncio.run(wait_until_up(home, sorted(state.sites), within_s, status.update))
+    _print_sites(found, as_json)
+
+
+def down(context: typer.Context, as_json: AsJson = False) -> None:
+    """Stop the mesh. Jobs and what was stored stay; `towpath up` goes on with them.
+
+    Example: `towpath down`
+    """
+    with working("stopping …"):
+        stopped = lifecycle.down(home_of(context))
+    if as_json:
+        return print_json({"stopped": stopped})
+    print(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+def status(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show the mesh's processes and sites, also when the coordinator does not answer.
+
+    Example: `towpath status`
+    """
+    home = home_of(context)
+    processes = lifecycle.processes(home)
+    if not any(process.running for process in processes):
+        raise TowpathError(
+            ErrorCode.UNREACHABLE,
+            "no mesh runs here; start one first with `towpath up`",
+            field="home",
+            value=str(home.root),
+        )
+    try:
+        found = asyncio.run(ask(home, ListSites(), deadline_s=LOOK_ATTEMPT_S)).sites
+    except TowpathError as error:
+        found, problem = None, error.detail.one_line()
+    else:
+        problem = None
+    if as_json:
+        return print_json({"processes": processes, "sites": found, "problem": problem})
+    _print_processes(processes)
+    print()
+    if found is None:
+        say(f"the coordinator does not answer: {problem}")
+    else:
+        _print_sites(found, as_json=False)
 
 
 def sites(context: typer.Context, as_json: AsJson = False) -> None:
@@ -18,18 +106,53 @@ def sites(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `towpath sites --json`
     """
-    found = asyncio.run(ask(home_of(context), ListSites())).sites
+    _print_sites(asyncio.run(ask(home_of(context), ListSites())).sites, as_json)
+
+
+def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
+    if sites is not None and config is not None:
+        raise TowpathError(
+            ErrorCode.INVALID, "two descriptions of the mesh", allowed="either --sites or --config"
+        )
+    if config is not None:
+        return load_spec(config)
+    if sites is not None:
+        return spec_of_sites(sites)
+    if home.state.exists():
+        return MeshState.load(home).spec
+    return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
+
+
+def _check_java() -> None:
+    """Engines would die one after another without it; say so at once. Raises `TowpathError`."""
+    directory = os.environ.get("JAVA_HOME")
+    found = (Path(directory) / "bin/java").exists() if directory else shutil.which("java") is not None
+    if not found:
+        raise TowpathError(
+            ErrorCode.FAILED,
+            "Java is missing",
+            field="JAVA_HOME",
+            value=directory,
+            allowed="Java 17 or later: run `make setup`, or install openjdk-17-jre-headless",
+        )
+
+
+def _print_sites(found: list[SiteStatus], as_json: bool) -> None:
     if as_json:
         return print_json(found)
-    print_table(SITE_COLUMNS, [site_row(site) for site in found], nothing="no sites")
+    print_table(SITE_COLUMNS, [_site_row(site) for site in found], nothing="no sites")
 
 
-SITE_COLUMNS = ("site", "state", "MQTT", "NATS", "jobs", "memory", "note")
-
-
-def site_row(site: SiteStatus) -> tuple[object, ...]:
-    """A site as a row of a table."""
+def _site_row(site: SiteStatus) -> tuple[object, ...]:
     memory = sum(process.memory_mb for process in site.processes)
     jobs = ", ".join(job.job for job in site.jobs) or None
     mqtt = f"{site.mqtt_host}:{site.mqtt_port}"
     return site.site, site.state, mqtt, site.nats_url, jobs, f"{memory:.0f} MB", site.error
+
+
+def _print_processes(processes: list[ProcessStatus]) -> None:
+    rows = [
+        (p.name, "running" if p.running else "ended", p.pid, p.restarts, f"{p.memory_mb:.0f} MB")
+        for p in processes
+    ]
+    print_table(("process", "state", "pid", "restarts", "memory"), rows, nothing="no processes")

@@ -1,0 +1,97 @@
+"""Waits until every site of a mesh is up, and says what is in the way when one does not come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from towpath.cli.connection import open_bus
+from towpath.contracts.commands import ListSites
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import SiteState, SiteStatus
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+
+START_DEADLINE_S = 120.0
+"""For all sites. An engine alone needs 5 s; several at once on a small machine share its cores."""
+
+ASK_DEADLINE_S = 3.0
+LOOK_EVERY_S = 0.5
+
+TAIL_LINES = 3
+"""Of the log of what did not start: the error and what led to it, and still one line."""
+
+
+async def wait_until_up(
+    home: Home, sites: Sequence[str], within_s: float, show: Callable[[str], None]
+) -> list[SiteStatus]:
+    """The sites, once the coordinator lists all of `sites` as up. `show` gets each state of affairs.
+
+    Raises `TowpathError` (deadline) naming what is not up with the end of its log, or (failed) as soon
+    as the supervisor ends.
+    """
+    found: list[SiteStatus] = []
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                found = await _ask(home) or found
+                states = {site.site: site.state for site in found}
+                if all(states.get(name) is SiteState.UP for name in sites):
+                    return found
+                show("starting: " + ", ".join(f"{name} {states.get(name, 'not yet')}" for name in sites))
+                await asyncio.to_thread(_check_supervisor, home)
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        raise await asyncio.to_thread(_not_up, home, sites, found, within_s) from None
+
+
+async def _ask(home: Home) -> list[SiteStatus] | None:
+    """The sites as the coordinator lists them; None while it does not answer."""
+    try:
+        async with open_bus(home) as bus:
+            return (await bus.request(ListSites(), deadline_s=ASK_DEADLINE_S)).sites
+    except TowpathError:
+        return None
+
+
+def _check_supervisor(home: Home) -> None:
+    running = {process.name for process in lifecycle.processes(home) if process.running}
+    if lifecycle.SUPERVISOR not in running:
+        raise TowpathError(
+            ErrorCode.FAILED, f"the mesh ended while it was starting; {_end_of(home, lifecycle.SUPERVISOR)}"
+        )
+
+
+def _not_up(home: Home, sites: Sequence[str], found: list[SiteStatus], within_s: float) -> TowpathError:
+    """What is missing and why, as far as logs tell."""
+    states = {site.site: site for site in found}
+    missing = [name for name in sites if name not in states or states[name].state is not SiteState.UP]
+    if not found:
+        return _late("the coordinator does not answer", within_s, _end_of(home, "coordinator"))
+    reasons = (f"{name}: {_reason(home, name, states.get(name))}" for name in missing)
+    return _late(f"not up: {', '.join(missing)}", within_s, "; ".join(reasons))
+
+
+def _late(what: str, within_s: float, why: str) -> TowpathError:
+    return TowpathError(ErrorCode.DEADLINE, f"after {within_s:.0f} s {what}; {why}")
+
+
+def _reason(home: Home, site: str, status: SiteStatus | None) -> str:
+    said = f"{status.error}; " if status is not None and status.error else ""
+    return said + _end_of(home, *(path.stem for path in home.logs.glob(f"{site}-*.log")))
+
+
+def _end_of(home: Home, *names: str) -> str:
+    """The last lines of whichever of these logs was written last."""
+    paths = [path for path in map(home.log, names) if path.exists()]
+    if not paths:
+        return f"no log under {home.logs}"
+    newest = max(paths, key=lambda path: path.stat().st_mtime)
+    return f"{newest} ends with: {' | '.join(_tail(newest)) or '(nothing)'}"
+
+
+def _tail(path: Path) -> list[str]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return [line.strip() for line in deque(file, maxlen=TAIL_LINES)]
