@@ -1,0 +1,94 @@
+"""Brings the mesh of a home up and down. Everything here blocks: it is for the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import MeshSpec, ProcessStatus
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.processes import find, listed, rotate_log, stop
+from towpath.processes.child import status
+from towpath.processes.claim import ALREADY_CLAIMED
+
+SUPERVISOR = "local"
+"""Process name of the local supervisor."""
+
+START_DEADLINE_S = 20.0
+"""For the supervisor to claim its home."""
+
+STOP_DEADLINE_S = 9.0
+"""For the supervisor to end everything in order; whatever then remains is killed within the tenth second."""
+
+LEFTOVER_GRACE_S = 3.0
+"""For processes that no supervisor looks after any more, if the supervisor's time leaves so much."""
+
+
+def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -> MeshState:
+    """Bring the mesh to `spec` and have a supervisor run it. Returns when the supervisor runs.
+
+    Harmless when the mesh is up: ports and credentials stay, new sites are added to what runs.
+    `supervisor` is the command that runs instead of our own. Raises `TowpathError`.
+    """
+    before = home.state.read_bytes() if home.state.exists() else b""
+    state = MeshState.create_or_extend(home, spec)
+    running = find(home.run, SUPERVISOR)
+    if running is None:
+        _start(home, supervisor or (sys.executable, "-m", "towpath.local", "--home", str(home.root)))
+    elif home.state.read_bytes() != before:
+        # If it ends this very moment, the next `up` starts one that reads the new state.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGHUP)
+    return state
+
+
+def down(home: Home) -> list[str]:
+    """End everything of the mesh within ten seconds. Returns the names of what was running.
+
+    The supervisor ends its children in order. What it has not ended by then, or what an earlier one
+    left behind, is killed with all descendants. Harmless when nothing runs.
+    """
+    end = time.monotonic() + STOP_DEADLINE_S + 0.5
+    alive = [record.name for record in listed(home.run) if record.process is not None]
+    stop(home.run, SUPERVISOR, grace_s=STOP_DEADLINE_S)
+    names = [record.name for record in listed(home.run)]
+    if names:
+        grace_s = min(LEFTOVER_GRACE_S, max(0.0, end - time.monotonic()))
+        with ThreadPoolExecutor(len(names)) as threads:
+            ended = threads.map(lambda name: stop(home.run, name, grace_s=grace_s), names)
+        alive += [name for name, was in zip(names, ended, strict=True) if was and name not in alive]
+    return alive
+
+
+def processes(home: Home) -> list[ProcessStatus]:
+    """How the processes of the mesh are, by name. Those that ended in good order are not listed."""
+    return [status(record) for record in listed(home.run)]
+
+
+def _start(home: Home, command: Sequence[str]) -> None:
+    log = home.log(SUPERVISOR)
+    rotate_log(log)
+    with log.open("ab") as output:
+        started = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    end = time.monotonic() + START_DEADLINE_S
+    while find(home.run, SUPERVISOR) is None:
+        code = started.poll()
+        if code not in (None, ALREADY_CLAIMED) or time.monotonic() > end:
+            raise TowpathError(
+                ErrorCode.FAILED, f"the local supervisor did not start, see {log}", field="home"
+            )
+        time.sleep(0.02)

@@ -1,0 +1,36 @@
+"""`python -m towpath.local --home H`: runs a mesh until it is told to end (SIGTERM or SIGINT)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+from towpath.contracts.errors import TowpathError
+from towpath.local.app import run
+from towpath.mesh.home import Home
+from towpath.mesh.lifecycle import SUPERVISOR
+from towpath.processes.claim import ALREADY_CLAIMED, AlreadyClaimedError, claim
+
+
+def main() -> None:
+    """Claim the home, so that there is one supervisor for it; then run."""
+    parser = argparse.ArgumentParser(prog="towpath.local", description=__doc__)
+    parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
+    home = Home(parser.parse_args().home.absolute()).create()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        claim(home.run, SUPERVISOR, [sys.executable, *sys.orig_argv[1:]])
+    except AlreadyClaimedError:
+        logging.warning("another supervisor runs this mesh")
+        sys.exit(ALREADY_CLAIMED)
+    try:
+        asyncio.run(run(home))
+    except TowpathError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

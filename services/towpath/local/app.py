@@ -1,0 +1,91 @@
+"""The wiring of a local mesh: what runs, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+
+from towpath.contracts.errors import TowpathError
+from towpath.mesh.home import Home
+from towpath.mesh.servers import hub_server, redis_server
+from towpath.mesh.state import MeshState
+from towpath.processes import ChildSpec, Supervisor
+
+log = logging.getLogger(__name__)
+
+AGENT_STOP_S = 8.0
+"""An agent ends its engine, which commits or interrupts a micro-batch, and then its broker."""
+
+SERVICE_STOP_S = 2.0
+"""For the coordinator and the servers, which keep everything on disk and can end at any moment. With
+the agents' time this stays within the ten seconds in which a mesh shall be down."""
+
+
+def children(state: MeshState, home: Home) -> list[ChildSpec]:
+    """Everything that runs, servers first. Writes the servers' configurations."""
+    coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+    agents = [
+        service(
+            agent_name(site),
+            ["towpath.agent", "--site", site],
+            home,
+            after=("coordinator",),
+            stop_s=AGENT_STOP_S,
+            version=access.model_dump_json(),
+        )
+        for site, access in state.sites.items()
+    ]
+    return [hub_server(state, home), redis_server(state, home), coordinator, *agents]
+
+
+def agent_name(site: str) -> str:
+    """The process name of a site's agent."""
+    return f"{site}-agent"
+
+
+def service(
+    name: str,
+    module: list[str],
+    home: Home,
+    *,
+    after: tuple[str, ...],
+    stop_s: float = SERVICE_STOP_S,
+    version: str = "",
+) -> ChildSpec:
+    """A service of ours as a process: the same interpreter, the same home."""
+    return ChildSpec(
+        name=name,
+        command=(sys.executable, "-m", *module, "--home", str(home.root)),
+        log=home.log(name),
+        environment={"PYTHONUNBUFFERED": "1"},
+        after=after,
+        stop_s=stop_s,
+        version=version,
+    )
+
+
+async def run(home: Home) -> None:
+    """Keep the mesh running until SIGTERM or SIGINT, then end everything in reverse order.
+
+    SIGHUP reads the saved mesh again: new sites start, changed servers are started anew. Raises
+    `TowpathError` when there is no mesh under `home`.
+    """
+    signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, signals.put_nowait, number)
+    async with Supervisor(children(MeshState.load(home), home), home.run) as supervisor:
+        while await signals.get() is signal.SIGHUP:
+            await _reload(supervisor, home)
+        log.info("ending")
+    log.info("ended")
+
+
+async def _reload(supervisor: Supervisor, home: Home) -> None:
+    log.info("reading the mesh again")
+    try:
+        await supervisor.apply(children(MeshState.load(home), home))
+    except TowpathError as error:
+        log.error("the mesh stays as it is: %s", error)

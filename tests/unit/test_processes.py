@@ -1,0 +1,195 @@
+"""A process that outlives its starter: found again, started once, ended with all it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.processes import ChildSpec, find, launch, listed, rotate_log, stop
+from towpath.processes.child import status
+
+SLEEPER = "import time; print('here', flush=True); time.sleep(60)"
+PARENT = """
+import subprocess, sys, time
+command = [sys.executable, "-c", "import time; time.sleep(60)"]
+child = subprocess.Popen(command, start_new_session={own_session})
+print(child.pid, flush=True)
+time.sleep({life})
+"""
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("here", flush=True)
+time.sleep(60)
+"""
+POLITE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("here", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "run"
+    for record in listed(tmp_path / "run"):
+        stop(tmp_path / "run", record.name, grace_s=0)
+
+
+def child(tmp_path: Path, script: str, name: str = "worker", **options) -> ChildSpec:
+    return ChildSpec(name, (sys.executable, "-c", script), tmp_path / f"{name}.log", **options)
+
+
+def wait_for(condition: Callable[[], object], within_s: float = 10.0) -> None:
+    end = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true"
+        time.sleep(0.01)
+
+
+def output_of(spec: ChildSpec) -> str:
+    wait_for(lambda: spec.log.read_text())
+    return spec.log.read_text()
+
+
+def test_pid_file_names_the_process_when_launch_returns(run: Path, tmp_path: Path) -> None:
+    spec = child(tmp_path, SLEEPER, version="7")
+    started = launch(spec, run, restarts=3)
+    record = find(run, "worker")
+    assert record is not None
+    assert (record.pid, record.name, record.command) == (started.pid, "worker", spec.command)
+    assert (record.version, record.restarts) == ("7", 3)
+    assert abs(record.create_time - psutil.Process(started.pid).create_time()) < 1.5
+    wait_for(lambda: psutil.Process(started.pid).cmdline()[1:] == ["-c", SLEEPER])
+    assert os.getsid(started.pid) == started.pid
+    assert status(record).memory_mb > 1
+
+
+def test_environment_reaches_the_process_when_given(run: Path, tmp_path: Path) -> None:
+    spec = child(
+        tmp_path,
+        "import os; print(os.environ['TOWPATH_TEST'], 'PATH' in os.environ)",
+        environment={"TOWPATH_TEST": "given"},
+    )
+    launch(spec, run)
+    assert output_of(spec) == "given True\n"
+
+
+def test_launch_is_refused_when_the_name_is_taken(run: Path, tmp_path: Path) -> None:
+    first = launch(child(tmp_path, SLEEPER), run)
+    with pytest.raises(TowpathError) as refused:
+        launch(child(tmp_path, SLEEPER), run)
+    assert refused.value.detail.code is ErrorCode.BUSY
+    record = find(run, "worker")
+    assert record is not None
+    assert record.pid == first.pid
+
+
+def test_launch_is_refused_when_the_name_is_taken_and_the_pid_file_is_lost(run: Path, tmp_path: Path) -> None:
+    first = launch(child(tmp_path, SLEEPER), run)
+    (run / "worker.json").unlink()
+    with pytest.raises(TowpathError, match="runs already"):
+        launch(child(tmp_path, SLEEPER), run)
+    first.kill()
+    first.wait()
+    launch(child(tmp_path, SLEEPER), run)
+
+
+def test_log_says_why_when_the_command_does_not_exist(run: Path, tmp_path: Path) -> None:
+    spec = ChildSpec("worker", (str(tmp_path / "nothing"),), tmp_path / "worker.log")
+    started = launch(spec, run)
+    assert started.wait(10) != 0
+    assert "cannot run" in output_of(spec)
+    assert find(run, "worker") is None
+
+
+def test_find_gives_nothing_when_the_pid_belongs_to_another_process_now(run: Path, tmp_path: Path) -> None:
+    launch(child(tmp_path, SLEEPER), run)
+    path = run / "worker.json"
+    earlier = json.loads(path.read_text())
+    bystander = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        stop(run, "worker", grace_s=0)
+        path.write_text(
+            json.dumps(earlier | {"pid": bystander.pid, "create_time": earlier["create_time"] - 100})
+        )
+        assert find(run, "worker") is None
+        assert not stop(run, "worker", grace_s=0)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_find_gives_nothing_when_the_process_was_killed(run: Path, tmp_path: Path) -> None:
+    started = launch(child(tmp_path, SLEEPER), run)
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for(lambda: find(run, "worker") is None)
+
+
+@pytest.mark.parametrize("own_session", [False, True])
+def test_stop_ends_descendants_when_the_process_has_some(
+    run: Path, tmp_path: Path, own_session: bool
+) -> None:
+    spec = child(tmp_path, PARENT.format(own_session=own_session, life=60))
+    launch(spec, run)
+    grandchild = int(output_of(spec))
+    assert stop(run, "worker", grace_s=2)
+    wait_for(lambda: not psutil.pid_exists(grandchild))
+    assert find(run, "worker") is None
+    assert listed(run) == []
+
+
+def test_stop_ends_descendants_when_the_process_itself_is_dead(run: Path, tmp_path: Path) -> None:
+    spec = child(tmp_path, PARENT.format(own_session=False, life=0))
+    launch(spec, run).wait(10)
+    grandchild = int(output_of(spec))
+    assert psutil.pid_exists(grandchild)
+    assert stop(run, "worker", grace_s=2)
+    wait_for(lambda: not psutil.pid_exists(grandchild))
+
+
+def test_stop_kills_when_the_process_does_not_end_in_time(run: Path, tmp_path: Path) -> None:
+    spec = child(tmp_path, STUBBORN)
+    started = launch(spec, run)
+    output_of(spec)
+    begun = time.monotonic()
+    assert stop(run, "worker", grace_s=0.3)
+    assert time.monotonic() - begun < 3
+    assert started.wait(5) == -signal.SIGKILL
+
+
+def test_stop_lets_the_process_end_its_own_way_when_it_does_so_in_time(run: Path, tmp_path: Path) -> None:
+    spec = child(tmp_path, POLITE)
+    started = launch(spec, run)
+    output_of(spec)
+    assert stop(run, "worker", grace_s=5)
+    assert started.wait(5) == 7
+
+
+def test_stop_says_no_when_nothing_runs(run: Path) -> None:
+    assert not stop(run, "worker", grace_s=0)
+
+
+def test_one_old_log_is_kept_when_a_process_starts_again(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    for text in ("first", "second", "third"):
+        rotate_log(log)
+        log.write_text(text)
+    rotate_log(log)
+    rotate_log(log)
+    assert not log.exists()
+    assert (tmp_path / "worker.log.1").read_text() == "third"
