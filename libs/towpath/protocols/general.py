@@ -45,7 +45,9 @@ def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
     """The target prepares the job under the next epoch and consumes nothing."""
     after = record.entry_after
     held = after.assignment(desired=DesiredState.HELD, migration=record.id)
-    return LaunchRetrieve(site=after.site, operation=record.id, assignment=held)
+    return LaunchRetrieve(
+        site=after.site, operation=record.id, assignment=held, after_serials=record.progress
+    )
 
 
 def pause_transfer(record: OperationRecord) -> PauseTransfer:

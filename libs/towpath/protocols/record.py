@@ -96,6 +96,8 @@ class OperationRecord(Model):
     """The job as it shall be; null for a remove."""
     old_epoch: int = Field(ge=0)
     new_epoch: int = Field(ge=1)
+    progress: dict[str, int] = {}
+    """Input → what the owner had processed when a migration was accepted: it only grows from there."""
     output_existed: bool = True
     """Whether the output stream holds results of earlier days, which a rollback must not delete."""
     begun: tuple[str, ...] = ()

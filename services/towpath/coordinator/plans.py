@@ -150,8 +150,20 @@ async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
         update={"site": command.to, "epoch": before.epoch + 1, "generation": generation, "running": True}
     )
     return _record(
-        command, OperationKind.MIGRATE, command.job, before=before, after=after, strategy=command.strategy
+        command,
+        OperationKind.MIGRATE,
+        command.job,
+        before=before,
+        after=after,
+        strategy=command.strategy,
+        progress=_progress(command.job, before, world),
     )
+
+
+def _progress(job: str, entry: JobEntry, world: World) -> dict[str, int]:
+    """What the owner said it has processed; nothing if it spoke of an earlier job of that name."""
+    status = world.sites.job(entry.site, job)
+    return status.serials if status is not None and status.epoch == entry.epoch else {}
 
 
 def _record(
