@@ -42,7 +42,12 @@ def draw(
     """
     begin = min(a.received_at for a in (*moving, *passing))
     end = max(a.received_at for a in (*moving, *passing))
-    style: dict[Any, Any] = {"font.size": 9, "axes.edgecolor": QUIET, "axes.labelcolor": INK, "text.color": INK}
+    style: dict[Any, Any] = {
+        "font.size": 9,
+        "axes.edgecolor": QUIET,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+    }
     with plt.rc_context(style):
         figure, axes = plt.subplots(3, 1, figsize=(10, 7.2), sharex=True, height_ratios=[1, 1, 1])
         _throughput(axes[0], moving, begin, end, moving_job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from towpath.cli import checking, events, jobs, logs, mesh, operations, replaying
+from towpath.cli import checking, demo, events, jobs, logs, mesh, operations, replaying
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.settings import global_options
 
@@ -33,6 +33,7 @@ app.command(rich_help_panel=JOBS)(jobs.remove)
 
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
+app.command(rich_help_panel=DATA)(demo.demo)
 
 app.command(rich_help_panel=WATCH)(operations.migrations)
 app.command(rich_help_panel=WATCH)(operations.operation)

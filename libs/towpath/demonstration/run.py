@@ -1,0 +1,312 @@
+"""Runs the demonstration on a mesh that is up: deploys, replays, migrates, collects, judges."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from towpath.bus import Bus
+from towpath.checker.collector import ResultCollector, ResultCollectors
+from towpath.checker.identity import EventIdentity, WindowIdentity, utc
+from towpath.checker.observation import Observation
+from towpath.checker.verdict import Verdict
+from towpath.contracts.commands import (
+    DeployJob,
+    MigrateJob,
+    OperationView,
+    ShowOperation,
+    StrategyName,
+)
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import Window
+from towpath.demonstration.picture import Arrival
+from towpath.demonstration.pipeline import (
+    CLEAN_TOPIC,
+    CLOUD,
+    DEVICE_TOPIC,
+    EDGES,
+    HOURLY_TOPIC,
+    MOVING_JOB,
+    pipeline,
+)
+from towpath.demonstration.report import MigrationReport, Report
+from towpath.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
+from towpath.mesh.state import MeshState
+from towpath.streams.departures import closing_event, departures, with_malformed
+from towpath.streams.replay import Replay, ReplayReport
+
+log = logging.getLogger(__name__)
+
+DEPLOY_S = 120.0
+MIGRATE_S = 180.0
+ATTEMPT_S = 10.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How large a run is."""
+
+    per_airport: int = 22_000
+    """Departures of each airport."""
+    rate: float = 400.0
+    """Events per second at each airport."""
+    malformed_every: int = 200
+    """After so many departures one malformed record."""
+    strategy: StrategyName = StrategyName.GENERAL
+    move_at: tuple[float, ...] = (0.25, 0.6)
+    """Shares of the replay at which the job moves: to the cloud, and back."""
+    trigger_s: float = 1.0
+    settle_s: float = 90.0
+    """How long results may take after the last event."""
+
+
+@dataclass
+class Outcome:
+    """What came of a run."""
+
+    report: Report
+    verdict: Verdict
+    moving: list[Arrival]
+    passing: list[Arrival]
+
+
+@dataclass
+class Demonstration:
+    """One run. `say` is told in a few words what is under way."""
+
+    bus: Bus
+    mesh: MeshState
+    options: Options
+    say: Say = field(default=lambda text: None)
+    _replayed: dict[float, asyncio.Event] = field(default_factory=dict)
+    """Share of the moving job's airport → set when so much has been sent; migrations wait for it."""
+
+    def __post_init__(self) -> None:
+        """One event for each migration."""
+        self._replayed = {share: asyncio.Event() for share in self.options.move_at}
+
+    async def run(self) -> Outcome:
+        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        begun = time.time()
+        jobs = pipeline(self.options.per_airport, self.options.trigger_s)
+        sent = {edge: self._events(edge) for edge in EDGES}
+        await self.deploy(jobs)
+        async with ResultCollectors(*(self._collector(site) for site in (*EDGES, CLOUD))) as collectors:
+            truth_soon = asyncio.create_task(asyncio.to_thread(truth_of, sent, _window(jobs)))
+            replays, migrations = await self._under_load(sent)
+            truth = await truth_soon
+            await self._settled(collectors, truth)
+            observations = collectors.observations
+        verdict = await asyncio.to_thread(verdict_on, truth, observations)
+        moving, passing = _arrivals(observations, jobs)
+        figures = _Figures(truth, verdict, observations, replays, migrations, passing)
+        return Outcome(figures.report(time.time() - begun), verdict, moving, passing)
+
+    async def deploy(self, jobs: list[JobSpec]) -> None:
+        """Deploy all jobs; those that do not read each other's output at once."""
+        for stage in _stages(jobs):
+            self.say(f"deploying {', '.join(job.name for job in stage)}")
+            await asyncio.gather(*(self._deploy(job) for job in stage))
+
+    async def _deploy(self, job: JobSpec) -> None:
+        await self.bus.request(DeployJob(spec=job), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
+
+    async def migrate(self, job: str, to: str) -> OperationView:
+        """Move a job and return the operation with its figures."""
+        command = MigrateJob(job=job, to=to, strategy=self.options.strategy)
+        answer = await self.bus.request(command, deadline_s=MIGRATE_S, attempt_s=ATTEMPT_S)
+        return await self.bus.request(
+            ShowOperation(operation=answer.operation), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S
+        )
+
+    async def _under_load(
+        self, sent: dict[str, list[bytes]]
+    ) -> tuple[list[ReplayReport], list[OperationView]]:
+        async with asyncio.TaskGroup() as group:
+            moving = group.create_task(self._move())
+            replays = [group.create_task(self._replay(edge, events)) for edge, events in sent.items()]
+        return [task.result() for task in replays], moving.result()
+
+    async def _move(self) -> list[OperationView]:
+        """Move the job to the cloud and back, each when its share of the events has been sent."""
+        home = MOVING_JOB.rsplit("-", 1)[1]
+        done: list[OperationView] = []
+        for share, to in zip(self.options.move_at, itertools.cycle((CLOUD, home)), strict=False):
+            await self._replayed[share].wait()
+            self.say(f"moving {MOVING_JOB} to {to}")
+            done.append(await self.migrate(MOVING_JOB, to))
+            figures = done[-1].figures
+            self.say(f"{MOVING_JOB} is at {to}" + (f" after {figures.total_s:.1f} s" if figures else ""))
+        return done
+
+    async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
+        site = self.mesh.site(edge)
+        replay = Replay(
+            site.mqtt_host,
+            site.mqtt_port,
+            site.device.user,
+            site.device.password,
+            DEVICE_TOPIC,
+            client_id=f"devices-{edge}",
+            rate=self.options.rate,
+        )
+        moves = MOVING_JOB.endswith(edge)
+
+        def progress(report: ReplayReport) -> None:
+            for share, reached in self._replayed.items():
+                if moves and report.acknowledged >= share * len(events):
+                    reached.set()
+
+        return await replay.run((_Recorded(payload) for payload in events), progress)
+
+    def _events(self, edge: str) -> list[bytes]:
+        airport = edge.upper()
+        real = departures(airport, self.options.per_airport)
+        disturbed = with_malformed(real, self.options.malformed_every)
+        return [event.payload for event in disturbed] + [closing_event(airport).payload]
+
+    def _collector(self, name: str) -> ResultCollector:
+        site = self.mesh.site(name)
+        topics = [HOURLY_TOPIC]
+        if name in EDGES:
+            topics += [CLEAN_TOPIC, f"{CLEAN_TOPIC}/rejected"]
+        return ResultCollector(
+            site.mqtt_host,
+            site.mqtt_port,
+            topics,
+            f"checker-{name}",
+            site.device.user,
+            site.device.password,
+            identity=identity_in_pipeline,
+        )
+
+    async def _settled(self, collectors: ResultCollectors, truth: Truth) -> None:
+        """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
+        self.say(f"waiting for the last of {truth.messages:,} messages")
+
+        def received() -> int:
+            return sum(len(collector.observations) for collector in collectors.collectors)
+
+        try:
+            await collectors.wait_until(lambda: received() >= truth.messages, self.options.settle_s)
+        except TowpathError as error:
+            log.warning("%s", error)
+        # A surplus would come now: what is published twice is as wrong as what is missing.
+        count = -1
+        while received() > count:
+            count = received()
+            await asyncio.sleep(2 * self.options.trigger_s)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    payload: bytes
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Everything the report is made from."""
+
+    truth: Truth
+    verdict: Verdict
+    observations: list[Observation]
+    replays: list[ReplayReport]
+    migrations: list[OperationView]
+    passing: list[Arrival]
+
+    def report(self, seconds: float) -> Report:
+        events = sum(replay.sent for replay in self.replays)
+        latencies = [arrival.latency_s for arrival in self.passing]
+        return Report(
+            events=events,
+            events_per_s=round(events / max(replay.seconds for replay in self.replays), 1),
+            expected_results=len(self.truth.results),
+            results=self.verdict.results,
+            lost=self.verdict.lost,
+            duplicated=self.verdict.duplicated,
+            wrong=self.verdict.wrong + self.verdict.unexpected,
+            out_of_order=self.verdict.out_of_order,
+            redelivered=self.verdict.redelivered,
+            rejected=sum(isinstance(o.identity, EventIdentity) for o in self.observations),
+            latency_p50_s=_percentile(latencies, 50),
+            latency_p99_s=_percentile(latencies, 99),
+            seconds=round(seconds, 1),
+            migrations=[_migration(view) for view in self.migrations],
+            examples=self.verdict.examples,
+        )
+
+
+def _migration(view: OperationView) -> MigrationReport:
+    assert view.figures is not None
+    assert view.ended_at is not None
+    return MigrationReport(
+        job=view.job,
+        source=view.source or "",
+        target=view.target or "",
+        strategy=str(view.strategy),
+        total_s=round(view.figures.total_s, 3),
+        downtime_s=None if view.figures.downtime_s is None else round(view.figures.downtime_s, 3),
+        state_bytes=view.figures.state_bytes,
+        begun_at=view.begun_at.timestamp(),
+        ended_at=view.ended_at.timestamp(),
+    )
+
+
+def _percentile(values: list[float], percent: float) -> float | None:
+    return round(float(np.percentile(values, percent)), 3) if values else None
+
+
+def _stages(jobs: list[JobSpec]) -> list[list[JobSpec]]:
+    """Jobs in the order of the data: each stage reads only what earlier ones publish."""
+    stages: list[list[JobSpec]] = []
+    known: set[tuple[str, str]] = set()
+    left = list(jobs)
+    while left:
+        stage = [j for j in left if all(i.from_device or (i.site, i.topic) in known for i in j.inputs)]
+        stages.append(stage)
+        known |= {(job.output_site, job.output.topic) for job in stage}
+        left = [job for job in left if job not in stage]
+    return stages
+
+
+def _window(jobs: list[JobSpec]) -> Window:
+    operator = next(job.operator for job in jobs if job.name == MOVING_JOB)
+    assert isinstance(operator, Window)
+    return operator
+
+
+def _arrivals(observations: list[Observation], jobs: list[JobSpec]) -> tuple[list[Arrival], list[Arrival]]:
+    """Results of the moving job, and those of the cleaning jobs, as they came."""
+    edge = MOVING_JOB.rsplit("-", 1)[1]
+    bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
+    cleaned = [(o, b) for o, b in bodies if str(b["job"]).startswith("clean-")]
+    passing = [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in cleaned]
+    mine = [b for _, b in cleaned if b["job"] == f"clean-{edge}"]
+    moved = [(o, b) for o, b in bodies if b["job"] == MOVING_JOB]
+    if not mine or not moved:
+        return [], passing
+    # A window closes with the first event that moves the watermark past its end.
+    times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
+    stored = [utc(b["stored_at"]).timestamp() for b in mine]
+    ends = [o.identity.end.timestamp() for o, _ in moved if isinstance(o.identity, WindowIdentity)]
+    closing = np.searchsorted(times - _window(jobs).watermark_s, ends, side="left")
+    moving = [
+        _arrival(o, b, stored[min(int(index), len(stored) - 1)])
+        for (o, b), index in zip(moved, closing, strict=True)
+    ]
+    return moving, passing
+
+
+def _arrival(observation: Observation, body: dict, stored_at: float) -> Arrival:
+    return Arrival(observation.received_at, max(0.0, observation.received_at - stored_at), body["site"])
