@@ -1,4 +1,4 @@
-"""Replay into a real site's broker, which is killed in the middle."""
+"""Replay into, and results out of, a real site's broker, which is killed in the middle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,20 @@ import nats
 import pytest
 from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
-from nats.js.api import StreamConfig
+from nats.js.api import RePublish, StreamConfig
 
+from towpath.checker.collector import ResultCollector, ResultCollectors
+from towpath.checker.identity import Identity, SerialIdentity
+from towpath.checker.verdict import judge
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.names import DEVICE_SUBJECTS, IN_STREAM
+from towpath.contracts.message import subject_of
+from towpath.mesh.names import DEVICE_SUBJECTS, IN_STREAM, MESSAGE_ID_HEADER, MQTT_DELIVERY, MQTT_QOS_HEADER
 from towpath.streams.departures import departures
 from towpath.streams.replay import Replay, ReplayReport
 
 TOPIC = "site/departures"
+OUT_TOPIC = "departures/clean"
+OUT_SUBJECT = "sink.edge.clean.1"
 
 
 def free_port() -> int:
@@ -87,6 +94,10 @@ class Broker:
         fields: dict[str, Any] = {"username": "device", "password": "secret", "client_id": "replay"}
         return Replay(host="127.0.0.1", port=self.mqtt_port, topic=TOPIC, **(fields | changes))
 
+    def collector(self, **changes: Any) -> ResultCollector:
+        fields: dict[str, Any] = {"port": self.mqtt_port, "topics": [OUT_TOPIC], "client_id": "checker"}
+        return ResultCollector("127.0.0.1", username="device", password="secret", **(fields | changes))
+
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
@@ -95,6 +106,10 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     try:
         async with broker.client() as client:
             await client.jetstream().add_stream(StreamConfig(name=IN_STREAM, subjects=[DEVICE_SUBJECTS]))
+            public = RePublish(src=OUT_SUBJECT, dest=MQTT_DELIVERY + subject_of(OUT_TOPIC))
+            await client.jetstream().add_stream(
+                StreamConfig(name="OUT_clean", subjects=[OUT_SUBJECT], republish=public)
+            )
         yield broker
     finally:
         await broker.kill()
@@ -197,3 +212,88 @@ def test_replay_when_a_setting_makes_no_sense_then_names_it(changes: dict, field
     with pytest.raises(TowpathError) as caught:
         Replay("127.0.0.1", 1883, None, None, TOPIC, "replay", **changes)
     assert caught.value.detail.field == field
+
+
+def result(serial: int) -> dict[str, Any]:
+    return {
+        "job": "clean",
+        "site": "edge",
+        "epoch": 1,
+        "serial": serial,
+        "input": "edge/site/departures",
+        "stored_at": datetime.now(UTC).isoformat(),
+        "values": {"id": serial},
+    }
+
+
+async def publish(broker: Broker, serials: range, repeat: bool = False) -> None:
+    """Publish results as a job does; with `repeat` under fresh message ids, so that they appear again."""
+    async with broker.client() as client:
+        for serial in serials:
+            qos, at_least_once = MQTT_QOS_HEADER
+            headers: dict[str, Any] = {MESSAGE_ID_HEADER: f"{serial}-{repeat}", qos: at_least_once}
+            body = json.dumps(result(serial)).encode()
+            await client.jetstream().publish(OUT_SUBJECT, body, timeout=10, headers=headers)
+
+
+def expected(count: int) -> dict[Identity, dict[str, Any]]:
+    return {SerialIdentity("clean", "edge/site/departures", n): {"id": n} for n in range(count)}
+
+
+async def test_collector_when_the_broker_is_killed_then_still_receives_every_result(broker: Broker) -> None:
+    async with broker.collector() as collector:
+
+        def complete(count: int) -> bool:
+            return {o.identity for o in collector.observations} == expected(count).keys()
+
+        await publish(broker, range(300))
+        await collector.wait_until(lambda: complete(300), within_s=20)
+        await broker.kill()
+        await broker.start()
+        await publish(broker, range(300, 600))
+        await collector.wait_until(lambda: complete(600), within_s=30)
+        assert collector.connections == 2
+        verdict = judge(expected(600), collector.observations, late_after_s=60.0)
+    assert verdict.clean, verdict.examples
+    assert (verdict.out_of_order, verdict.late) == (0, 0)
+
+
+async def test_result_when_really_published_twice_then_is_duplicated_and_not_redelivered(
+    broker: Broker,
+) -> None:
+    async with broker.collector() as collector:
+        await publish(broker, range(10))
+        await publish(broker, range(3), repeat=True)
+        await collector.wait_until(lambda: len(collector.observations) >= 13, within_s=20)
+        verdict = judge(expected(10), collector.observations)
+    assert (verdict.duplicated, verdict.redelivered, verdict.lost) == (3, 0, 0)
+
+
+async def test_collectors_when_two_run_together_then_their_observations_are_in_order_of_receipt(
+    broker: Broker,
+) -> None:
+    other = broker.collector(client_id="other", topics=["departures/other"])
+    async with ResultCollectors(broker.collector(), other) as together:
+        await publish(broker, range(20))
+        await together.wait_until(lambda: len(together.observations) >= 20, within_s=20)
+        received = [o.received_at for o in together.observations]
+        assert received == sorted(received)
+        assert judge(expected(20), together.observations).clean
+
+
+async def test_collector_when_it_ends_then_leaves_nothing_for_the_next_one(broker: Broker) -> None:
+    async with broker.collector():
+        pass
+    await publish(broker, range(10))
+    async with broker.collector() as collector:
+        await publish(broker, range(10, 12))
+        await collector.wait_until(lambda: len(collector.observations) >= 2, within_s=20)
+        assert [o.body["serial"] for o in collector.observations] == [10, 11]
+
+
+async def test_collector_when_no_broker_answers_then_says_where_it_looked(broker: Broker) -> None:
+    port = free_port()
+    with pytest.raises(TowpathError, match=f"127.0.0.1:{port}") as caught:
+        async with broker.collector(port=port, ready_within_s=1.0):
+            pass
+    assert caught.value.detail.code is ErrorCode.UNREACHABLE

@@ -58,7 +58,7 @@ def test_window_truth_when_computed_then_is_what_was_worked_out_by_hand() -> Non
         "mean": 2.75,
         "least": 1.0,
         "most": 4.0,
-        "spread": 1.5,
+        "spread": pytest.approx(1.5, rel=1e-12),
         "p75": 4.0,
         "kinds": 3,
     }
