@@ -129,6 +129,7 @@ class _Run:
         # Invariant: every event taken from the schedule is here, in order, until it is acknowledged.
         self._unacknowledged: dict[int, bytes] = {}
         self._taken = 0
+        self._failure = "no connection lost"
 
     async def to_the_end(self) -> ReplayReport:
         pause = _FIRST_PAUSE_S
@@ -137,7 +138,8 @@ class _Run:
             try:
                 async with self._connect() as connection:
                     await self._feed(connection)
-            except (OSError, TimeoutError):
+            except (OSError, TimeoutError) as error:
+                self._failure = str(error) or "no answer"
                 pause = _FIRST_PAUSE_S if self.report.acknowledged > before else pause
                 self._give_up_in_time()
                 await asyncio.sleep(pause)
@@ -200,7 +202,7 @@ class _Run:
             raise TowpathError(
                 ErrorCode.DEADLINE,
                 f"the broker at {self.plan.host}:{self.plan.port} acknowledged nothing for {silent:.0f} s; "
-                f"{self.report.acknowledged} events are stored",
+                f"{self.report.acknowledged} events are stored; last failure: {self._failure}",
                 field="give_up_after_s",
                 value=self.plan.give_up_after_s,
             )
