@@ -53,7 +53,8 @@ class ChildSpec:
     after: tuple[str, ...] = ()
     """Children that must be ready before it starts, and that end after it."""
     version: str = ""
-    """Changes when its configuration does: a running process of another version is replaced."""
+    """Changes when its configuration does: a running process of another version is replaced. Everybody
+    can read it in the list of processes: a digest, never a secret."""
 
 
 class PidRecord(Model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import signal
 import sys
@@ -33,7 +34,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
             home,
             after=("coordinator",),
             stop_s=AGENT_STOP_S,
-            version=access.model_dump_json(),
+            version=hashlib.sha256(access.model_dump_json().encode()).hexdigest()[:16],
         )
         for site, access in state.sites.items()
     ]
