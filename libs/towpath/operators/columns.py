@@ -1,0 +1,84 @@
+"""Names and small column expressions that every part of a compiled plan shares.
+
+Towpath's own columns have a space in their name, which no field can have, so they never collide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+SERIAL = "serial"
+INPUT = "input"
+"""Position of the input in the job."""
+STORED_AT = "stored_at"
+TEXT = "event text"
+"""The event as it came; null where nobody needs it any more."""
+REASON = "reject reason"
+"""Why the event goes to the dead letter; null for good events."""
+
+MILLISECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
+"""All that Spark keeps of a time: for message ids, where two times must not become one."""
+
+
+def all_of(conditions: Iterable[Column]) -> Column:
+    """The conjunction; true for none."""
+    result = F.lit(True)
+    for condition in conditions:
+        result = result & condition
+    return result
+
+
+def any_of(conditions: Iterable[Column]) -> Column:
+    """The disjunction; false for none."""
+    result = F.lit(False)
+    for condition in conditions:
+        result = result | condition
+    return result
+
+
+def json_of(value: Column, timestamp_format: str = MILLISECONDS) -> Column:
+    """JSON of a struct or array column; null members of structs are left out."""
+    options = {"timestampFormat": timestamp_format, "timeZone": "UTC", "ignoreNullFields": "true"}
+    return F.to_json(value, options)
+
+
+def json_object(members: list[Column], timestamp_format: str = MILLISECONDS) -> Column:
+    """JSON object of named columns."""
+    return json_of(F.struct(*members), timestamp_format) if members else F.lit("{}")
+
+
+def json_array(values: list[Column]) -> Column:
+    """JSON array of columns of different types; times with microseconds."""
+    texts = [json_of(F.array(value), MICROSECONDS) for value in values]
+    bare = [F.substring(text, 2, F.length(text) - 2) for text in texts]
+    return F.concat(F.lit("["), F.concat_ws(",", *bare), F.lit("]"))
+
+
+def instant(time: Column) -> Column:
+    """ISO 8601 in UTC with milliseconds. The session time zone must be UTC."""
+    return F.date_format(time, MILLISECONDS)
+
+
+def barrier(rows: DataFrame, *keep: str, of: Column) -> DataFrame:
+    """`keep` and the members of struct `of`, behind a generator.
+
+    Spark pushes filters below projections by copying the expressions they use: an expensive one,
+    like parsing JSON, would run once for the filter and once for its result (measured: 208,000
+    instead of 313,000 events/s). It never pushes a filter below a generator.
+    """
+    return rows.select(*keep, F.inline(F.array(of)))
+
+
+def read_once(rows: DataFrame) -> DataFrame:
+    """The same rows, fit to be used by two branches of one plan at the price of one.
+
+    Spark would read and parse the source once per branch. An exchange is computed once if the plans
+    below it are equal, and they stay equal because the barrier keeps each branch's filters and
+    pruning above it.
+    """
+    shared = rows.repartition(F.col(SERIAL))
+    return barrier(shared, of=F.struct(*(F.col(f"`{name}`") for name in shared.columns)))

@@ -1,0 +1,55 @@
+"""Spark SQL expressions of `filter` and `map`, checked one by one so that an error names its place."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.operators.columns import INPUT, SERIAL, STORED_AT
+
+
+def condition(rows: DataFrame, text: str, place: str) -> Column:
+    """The expression, which must be boolean. Raises `TowpathError` for field `place`."""
+    checked = _checked(rows, text, place)
+    if checked != "boolean":
+        raise _mismatch(f"a condition is boolean, this is {checked}", place, text, "a boolean expression")
+    return F.expr(text)
+
+
+def value(rows: DataFrame, text: str, place: str) -> Column:
+    """The expression. Raises `TowpathError` for field `place`."""
+    _checked(rows, text, place)
+    return F.expr(text)
+
+
+def _checked(rows: DataFrame, text: str, place: str) -> str:
+    """Type of the expression over one event.
+
+    Inside a struct beside a plain column Spark refuses what is not a function of one event:
+    aggregates, and generators, which would give several results the same message id.
+    """
+    visible = [name for name in rows.columns if " " not in name]
+    try:
+        analysed = rows.select(SERIAL, F.struct(F.expr(text).alias("value")).alias("checked"))
+        if "Window [" in analysed._jdf.queryExecution().analyzed().toString():  # pyright: ignore
+            raise _mismatch("looks at other events", place, text, visible)
+        return analysed.select("checked.value").dtypes[0][1]
+    except (AnalysisException, PySparkException) as error:
+        first_line = str(error).splitlines()[0]
+        raise _mismatch(first_line, place, text, visible) from error
+
+
+def _mismatch(message: str, place: str, text: str, allowed: str | list[str]) -> TowpathError:
+    return TowpathError(ErrorCode.SCHEMA_MISMATCH, message, field=place, value=text, allowed=allowed)
+
+
+def check_names(names: list[str], place: str) -> None:
+    """Raise `TowpathError` if two names differ in case only: Spark could not tell them apart."""
+    seen = {name: name for name in (SERIAL, INPUT, STORED_AT)}
+    for name in names:
+        other = seen.get(name.lower())
+        if other is not None:
+            raise _mismatch(f"differs from {other!r} in case only", place, name, "names distinct in any case")
+        seen[name.lower()] = name

@@ -1,0 +1,69 @@
+"""How the JSON of a message is reached: from a device as a bare object, from a job in its envelope."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from towpath.operators.columns import INPUT, SERIAL, STORED_AT, TEXT, barrier
+
+EVENT = "event"
+END = "end"
+UNREAD = "unread text"
+"""Not null where Spark could not read the JSON, or a member has another type than asked for."""
+VALID = "valid text"
+"""Whether the bytes were UTF-8."""
+
+_STRICT = {
+    "columnNameOfCorruptRecord": UNREAD,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+
+
+def named(column: str) -> Column:
+    """A column whose name has a space in it."""
+    return F.col(f"`{column}`")
+
+
+def wrapped(text: Column) -> Column:
+    """The event as a member of an object, so that rubbish after it is noticed."""
+    return F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
+
+
+def read_messages(messages: DataFrame, position: int, event: T.DataType) -> DataFrame:
+    """`serial`, `input`, `stored_at` and text of each message, and its JSON read as type `event`.
+
+    `event` is null, or `end` is, where the message is not one complete JSON value of that type.
+    """
+    value = F.col("value").cast("string")
+    rows = messages.select(
+        F.col(SERIAL).cast("long").alias(SERIAL),
+        F.lit(position).alias(INPUT),
+        F.col(STORED_AT),
+        F.coalesce(F.make_valid_utf8(value), F.lit("")).alias(TEXT),
+        F.coalesce(F.is_valid_utf8(value), F.lit(True)).alias(VALID),
+    )
+    schema = T.StructType(
+        [
+            T.StructField(EVENT, event),
+            T.StructField(END, T.BooleanType()),
+            T.StructField(UNREAD, T.StringType()),
+        ]
+    )
+    parsed = F.from_json(wrapped(named(TEXT)), schema, _STRICT)
+    columns = (SERIAL, INPUT, STORED_AT, TEXT, VALID)
+    return barrier(rows, *(f"`{name}`" for name in columns), of=parsed)
+
+
+def envelope_paths(name: str) -> list[str]:
+    """Where a field may stand in an upstream job's result, first come first served."""
+    own = {"window_start": ["window.start"], "window_end": ["window.end"], "count": ["count"]}
+    return [f"values.{name}", f"key.{name}", *own.get(name, [])]
+
+
+def instant_of(text: Column) -> Column:
+    """The time an ISO 8601 text names, or null. Spark alone would also take `12:30`, for today."""
+    dated = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
+    return F.when(dated, text.try_cast("timestamp"))

@@ -1,0 +1,147 @@
+"""What leaves a job: message id, whether rejected, and the JSON of the contract.
+
+Everything that may differ between two runs of one job on one checkpoint, site and epoch, is a
+constant of this last projection, above any stateful operator.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from towpath.contracts.job import Assignment
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object
+from towpath.operators.json_events import named
+
+_SAFE_ID = r"\A[ -~]{1,199}\z"
+"""Ids travel in a header: printable ASCII, and short."""
+
+
+@dataclass(frozen=True)
+class ResultParts:
+    """The columns of one result. JSON where the contract has an object; null is left out."""
+
+    values: Column
+    """JSON object."""
+    serial: Column
+    stored_at: Column
+    """Timestamp."""
+    input: Column | None = None
+    """Position of the input, for jobs with several."""
+    serials: Column | None = None
+    """JSON object."""
+    window: Column | None = None
+    """JSON object."""
+    count: Column | None = None
+    """1, unless given."""
+    key: Column | None = None
+    """JSON object."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Makes results of one job at one site and epoch."""
+
+    job: str
+    site: str
+    epoch: int
+    inputs: tuple[str, ...]
+    """Names of the inputs, in order."""
+
+    @classmethod
+    def of(cls, assignment: Assignment, site: str) -> Publication:
+        """What the results of `assignment` say when `site` computes them."""
+        return cls(assignment.spec.name, site, assignment.epoch, tuple(i.name for i in assignment.inputs))
+
+    @property
+    def has_several_inputs(self) -> bool:
+        """Whether results say which input they come from."""
+        return len(self.inputs) > 1
+
+    def input_name(self, position: Column) -> Column:
+        """Name of the input at `position`."""
+        return F.element_at(F.array(*(F.lit(name) for name in self.inputs)), position + 1)
+
+    def event_id(self) -> Column:
+        """Message id of a result that stands for one event."""
+        return F.concat_ws("/", F.lit(self.job), F.col(INPUT), F.col(SERIAL))
+
+    def named_id(self, *parts: Column) -> Column:
+        """Message id made from data, which may be long or have any character in it: then its digest."""
+        plain = F.concat_ws("/", F.lit(self.job), *parts)
+        digest = F.concat(F.lit(f"{self.job}/"), F.sha2(plain, 256))
+        return F.when(plain.rlike(_SAFE_ID), plain).otherwise(digest)
+
+    def body(self, parts: ResultParts) -> Column:
+        """JSON of `contracts.result.Result`. `values` comes last: `passage` counts on it."""
+        head = json.dumps({"job": self.job, "site": self.site, "epoch": self.epoch}, separators=(",", ":"))
+        input_name = None
+        if parts.input is not None and self.has_several_inputs:
+            input_name = _quoted(self.input_name(parts.input))
+        members = [
+            F.lit(head[:-1]),
+            _member("serial", parts.serial.cast("string")),
+            _member("input", input_name),
+            _member("serials", parts.serials),
+            _member("stored_at", _quoted(instant(parts.stored_at))),
+            _member("window", parts.window),
+            _member("count", F.lit("1") if parts.count is None else parts.count.cast("string")),
+            _member("key", parts.key),
+            _member("values", parts.values),
+            F.lit("}"),
+        ]
+        return F.concat(*members)
+
+    def rejected_id(self) -> Column:
+        """Message id of an event on the dead-letter topic."""
+        return F.concat_ws("/", F.lit(f"{self.job}/rejected"), F.col(INPUT), F.col(SERIAL))
+
+    def rejected_body(self) -> Column:
+        """JSON of `contracts.result.Rejected`."""
+        return json_object(
+            [
+                F.lit(self.job).alias("job"),
+                F.col(SERIAL).alias("serial"),
+                self.input_name(F.col(INPUT)).alias("input"),
+                instant(F.col(STORED_AT)).alias("stored_at"),
+                named(REASON).alias("reason"),
+                named(TEXT).alias("event"),
+            ]
+        )
+
+    def of_events(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
+        """One message per row: a result, or a rejected event where there is a reason."""
+        rejected = named(REASON).isNotNull()
+        return rows.select(
+            F.when(rejected, self.rejected_id()).otherwise(message_id).alias("message_id"),
+            rejected.alias("rejected"),
+            F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
+        )
+
+    def of_results(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
+        """One result per row."""
+        return rows.select(
+            message_id.alias("message_id"), F.lit(False).alias("rejected"), self.body(parts).alias("body")
+        )
+
+    def of_rejected(self, rows: DataFrame) -> DataFrame:
+        """One rejected event per row that has a reason."""
+        return rows.where(named(REASON).isNotNull()).select(
+            self.rejected_id().alias("message_id"),
+            F.lit(True).alias("rejected"),
+            self.rejected_body().alias("body"),
+        )
+
+
+def _quoted(text: Column) -> Column:
+    """JSON of a string that needs no escapes: times, and names of inputs."""
+    return F.concat(F.lit('"'), text, F.lit('"'))
+
+
+def _member(name: str, value: Column | None) -> Column:
+    if value is None:
+        return F.lit("")
+    return F.coalesce(F.concat(F.lit(f',"{name}":'), value), F.lit(""))

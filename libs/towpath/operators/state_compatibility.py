@@ -1,0 +1,33 @@
+"""Whether a checkpoint survives a change of its job. Pure: no Spark needed to decide it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import STATEFUL_KINDS, Operator, Window
+
+
+def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
+    """Whether the checkpoint of a job that ran as `old` serves it as `new`.
+
+    The checkpoint holds one offset per input, in order, and the state of a stateful operator. Where
+    an input starts matters to a new job only. Output, trigger and rate are not in the checkpoint.
+    """
+    if [(i.site, i.topic) for i in old.inputs] != [(i.site, i.topic) for i in new.inputs]:
+        return False
+    if old.operator.kind not in STATEFUL_KINDS and new.operator.kind not in STATEFUL_KINDS:
+        return True
+    return _computation(old.operator) == _computation(new.operator)
+
+
+def _computation(operator: Operator) -> dict[str, Any]:
+    """What the state of an operator depends on."""
+    computation = operator.model_dump()
+    if isinstance(operator, Window):
+        placing = [operator.event_time] if operator.event_time else []
+        aggregated = [a.field for a in operator.aggregates.values() if a.field]
+        used = {*operator.key, *placing, *aggregated}
+        # A field that only has its type checked leaves no trace in the state.
+        computation["fields"] = {name: kind for name, kind in operator.fields.items() if name in used}
+    return computation

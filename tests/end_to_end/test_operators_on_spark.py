@@ -1,0 +1,379 @@
+"""What each operator makes of events, on a real Spark session."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment
+from towpath.contracts.result import Rejected, Result
+from towpath.operators.compilation import compile_job
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = "serial long, topic string, stored_at timestamp, value binary"
+DEVICE, UPSTREAM = "jfk/site/a", "jfk/clean"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.Builder().master("local[2]").appName("operators")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.driver.memory": "768m",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assignment:
+    names = inputs or (DEVICE,)
+    sources = [name.split("/", 1) for name in names]
+    return Assignment.model_validate(
+        {
+            "spec": {
+                "name": "job",
+                "site": "jfk",
+                "inputs": [{"site": site, "topic": topic} for site, topic in sources],
+                "output": {"topic": "out"},
+                "operator": operator,
+            },
+            "epoch": epoch,
+            "inputs": [
+                {
+                    "name": f"{site}/{topic}",
+                    "site": site,
+                    "stream": "IN",
+                    "subject": None,
+                    "from_device": topic.startswith("site/"),
+                }
+                for site, topic in sources
+            ],
+            "output": {"site": "jfk", "stream": "OUT_job", "topic": "out", "rejected_topic": "out/rejected"},
+        }
+    )
+
+
+def message(serial: int, event: Any, second: float | None = None) -> tuple[int, str, datetime, bytearray]:
+    """A message as the source delivers it, stored `second` seconds after the start."""
+    body = event if isinstance(event, bytes) else (event if isinstance(event, str) else json.dumps(event)).encode()
+    stored_at = START + timedelta(seconds=serial if second is None else second)
+    return serial, "t", stored_at, bytearray(body)
+
+
+def messages(spark: SparkSession, *events: Any) -> DataFrame:
+    rows = [e if isinstance(e, tuple) else message(n, e) for n, e in enumerate(events, 1)]
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+class Outcome:
+    """What a job published, validated against the contract."""
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.ids = {r.message_id for r in rows}
+        self.bodies = {r.message_id: r.body for r in rows}
+        assert len(self.ids) == len(rows), "two messages have one id"
+        self.results = {
+            r.message_id: Result.model_validate_json(r.body) for r in rows if not r.rejected
+        }
+        self.rejected = {
+            r.message_id: Rejected.model_validate_json(r.body) for r in rows if r.rejected
+        }
+
+    @property
+    def values(self) -> list[dict[str, Any]]:
+        return [r.values for r in sorted(self.results.values(), key=lambda r: (r.input or "", r.serial))]
+
+    @property
+    def reasons(self) -> list[str]:
+        return [r.reason for r in sorted(self.rejected.values(), key=lambda r: r.serial)]
+
+
+def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = ()) -> Outcome:
+    made = compile_job(assignment(operator, *names), list(inputs), "cloud")
+    assert made.columns == ["message_id", "rejected", "body"]
+    return Outcome(made.collect())
+
+
+def test_forward_of_a_device_event_when_numbers_are_long_then_its_text_is_in_the_result_unchanged(
+    spark: SparkSession,
+) -> None:
+    event = '{"big":123456789012345678901234567890,"fine":0.12345678901234567890,"e":1e400,"o":{"z":[1.10,null]}}'
+
+    outcome = run({"kind": "forward"}, messages(spark, f" {event}\n"))
+
+    assert outcome.bodies == {
+        "job/0/1": '{"job":"job","site":"cloud","epoch":3,"serial":1,'
+        f'"stored_at":"2026-01-01T00:00:01.000Z","count":1,"values":{event}}}'
+    }
+
+
+def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_stay(spark: SparkSession) -> None:
+    upstream = (
+        '{"job":"up","site":"s","epoch":1,"serial":7,"stored_at":"2026-01-01T00:00:00.000Z",'
+        '"window":{"start":"2026-01-01T00:00:00.000Z","end":"2026-01-01T01:00:00.000Z"},"count":12,'
+        '"key":{"values":"a,\\"values\\":{"},"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}'
+    )
+
+    outcome = run({"kind": "merge"}, messages(spark, upstream), messages(spark, {"a": 1}), names=(UPSTREAM, DEVICE))
+
+    passed = outcome.results["job/0/1"]
+    assert (passed.input, passed.serial, passed.count, passed.key) == (UPSTREAM, 1, 12, {"values": 'a,"values":{'})
+    assert passed.window is not None
+    assert passed.window.end == START + timedelta(hours=1)
+    assert outcome.bodies["job/0/1"].endswith('"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}')
+    assert outcome.results["job/1/1"].values == {"a": 1}
+
+
+@pytest.mark.parametrize("kind", ["forward", "filter", "map", "clean", "window", "python"])
+def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it_came(
+    spark: SparkSession, kind: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own_identity.py").write_text("def run(events, parameters):\n    return events\n")
+    fields = {"a": "long"}
+    operator = {
+        "forward": {},
+        "filter": {"fields": fields, "where": "a > 0"},
+        "map": {"fields": fields, "select": {"b": "a + 1"}},
+        "clean": {"fields": {"a": {"type": "long"}}},
+        "window": {"fields": fields, "size_s": 10, "aggregates": {"n": {"function": "count"}}},
+        "python": {"fields": fields, "entry": "own_identity:run", "artefact": str(tmp_path)},
+    }[kind]
+    bad = ["", "null", "5", '"a"', '[{"a":1}]', '{"a":1', '{"a":1} x', '{"a":1}{"a":2}', "{'a':1}", '{"a":1},"b":{}']
+    if kind != "forward":
+        bad.remove('{"a":1},"b":{}')  # Harmless where the text itself is not embedded in the result.
+    source = messages(spark, {"a": 1}, *bad, b'{"a":1,"s":"\xff"}')
+
+    outcome = run({"kind": kind, **operator}, source)
+
+    assert len(outcome.results) == 1
+    assert [outcome.rejected[f"job/rejected/0/{n}"].event for n in range(2, len(bad) + 2)] == bad
+    assert set(outcome.reasons) == {"not a JSON object", "not UTF-8"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("long", [1, -5, 9223372036854775807], ["1.0", "9223372036854775808", '"1"', "true", "[]", "1e2"]),
+        ("double", [1, 1.5, -1e300], ['"1.5"', '"NaN"', "1e400", "false", "{}"]),
+        ("string", ["x", "5", "true", "{}", "[1]", ""], ["5", "-1.5e3", "true", '{"a":1}', "[1]"]),
+        ("boolean", [True, False], ["1", '"true"', '""']),
+        ("timestamp", ["2026-01-01T00:00:00Z", "2026-01-01 02:00:00+02:00"], ["1767225600", '"12:30"', '"soon"', '""']),
+    ],
+)
+def test_filter_when_a_field_has_another_type_than_declared_then_the_reason_names_field_and_value(
+    spark: SparkSession, kind: str, good: list[Any], bad: list[str]
+) -> None:
+    source = messages(spark, *({"f": value} for value in good), {}, {"f": None}, *(f'{{"f": {v}}}' for v in bad))
+
+    outcome = run({"kind": "filter", "fields": {"f": kind}, "where": "true"}, source)
+
+    if kind != "timestamp":
+        assert outcome.values == [*({"f": value} for value in good), {}, {}]
+    else:
+        assert outcome.values == [*[{"f": "2026-01-01T00:00:00.000Z"}] * len(good), {}, {}]
+    assert len(outcome.reasons) == len(bad)
+    assert all(r.startswith("field 'f': expected ") for r in outcome.reasons)
+
+
+def test_filter_when_its_input_is_a_job_then_fields_come_from_values_key_and_envelope(spark: SparkSession) -> None:
+    envelope = {
+        "values": {"mean": 2.5},
+        "key": {"carrier": "AA"},
+        "count": 4,
+        "window": {"start": "2026-01-01T00:00:00.000Z", "end": "2026-01-01T01:00:00.000Z"},
+    }
+    fields = {"mean": "double", "carrier": "string", "count": "long", "window_end": "timestamp"}
+    where = "carrier = 'AA' and count = 4 and window_end = timestamp'2026-01-01 01:00:00'"
+    source = messages(spark, envelope, {**envelope, "values": {"mean": "x"}}, {"mean": 1.0})
+
+    outcome = run({"kind": "filter", "fields": fields, "where": where}, source, names=(UPSTREAM,))
+
+    assert outcome.values == [
+        {"mean": 2.5, "carrier": "AA", "count": 4, "window_end": "2026-01-01T01:00:00.000Z"}
+    ]
+    assert outcome.reasons == [
+        "field 'mean': expected a finite number, got \"x\"",
+        "field 'values': expected an object, as in every job's result",
+    ]
+
+
+def test_filter_when_the_condition_is_false_or_null_then_the_event_is_dropped_not_rejected(
+    spark: SparkSession,
+) -> None:
+    outcome = run(
+        {"kind": "filter", "fields": {"a": "long"}, "where": "a > 1"}, messages(spark, {"a": 1}, {}, {"a": 2})
+    )
+
+    assert outcome.ids == {"job/0/3"}
+
+
+def test_map_when_expressions_are_computed_then_only_they_are_the_values(spark: SparkSession) -> None:
+    select = {"twice": "a * 2", "named": "named_struct('x', upper(s))", "gone": "nullif(a, a)"}
+    operator = {"kind": "map", "fields": {"a": "long", "s": "string"}, "select": select}
+
+    outcome = run(operator, messages(spark, {"a": 4, "s": 'q"é'}))
+
+    assert outcome.values == [{"twice": 8, "named": {"x": 'Q"É'}}]
+
+
+@pytest.mark.parametrize("text", ["nope + 1", "a +", "sum(a)", "explode(array(a))", "row_number() over (order by a)"])
+def test_map_when_an_expression_is_no_function_of_one_event_then_the_error_names_it(
+    spark: SparkSession, text: str
+) -> None:
+    operator = {"kind": "map", "fields": {"a": "long"}, "select": {"ok": "a", "bad": text}}
+
+    with pytest.raises(TowpathError) as raised:
+        run(operator, messages(spark))
+
+    assert raised.value.detail.code is ErrorCode.SCHEMA_MISMATCH
+    assert raised.value.detail.field == "operator.select.bad"
+
+
+def test_clean_when_rules_are_broken_then_the_reason_names_field_value_and_rule(spark: SparkSession) -> None:
+    rules = {
+        "id": {"type": "string", "pattern": "[a-z]+|x"},
+        "n": {"type": "long", "minimum": 0, "maximum": 9, "required": False},
+        "c": {"type": "string", "one_of": ["AA", "UA"], "required": False},
+    }
+    source = messages(
+        spark, {"id": "a"}, {"n": 1}, {"id": None}, {"id": "A"}, {"id": "a1"}, {"id": "a", "n": -1},
+        {"id": "a", "n": 10}, {"id": "a", "c": "B6"}, {"id": 5},
+    )  # fmt: skip
+
+    outcome = run({"kind": "clean", "fields": rules}, source)
+
+    assert outcome.values == [{"id": "a"}]
+    assert outcome.reasons == [
+        "field 'id': required, but missing or null",
+        "field 'id': required, but missing or null",
+        "field 'id': A does not match the pattern [a-z]+|x",
+        "field 'id': a1 does not match the pattern [a-z]+|x",
+        "field 'n': -1 is below the minimum 0",
+        "field 'n': 10 is above the maximum 9",
+        "field 'c': B6 is not one of AA, UA",
+        "field 'id': expected a string, got 5",
+    ]
+
+
+def test_clean_when_it_has_an_identity_then_ids_come_from_it_and_fit_a_header(spark: SparkSession) -> None:
+    rules = {"id": {"type": "string", "required": False}, "n": {"type": "long"}}
+    source = messages(spark, {"id": "a", "n": 1}, {"n": 1}, {"id": "é", "n": 1}, {"id": "x" * 300, "n": 1})
+
+    outcome = run({"kind": "clean", "fields": rules, "identity": ["id", "n"]}, source)
+
+    hashed = outcome.ids - {'job/["a",1]', "job/0/2"}
+    assert len(hashed) == 2
+    assert all(len(i) < 200 and i.isascii() for i in hashed)
+
+
+def window(**more: Any) -> dict[str, Any]:
+    operator = {
+        "kind": "window",
+        "fields": {"k": "string", "v": "double", "n": "long", "at": "timestamp"},
+        "event_time": "at",
+        "size_s": 10,
+        "watermark_s": 2,
+        "key": ["k"],
+        "aggregates": {"total": {"function": "sum", "field": "v"}},
+    }
+    return {name: value for name, value in {**operator, **more}.items() if value is not None}
+
+
+def at(second: float, k: str | None = "x", **more: Any) -> dict[str, Any]:
+    return {"at": (START + timedelta(seconds=second)).isoformat(), "k": k, **more}
+
+
+ALL_AGGREGATES = {
+    "events": {"function": "count"},
+    "present": {"function": "count", "field": "v"},
+    "sum": {"function": "sum", "field": "v"},
+    "avg": {"function": "avg", "field": "v"},
+    "min": {"function": "min", "field": "v"},
+    "max": {"function": "max", "field": "v"},
+    "stddev": {"function": "stddev", "field": "v"},
+    "median": {"function": "percentile", "field": "v", "q": 0.5},
+    "different": {"function": "distinct", "field": "v"},
+    "large": {"function": "sum", "field": "n"},
+}
+
+
+def test_window_when_all_aggregates_are_asked_then_they_are_right_and_nulls_do_not_count(spark: SparkSession) -> None:
+    largest = 2**63 - 1
+    source = messages(
+        spark, at(1, v=1.0, n=largest), at(2, v=2.0, n=largest), at(3, v=4.0), at(4, v=4.0), at(5),
+        at(6, k=None, v=1.0), {"k": "x"}, at(11, k="y"),
+    )  # fmt: skip
+
+    outcome = run(window(aggregates=ALL_AGGREGATES), source)
+
+    first, second = outcome.results.values()
+    assert first.values == {
+        "events": 5, "present": 4, "sum": 11.0, "avg": 2.75, "min": 1.0, "max": 4.0,
+        "stddev": 1.5, "median": 3.0, "different": 3, "large": 2 * largest,
+    }  # fmt: skip
+    assert (first.key, first.count, first.serial, first.stored_at) == ({"k": "x"}, 5, 5, START + timedelta(seconds=5))
+    assert second.values == {"events": 1, "present": 0, "different": 0}
+    assert 'job/1767225600000/1767225610000/{"k":"x"}' in outcome.ids
+    assert outcome.reasons == ["field 'k': missing or null", "field 'at': missing or null"]
+
+
+def test_window_sums_when_events_come_in_any_order_then_every_digit_is_equal(spark: SparkSession) -> None:
+    generator = random.Random(7)
+    numbers = [generator.choice([1e-12, 1.0, 1e9, 1e17]) * generator.uniform(-1, 1) for _ in range(400)]
+    rows = [at(1, v=number) for number in numbers]
+    kept = {name: ALL_AGGREGATES[name] for name in ("sum", "avg", "stddev")}
+    found = set()
+
+    for _ in range(4):
+        generator.shuffle(rows)
+        source = messages(spark, *rows).repartition(3, "serial")
+        found.add(json.dumps(run(window(aggregates=kept), source).values))
+
+    assert len(found) == 1
+    assert json.loads(found.pop())[0]["sum"] == pytest.approx(__import__("math").fsum(numbers), rel=1e-15)
+
+
+def test_window_when_sliding_or_session_then_bounds_are_those_of_the_shape(spark: SparkSession) -> None:
+    source = messages(spark, at(1, v=1), at(4, v=1), at(30, v=1))
+    sliding = run(window(shape="sliding", size_s=10, slide_s=5), source)
+    session = run(window(shape="session", size_s=None, gap_s=5, key=None), source)
+
+    assert len(sliding.results) == 4
+    assert sorted((r.count, r.window and (r.window.start - START).seconds) for r in session.results.values()) == [
+        (1, 30),
+        (2, 1),
+    ]
+    assert {r.key for r in session.results.values()} == {None}
+
+
+def test_window_when_it_has_several_inputs_then_the_result_names_the_newest_serial_of_each(
+    spark: SparkSession,
+) -> None:
+    left = messages(spark, message(5, at(1, v=1), 50), message(6, at(2, v=1), 60))
+    right = messages(spark, message(90, at(3, v=1), 55), message(91, at(11, v=1), 56))
+
+    outcome = run(window(), left, right, names=("ewr/site/a", "jfk/site/a"))
+
+    first, second = sorted(outcome.results.values(), key=lambda r: r.window and r.window.start)  # type: ignore
+    assert first.serials == {"ewr/site/a": 6, "jfk/site/a": 90}
+    assert (first.input, first.serial, first.stored_at) == ("ewr/site/a", 6, START + timedelta(seconds=60))
+    assert (second.input, second.serials, second.count) == ("jfk/site/a", {"jfk/site/a": 91}, 1)
