@@ -17,7 +17,7 @@ from towpath.checker.report import FAULTS, as_json, as_table
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict, judge, values_of
 from towpath.cli.connection import ask, load_mesh
-from towpath.cli.output import print_json, print_rich, working
+from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -52,8 +52,8 @@ def check(
 ) -> None:
     """Collect what arrives on a topic over MQTT, and compare it with what should have.
 
-    Start it before the events flow: only new results arrive. The exit code is 1 if anything was lost,
-    repeated, wrong or unexpected.
+    Start it before the events flow: only new results arrive. A line on stderr tells when it is
+    subscribed. The exit code is 1 if anything was lost, repeated, wrong or unexpected.
 
     Example: `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
     """
@@ -145,6 +145,7 @@ async def _judged(
     )
     with working("subscribing …") as status:
         async with collector:
+            say(f"subscribed to {topic} at {site}: collecting for {seconds:g} s")
             await _collect(collector, status, seconds, len(truth))
     return judge(truth, collector.observations, late_after_s=late_after_s)
 

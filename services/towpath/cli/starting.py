@@ -79,19 +79,24 @@ def _late(what: str, within_s: float, why: str) -> TowpathError:
 
 
 def _reason(home: Home, site: str, status: SiteStatus | None) -> str:
-    said = f"{status.error}; " if status is not None and status.error else ""
-    return said + _end_of(home, *(path.stem for path in home.logs.glob(f"{site}-*.log")))
+    if status is None:
+        return _end_of(home, f"{site}-agent")
+    said = f"{status.error}; " if status.error else ""
+    return said + _end_of(home, f"{site}-engine")
 
 
-def _end_of(home: Home, *names: str) -> str:
-    """The last lines of whichever of these logs was written last."""
-    paths = [path for path in map(home.log, names) if path.exists()]
-    if not paths:
-        return f"no log under {home.logs}"
-    newest = max(paths, key=lambda path: path.stat().st_mtime)
-    return f"{newest} ends with: {' | '.join(_tail(newest)) or '(nothing)'}"
+def _end_of(home: Home, name: str) -> str:
+    """The last lines of a process's log, or of the run before when the present one has said nothing yet."""
+    log = home.log(name)
+    for path in (log, log.with_name(f"{log.name}.1")):
+        if lines := _tail(path):
+            return f"{path} ends with: {' | '.join(lines)}"
+    return f"{log} says nothing"
 
 
 def _tail(path: Path) -> list[str]:
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return [line.strip() for line in deque(file, maxlen=TAIL_LINES)]
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return [line.strip() for line in deque(file, maxlen=TAIL_LINES)]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,232 @@
+"""The command line against a whole mesh of two sites: the walk a new user takes, and what scripts rely on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EVENTS = 1_500
+"""Departures replayed: the first three days of January at one airport."""
+
+START_S, STEP_S, CHECK_S = 180, 120, 45
+
+
+class CommandLine:
+    """Runs `towpath` as users do: in a process of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "towpath.cli", "--home", str(self.home), *arguments]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def run(
+        self, *arguments: str, within_s: float = STEP_S, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(stdin, timeout=within_s)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def json(self, *arguments: str, within_s: float = STEP_S) -> Any:
+        """What a command prints with --json; it must succeed and print nothing else."""
+        ended = self.run(*arguments, "--json", within_s=within_s)
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+@pytest.fixture(scope="module")
+def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
+    """A mesh with the jobs of `clean.yaml` and `window.yaml`."""
+    line = CommandLine(tmp_path_factory.mktemp("mesh"))
+    try:
+        started = line.run("up", "--sites", "jfk,cloud", within_s=START_S)
+        assert started.returncode == 0, started.stderr
+        for name in ("clean", "window"):
+            deployed = line.run("deploy", str(EXAMPLES / f"{name}.yaml"))
+            assert deployed.returncode == 0, deployed.stderr
+        yield line
+    finally:
+        line.run("down", within_s=30)
+
+
+def read_line(process: subprocess.Popen[str], stream: str) -> str:
+    """The next line a running command prints; the test's own deadline ends a wait in vain."""
+    pipe = getattr(process, stream)
+    text = pipe.readline()
+    assert text, f"{process.args} ended with {process.wait()}"
+    return text
+
+
+def test_up_when_it_returns_then_every_site_is_up_and_its_processes_run(towpath: CommandLine) -> None:
+    assert {site["site"]: site["state"] for site in towpath.json("sites")} == {"jfk": "up", "cloud": "up"}
+    status = towpath.json("status")
+    assert status["problem"] is None
+    assert {site["site"] for site in status["sites"]} == {"jfk", "cloud"}
+    running = {process["name"] for process in status["processes"] if process["running"]}
+    assert {"hub", "redis", "coordinator", "jfk-agent", "cloud-agent"} <= running
+
+
+def test_jobs_when_deployed_then_are_listed_where_they_run(towpath: CommandLine) -> None:
+    listed = {job["spec"]["name"]: job for job in towpath.json("jobs")}
+    assert {"clean-jfk", "hourly-jfk"} <= listed.keys()
+    assert listed["clean-jfk"]["site"] == "jfk"
+    table = towpath.run("jobs").stdout
+    assert "clean-jfk" in table
+    assert "hourly-jfk" in table
+
+
+def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_nothing_lost_or_repeated(
+    towpath: CommandLine,
+) -> None:
+    truth = ("--against", "departures", "--airport", "JFK", "--limit", str(EVENTS))
+    check = towpath.start(
+        "check", "departures/hourly", "--site", "jfk", "--for", str(CHECK_S), *truth, "--json"
+    )
+    try:
+        assert "subscribed" in read_line(check, "stderr")
+        replay = towpath.start(
+            *("replay", "--site", "jfk", "--airport", "JFK", "--limit", str(EVENTS), "--rate", "150"),
+            *("--malformed-every", "100", "--close", "--json"),
+        )
+        moved = towpath.json("migrate", "hourly-jfk", "--to", "cloud")
+        replayed = json.loads(replay.communicate(timeout=STEP_S)[0])
+        verdict = json.loads(check.communicate(timeout=STEP_S)[0])
+    finally:
+        check.kill()
+    assert [(answer["kind"], answer["state"]) for answer in moved] == [("migrate", "completed")]
+    assert replayed["acknowledged"] == EVENTS + EVENTS // 100 + 1
+    assert verdict["clean"], verdict
+    assert verdict["expected"] > 100
+    assert check.returncode == 0
+    listed = {job["spec"]["name"]: job["site"] for job in towpath.json("jobs")}
+    assert listed["hourly-jfk"] == "cloud"
+
+
+def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(towpath: CommandLine) -> None:
+    if towpath.json("jobs")[-1]["site"] == "jfk":
+        towpath.json("migrate", "hourly-jfk", "--to", "cloud")
+    newest = towpath.json("migrations", "--limit", "1")[0]
+    assert (newest["source"], newest["target"], newest["state"]) == ("jfk", "cloud", "completed")
+    shown = towpath.json("operation", newest["operation"])
+    steps = [entry["step"] for entry in shown["journal"]]
+    assert "pause-transfer" in steps
+    assert shown["figures"]["total_s"] > 0
+    table = towpath.run("operation", newest["operation"]).stdout
+    assert all(step in table for step in steps)
+
+
+def test_events_when_read_from_the_start_then_tell_of_the_deploys(towpath: CommandLine) -> None:
+    ended = towpath.run("events", "--json")
+    assert ended.returncode == 0, ended.stderr
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    deployed = [
+        event["body"]["job"]
+        for event in events
+        if event["subject"].endswith(".ended") and event["body"]["kind"] == "deploy"
+    ]
+    assert {"clean-jfk", "hourly-jfk"} <= set(deployed)
+
+
+def test_events_when_followed_then_a_refused_command_shows_and_ctrl_c_ends_without_traceback(
+    towpath: CommandLine,
+) -> None:
+    follower = towpath.start("events", "--follow", "--from-start")
+    try:
+        read_line(follower, "stdout")
+        refused = towpath.run("migrate", "hourly-jfk", "--to", "mars")
+        while "refused" not in (line := read_line(follower, "stdout")):
+            continue
+        assert "mars" in line
+        follower.send_signal(signal.SIGINT)
+        out, err = follower.communicate(timeout=STEP_S)
+    finally:
+        follower.kill()
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "mars" in refused.stderr
+    assert "jfk" in refused.stderr
+    assert (follower.returncode, err) == (130, ""), out
+
+
+def test_publish_when_given_any_command_then_prints_its_reply(towpath: CommandLine) -> None:
+    ended = towpath.run("publish", "list-sites", "-", stdin="{}")
+    assert ended.returncode == 0, ended.stderr
+    assert {site["site"] for site in json.loads(ended.stdout)["sites"]} == {"jfk", "cloud"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("deploy", str(EXAMPLES / "clean.yaml")), "clean-jfk"),
+        (("remove", "nobody"), "nobody"),
+        (("operation", "nothing"), "nothing"),
+        (("replay", "--site", "mars", "--limit", "1"), "jfk"),
+        (("replay", "--site", "jfk", "--airport", "LHR"), "JFK"),
+        (("replay", "--site", "jfk", "--rate", "0", "--limit", "1"), "rate"),
+        (("check", "departures/nothing", "--site", "jfk", "--against", "departures"), "departures/hourly"),
+        (("check", "departures/clean", "--site", "jfk", "--against", "departures"), "tumbling"),
+        (("logs", "nobody"), "jfk-agent"),
+    ],
+)
+def test_command_when_the_mesh_refuses_it_then_one_line_says_what_is_allowed(
+    towpath: CommandLine, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = towpath.run(*arguments)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1), ended.stderr
+    assert said in ended.stderr
+
+
+def test_update_when_only_the_trigger_changes_then_the_job_goes_on(
+    towpath: CommandLine, tmp_path: Path
+) -> None:
+    changed = tmp_path / "clean.yaml"
+    changed.write_text((EXAMPLES / "clean.yaml").read_text() + "trigger_s: 2.5\n")
+    (answer,) = towpath.json("update", str(changed))
+    assert (answer["kind"], answer["state"]) == ("update", "completed")
+    listed = {job["spec"]["name"]: job for job in towpath.json("jobs")}
+    assert listed["clean-jfk"]["spec"]["trigger_s"] == 2.5
+
+
+def test_logs_when_followed_then_print_what_is_kept_and_ctrl_c_ends_them(towpath: CommandLine) -> None:
+    follower = towpath.start("logs", "coordinator", "--follow")
+    try:
+        read_line(follower, "stdout")
+        follower.send_signal(signal.SIGINT)
+        _, err = follower.communicate(timeout=STEP_S)
+    finally:
+        follower.kill()
+    assert (follower.returncode, err) == (130, "")
+
+
+def test_remove_and_down_when_done_then_nothing_is_left_and_a_second_down_is_harmless(
+    towpath: CommandLine,
+) -> None:
+    """Last in the file: it ends the mesh."""
+    (answer,) = towpath.json("remove", "hourly-jfk", "--purge")
+    assert (answer["kind"], answer["state"]) == ("remove", "completed")
+    assert "hourly-jfk" not in {job["spec"]["name"] for job in towpath.json("jobs")}
+    begun = time.monotonic()
+    stopped = towpath.json("down")["stopped"]
+    assert time.monotonic() - begun < 15
+    assert {"coordinator", "hub", "redis"} <= set(stopped)
+    assert towpath.json("down")["stopped"] == []
+    assert towpath.run("jobs").returncode == 1
