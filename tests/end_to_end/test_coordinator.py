@@ -23,6 +23,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.site import SiteState
+from towpath.protocols.simulation import Hosted
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +160,16 @@ async def test_site_when_silent_then_is_down_and_takes_no_jobs(trial: Trial) -> 
 async def test_site_when_it_lost_a_job_or_has_one_too_many_then_is_set_right(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     sites = trial.agents.mesh.sites
-    sites["lga"].hosted["ghost"] = sites["jfk"].hosted["counts"]
+    await trial.ask(DeployJob(spec=spec("removed", site="lga")))
+    removed, unknown = sites["lga"].hosted["removed"], spec("unknown", site="lga")
+    await trial.ask(RemoveJob(job="removed"))
+    never_deployed = removed.assignment.model_copy(update={"spec": unknown})
+    sites["lga"].hosted = {"removed": removed, "unknown": Hosted(never_deployed, running=True)}
     del sites["jfk"].hosted["counts"]
 
     async def right() -> bool:
-        return trial.owners("counts") == ["jfk"] and "ghost" not in sites["lga"].hosted
+        held = [job for job, hosted in sites["lga"].hosted.items() if not hosted.running]
+        return trial.owners("counts") == ["jfk"] and held == list(sites["lga"].hosted) == ["unknown"]
 
     await until(right)
     trial.check_nothing_lost("counts")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from running_coordinator import FILTER, Trial, running_coordinator, spec
+from running_coordinator import COUNT_BY_CARRIER, FILTER, Trial, running_coordinator, spec
 from running_mesh import Mesh, running_mesh
 
 from towpath.contracts.commands import (
@@ -56,6 +56,23 @@ async def test_stateful_job_when_its_inputs_change_then_needs_drop_state_and_beg
     assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
     assert (assignment.epoch, assignment.generation) == (2, 2)
     assert (await trial.job("counts")).epoch == 2
+
+
+async def test_job_when_its_trigger_changes_then_keeps_its_state(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    assert (await trial.ask(UpdateJob(spec=spec("counts", trigger_s=2.5)))).state is OperationState.COMPLETED
+    assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
+    assert (assignment.spec.trigger_s, assignment.epoch, assignment.generation) == (2.5, 2, 1)
+    trial.check_nothing_lost("counts")
+
+
+async def test_stateful_job_when_its_window_changes_then_needs_drop_state(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    other = spec("counts", operator={**COUNT_BY_CARRIER, "size_s": 60})
+    refused = (await trial.refusal(UpdateJob(spec=other))).detail
+    assert (refused.code, refused.field) == (ErrorCode.NOT_ALLOWED, "operator")
+    assert (await trial.ask(UpdateJob(spec=other, drop_state=True))).state is OperationState.COMPLETED
+    assert trial.agents.mesh.sites["jfk"].hosted["counts"].assignment.generation == 2
 
 
 async def test_job_when_others_read_it_then_its_results_are_not_purged(trial: Trial) -> None:

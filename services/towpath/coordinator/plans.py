@@ -23,6 +23,7 @@ from towpath.coordinator.registry import Registry
 from towpath.coordinator.schemas import check_readers
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
@@ -91,14 +92,15 @@ async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
     await world.sites.check_up(before.site, "site")
     await world.sites.check_up(before.output.site, "output.site")
     await _check_input_sites(spec, world)
-    same_inputs = spec.inputs == before.spec.inputs
+    # Where an input starts matters to a new job only.
+    same_inputs = [i.name for i in spec.inputs] == [i.name for i in before.spec.inputs]
     inputs = before.inputs
     if same_inputs:
         resolve_inputs(spec, jobs)
     else:
         inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, jobs))
     _check_audience(spec, before, jobs)
-    survives = same_inputs and _state_survives(before.spec, spec)
+    survives = same_inputs and is_state_compatible(before.spec, spec)
     _check_state(command, before, survives=survives, same_inputs=same_inputs)
     after = JobEntry(
         spec=spec,
@@ -235,13 +237,6 @@ def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
             allowed=[before.output.site],
         )
     return spec
-
-
-def _state_survives(old: JobSpec, new: JobSpec) -> bool:
-    # Imported where it is needed: operators bring Spark along, which costs a second at every start.
-    from towpath.operators import is_state_compatible
-
-    return is_state_compatible(old, new)
 
 
 def _check_audience(spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry]) -> None:

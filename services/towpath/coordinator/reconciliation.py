@@ -118,8 +118,12 @@ class Reconciliation:
             statuses = [self._sites.status(difference.site)]
             if difference.job in locks or difference not in differences(jobs, statuses):
                 return
+            removed = await self._registry.former(difference.job) is not None
+            status = self._sites.job(difference.site, difference.job)
+            if difference.what == "unknown" and not removed and status and status.state is JobState.HELD:
+                return
             log.info("correcting: job %s is %s at %s", difference.job, difference.what, difference.site)
-            for command in corrections(difference, jobs.get(difference.job)):
+            for command in corrections(difference, jobs.get(difference.job), removed=removed):
                 await self._tell(command)
         self._since.pop(difference, None)
 
@@ -130,11 +134,14 @@ class Reconciliation:
             log.warning("%s to %s: %s", command.verb(), command.site, error)
 
 
-def corrections(difference: Difference, entry: JobEntry | None) -> list[SiteCommand[Any]]:
-    """What to tell whom, in order."""
+def corrections(
+    difference: Difference, entry: JobEntry | None, *, removed: bool = False
+) -> list[SiteCommand[Any]]:
+    """What to tell whom, in order. `removed`: the registry remembers that the job was removed."""
     operation, site, job = f"fix-{new_identifier()}", difference.site, difference.job
     if entry is None:
-        return [StopJob(site=site, operation=operation, job=job, forget=True)]
+        # A job the registry never heard of is held, not deleted: it may be the registry that was lost.
+        return [StopJob(site=site, operation=operation, job=job, forget=removed)]
     if difference.what == "elsewhere":
         # Not StopJob(forget): should the job come back here, its checkpoint spares most of the transfer.
         return [ResetRole(site=site, operation=operation, job=job, keep_job=False)]
