@@ -249,6 +249,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
         )
         async with subscriber() as board:
             await board.subscribe("stats/#", qos=1)
+        await eventually(lambda: _away(agent))
         key, value = names.MQTT_QOS_HEADER
         for number in range(3):
             body = str(number).encode()
@@ -257,6 +258,11 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
             async with asyncio.timeout(5):
                 got = [(str(m.topic), m.payload, m.qos) async for m in _take(board, 3)]
         assert got == [("stats/hourly", str(number).encode(), 1) for number in range(3)]
+
+
+async def _away(client: Client) -> bool:
+    """Whether the site's server has noticed that no MQTT subscriber is there any more."""
+    return not any(c.push_bound for c in await client.jetstream().consumers_info("$MQTT_msgs"))
 
 
 async def _take(client: aiomqtt.Client, count: int) -> AsyncIterator[aiomqtt.Message]:

@@ -32,6 +32,10 @@ MQTT_MAX_ACK_PENDING = 1024
 and one that ends in `/#` counts twice: so this allows 31 to 63 of them. At 65,535, a session's second
 subscription would be refused."""
 
+MQTT_ACK_WAIT = "10s"
+"""After so long an unacknowledged message is sent again. A subscriber whose connection broke gets what
+was under way then no sooner, even when it is back at once; one that takes longer gets it twice."""
+
 LEAF_RECONNECT = "1s"
 
 Config = dict[str, Any]
@@ -71,7 +75,7 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
             "mqtt": {
                 "host": spec.listen,
                 "port": spec.mqtt_port,
-                "ack_wait": "30s",
+                "ack_wait": MQTT_ACK_WAIT,
                 "max_ack_pending": MQTT_MAX_ACK_PENDING,
             },
             **_accounts(
