@@ -15,9 +15,10 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.reconciliation import Difference, corrections, differences
+from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.simulation import MemoryLedger, SimulatedClock, SimulatedMesh
+from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 
 JOB = "hourly-jfk"
 OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")

@@ -13,9 +13,10 @@ from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob
+from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import ENDED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner, Superseded
-from towpath.protocols.simulation import MemoryLedger, SimulatedClock, SimulatedMesh
+from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.protocols.strategies import strategy_of
 
 JOB = "hourly-jfk"

@@ -1,4 +1,4 @@
-"""A mesh small enough to check a table against every fault: agents as state machines, a ledger in memory.
+"""A mesh small enough to check a table against every fault: agents as state machines.
 
 Each simulated agent does what `contracts/PROTOCOL.md` says an agent must do, and no more. A job's
 state is one number: the last serial its checkpoint covers. Events are the numbers 1, 2, 3, …
@@ -6,12 +6,10 @@ state is one number: the last serial its checkpoint covers. Events are the numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from towpath.contracts.commands import JournalEntry
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus, ResolvedOutput
 from towpath.contracts.message import Model
@@ -33,8 +31,6 @@ from towpath.contracts.migration import (
     StopJob,
 )
 from towpath.contracts.reply import Done
-from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
-from towpath.protocols.runner import Superseded
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -248,60 +244,3 @@ class SimulatedMesh:
         frontier = next(serial for serial in range(1, self.stored + 2) if serial not in done)
         covered = [at for s in self.sites.values() for (name, _), at in s.checkpoints.items() if name == job]
         assert not covered or min(covered) < frontier, f"no checkpoint at or before serial {frontier}"
-
-
-@dataclass
-class MemoryLedger:
-    """A ledger that keeps its promises as long as the object lives. Crashes come from `around`."""
-
-    records: dict[str, str] = field(default_factory=dict)
-    journals: dict[str, list[str]] = field(default_factory=dict)
-    jobs: dict[str, JobEntry] = field(default_factory=dict)
-    locks: dict[str, str] = field(default_factory=dict)
-    unannounced: set[str] = field(default_factory=set)
-    around: Callable[[str], None] = lambda moment: None
-    """Called with a moment's name before and after each write; may raise to crash the runner there."""
-
-    def accept(self, record: OperationRecord) -> None:
-        """Begin an operation."""
-        self.records[record.id] = record.model_dump_json()
-        self.journals[record.id] = []
-        self.locks[record.job] = record.id
-        self.unannounced.add(record.id)
-
-    async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
-        """See `Ledger.load`."""
-        lines = [JournalEntry.model_validate_json(line) for line in self.journals[operation]]
-        return OperationRecord.model_validate_json(self.records[operation]), lines
-
-    async def append(
-        self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None
-    ) -> None:
-        """See `Ledger.append`."""
-        moment = f"{entry.step} {entry.phase}"
-        self.around(f"before {moment}")
-        if len(self.journals[record.id]) != position:
-            raise Superseded(record.id)
-        self.journals[record.id].append(entry.model_dump_json())
-        self._write(record, change)
-        self.around(f"after {moment}")
-
-    async def finish(self, record: OperationRecord, position: int, change: RegistryChange | None) -> None:
-        """See `Ledger.finish`."""
-        self.around("before end")
-        if len(self.journals[record.id]) != position:
-            raise Superseded(record.id)
-        self._write(record, change)
-        self.locks.pop(record.job, None)
-        self.around("after end")
-
-    async def announced(self, operation: str) -> None:
-        """See `Ledger.announced`."""
-        self.unannounced.discard(operation)
-
-    def _write(self, record: OperationRecord, change: RegistryChange | None) -> None:
-        self.records[record.id] = record.model_dump_json()
-        if change is not None and change.entry is not None:
-            self.jobs[change.job] = change.entry
-        elif change is not None:
-            self.jobs.pop(change.job, None)
