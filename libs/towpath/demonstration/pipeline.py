@@ -90,7 +90,8 @@ def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[JobSpec]:
         JobSpec(
             name=f"clean-{edge}",
             site=edge,
-            inputs=[Input(site=edge, topic=DEVICE_TOPIC)],
+            # What devices sent before the run is not part of it.
+            inputs=[Input(site=edge, topic=DEVICE_TOPIC, start="latest")],
             output=Output(topic=CLEAN_TOPIC),
             operator=CLEAN,
             trigger_s=trigger_s,

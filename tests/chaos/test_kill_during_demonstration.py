@@ -1,0 +1,126 @@
+"""Any process may be killed at any moment: the main job recovers by itself, and every result is right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from towpath.bus import Bus
+from towpath.cli.starting import wait_until_up
+from towpath.contracts.commands import ListJobs, RemoveJob
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
+from towpath.demonstration.pipeline import MOVING_JOB, SITES, pipeline
+from towpath.demonstration.run import Demonstration, Options, Outcome
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.processes import find
+
+OPTIONS = Options(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
+VICTIMS = ("jfk-engine", "jfk-agent", "jfk-nats", "cloud-engine", "coordinator", "redis")
+MID_MIGRATION_S = 0.5
+"""After the command: a migration takes one to three seconds."""
+
+pytestmark = pytest.mark.timeout(420)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """One mesh for all runs; each run deploys and removes its own jobs."""
+    home = Home(tmp_path_factory.mktemp("mesh"))
+    engine = EngineSpec(memory="640m", state_memory_mb=64)
+    lifecycle.up(home, MeshSpec(sites=[SiteSpec(name=name, engine=engine) for name in SITES]))
+    try:
+        asyncio.run(wait_until_up(home, SITES, 240, lambda text: None))
+        yield home
+    finally:
+        lifecycle.down(home)
+
+
+@asynccontextmanager
+async def operator(home: Home) -> AsyncIterator[Bus]:
+    mesh = MeshState.load(home)
+    user = mesh.operator
+    async with await Bus.connect(mesh.hub_url, user.user, user.password, name="test", within_s=10) as bus:
+        yield bus
+
+
+def kill(home: Home, name: str) -> int:
+    """SIGKILL to the process alone, not to its children: as the kernel does when memory is short."""
+    record = find(home.run, name)
+    assert record is not None, f"{name} does not run"
+    os.kill(record.pid, signal.SIGKILL)
+    return record.pid
+
+
+async def restarted(home: Home, name: str, killed: int) -> None:
+    while True:
+        record = await asyncio.to_thread(find, home.run, name)
+        if record is not None and record.pid != killed:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def under_load(bus: Bus) -> None:
+    """Return when the moving job has processed some events."""
+    while True:
+        try:
+            jobs = (await bus.request(ListJobs(), deadline_s=10, attempt_s=3)).jobs
+        except TowpathError:
+            jobs = []
+        status = next((job.status for job in jobs if job.spec.name == MOVING_JOB), None)
+        if status is not None and status.events > 200:
+            return
+        await asyncio.sleep(0.2)
+
+
+async def run_while_killing(home: Home, victim: str) -> Outcome:
+    """The demonstration; the victim dies once in steady flow and once in the first migration."""
+    moving = asyncio.Event()
+
+    def hear(text: str) -> None:
+        if text.startswith("moving"):
+            moving.set()
+
+    async with operator(home) as bus:
+        demonstration = Demonstration(bus, MeshState.load(home), OPTIONS, hear)
+
+        async def killer() -> None:
+            await under_load(bus)
+            await restarted(home, victim, kill(home, victim))
+            await moving.wait()
+            await asyncio.sleep(MID_MIGRATION_S)
+            await restarted(home, victim, kill(home, victim))
+
+        killing = asyncio.create_task(killer())
+        try:
+            outcome = await demonstration.run()
+            assert killing.done(), "the victim was not killed twice"
+            await killing
+            return outcome
+        finally:
+            killing.cancel()
+            await asyncio.gather(killing, return_exceptions=True)
+            await remove_all(bus)
+
+
+async def remove_all(bus: Bus) -> None:
+    for job in reversed(pipeline(OPTIONS.per_airport)):
+        await bus.request(RemoveJob(job=job.name, purge=True), deadline_s=60, attempt_s=10)
+
+
+@pytest.mark.parametrize("victim", VICTIMS)
+async def test_main_job_when_a_process_is_killed_then_every_result_arrives_once_and_right(
+    home: Home, victim: str
+) -> None:
+    outcome = await run_while_killing(home, victim)
+    report = outcome.report
+    assert (report.lost, report.duplicated, report.wrong) == (0, 0, 0), report.examples
+    assert report.results == report.expected_results + report.redelivered
+    assert [(m.source, m.target) for m in report.migrations] == [("jfk", "cloud"), ("cloud", "jfk")]
