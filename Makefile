@@ -40,7 +40,7 @@ lint: setup ## Style, format, types, layers, and whether the exported contracts 
 export: setup ## Write schemas, AsyncAPI, examples and reference anew from the contracts' models.
 	$(PYTHON) -m towpath.contracts.export
 
-up: setup ## Start a mesh of two sites and a cloud (SITES=jfk,lga,cloud for others).
+up: setup ## Start a mesh of the sites jfk and cloud (SITES=jfk,lga,cloud for others).
 	@.venv/bin/towpath up $(if $(SITES),--sites $(SITES))
 
 down: setup ## Stop the mesh. What it stored stays.

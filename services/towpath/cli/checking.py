@@ -14,7 +14,6 @@ from rich.status import Status
 from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity, identity_of
 from towpath.checker.report import FAULTS, as_json, as_table
-from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict, judge, values_of
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, print_rich, say, working
@@ -25,7 +24,6 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.message import new_identifier
 from towpath.contracts.operators import Window, WindowShape
 from towpath.mesh.home import Home
-from towpath.streams.departures import departures_frame
 
 Truth = Mapping[Identity, Mapping[str, Any]]
 
@@ -120,6 +118,10 @@ async def _computed(
 
 
 def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Truth:
+    # These import pandas, which takes longer than most commands run.
+    from towpath.checker.truth import window_truth
+    from towpath.streams.departures import departures_frame
+
     window = spec.operator
     if not isinstance(window, Window) or window.shape is not WindowShape.TUMBLING:
         raise _invalid("cannot be computed", "topic", spec.output.topic, "the output of a tumbling window")

@@ -16,8 +16,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import DEVICE_PREFIX
 from towpath.contracts.message import Topic, new_identifier
 from towpath.mesh.home import Home
-from towpath.streams.departures import AIRPORTS, Departure, closing_event, departures, with_malformed
-from towpath.streams.replay import Replay, ReplayReport
+from towpath.streams.replay import RecordedEvent, Replay, ReplayReport
 
 RECORDINGS = ("departures",)
 """What can be replayed: the 336,776 departures from New York's airports in 2013."""
@@ -29,7 +28,7 @@ def replay(
     recording: Annotated[str, typer.Argument(metavar="departures", help="What to replay.")] = RECORDINGS[0],
     airport: Annotated[
         str | None,
-        typer.Option(help=f"Only departures from {', '.join(AIRPORTS)}.", show_default="all three"),
+        typer.Option(help="Only departures from EWR, JFK or LGA.", show_default="all three"),
     ] = None,
     topic: Annotated[str, typer.Option(help=f"MQTT topic under {DEVICE_PREFIX}.")] = "site/departures",
     rate: Annotated[float | None, typer.Option(help="Events per second.", show_default="no limit")] = None,
@@ -116,7 +115,10 @@ async def _replay(
 
 def _events(
     airport: str | None, limit: int | None, malformed_every: int | None, close: bool
-) -> Sequence[Departure]:
+) -> Sequence[RecordedEvent]:
+    # It imports pandas, which takes longer than most commands run.
+    from towpath.streams.departures import AIRPORTS, closing_event, departures, with_malformed
+
     events = departures(airport, limit)
     if malformed_every is not None:
         events = list(with_malformed(events, malformed_every))
