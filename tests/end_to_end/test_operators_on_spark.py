@@ -74,7 +74,11 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
 
 def message(serial: int, event: Any, second: float | None = None) -> tuple[int, str, datetime, bytearray]:
     """A message as the source delivers it, stored `second` seconds after the start."""
-    body = event if isinstance(event, bytes) else (event if isinstance(event, str) else json.dumps(event)).encode()
+    body = (
+        event
+        if isinstance(event, bytes)
+        else (event if isinstance(event, str) else json.dumps(event)).encode()
+    )
     stored_at = START + timedelta(seconds=serial if second is None else second)
     return serial, "t", stored_at, bytearray(body)
 
@@ -91,12 +95,8 @@ class Outcome:
         self.ids = {r.message_id for r in rows}
         self.bodies = {r.message_id: r.body for r in rows}
         assert len(self.ids) == len(rows), "two messages have one id"
-        self.results = {
-            r.message_id: Result.model_validate_json(r.body) for r in rows if not r.rejected
-        }
-        self.rejected = {
-            r.message_id: Rejected.model_validate_json(r.body) for r in rows if r.rejected
-        }
+        self.results = {r.message_id: Result.model_validate_json(r.body) for r in rows if not r.rejected}
+        self.rejected = {r.message_id: Rejected.model_validate_json(r.body) for r in rows if r.rejected}
 
     @property
     def values(self) -> list[dict[str, Any]]:
@@ -116,7 +116,9 @@ def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = (
 def test_forward_of_a_device_event_when_numbers_are_long_then_its_text_is_in_the_result_unchanged(
     spark: SparkSession,
 ) -> None:
-    event = '{"big":123456789012345678901234567890,"fine":0.12345678901234567890,"e":1e400,"o":{"z":[1.10,null]}}'
+    event = (
+        '{"big":123456789012345678901234567890,"fine":0.12345678901234567890,"e":1e400,"o":{"z":[1.10,null]}}'
+    )
 
     outcome = run({"kind": "forward"}, messages(spark, f" {event}\n"))
 
@@ -126,17 +128,26 @@ def test_forward_of_a_device_event_when_numbers_are_long_then_its_text_is_in_the
     }
 
 
-def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_stay(spark: SparkSession) -> None:
+def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_stay(
+    spark: SparkSession,
+) -> None:
     upstream = (
         '{"job":"up","site":"s","epoch":1,"serial":7,"stored_at":"2026-01-01T00:00:00.000Z",'
         '"window":{"start":"2026-01-01T00:00:00.000Z","end":"2026-01-01T01:00:00.000Z"},"count":12,'
         '"key":{"values":"a,\\"values\\":{"},"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}'
     )
 
-    outcome = run({"kind": "merge"}, messages(spark, upstream), messages(spark, {"a": 1}), names=(UPSTREAM, DEVICE))
+    outcome = run(
+        {"kind": "merge"}, messages(spark, upstream), messages(spark, {"a": 1}), names=(UPSTREAM, DEVICE)
+    )
 
     passed = outcome.results["job/0/1"]
-    assert (passed.input, passed.serial, passed.count, passed.key) == (UPSTREAM, 1, 12, {"values": 'a,"values":{'})
+    assert (passed.input, passed.serial, passed.count, passed.key) == (
+        UPSTREAM,
+        1,
+        12,
+        {"values": 'a,"values":{'},
+    )
     assert passed.window is not None
     assert passed.window.end == START + timedelta(hours=1)
     assert outcome.bodies["job/0/1"].endswith('"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}')
@@ -157,7 +168,18 @@ def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it
         "window": {"fields": fields, "size_s": 10, "aggregates": {"n": {"function": "count"}}},
         "python": {"fields": fields, "entry": "own_identity:run", "artefact": str(tmp_path)},
     }[kind]
-    bad = ["", "null", "5", '"a"', '[{"a":1}]', '{"a":1', '{"a":1} x', '{"a":1}{"a":2}', "{'a':1}", '{"a":1},"b":{}']
+    bad = [
+        "",
+        "null",
+        "5",
+        '"a"',
+        '[{"a":1}]',
+        '{"a":1',
+        '{"a":1} x',
+        '{"a":1}{"a":2}',
+        "{'a':1}",
+        '{"a":1},"b":{}',
+    ]
     if kind != "forward":
         bad.remove('{"a":1},"b":{}')  # Harmless where the text itself is not embedded in the result.
     source = messages(spark, {"a": 1}, *bad, b'{"a":1,"s":"\xff"}')
@@ -176,13 +198,19 @@ def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it
         ("double", [1, 1.5, -1e300], ['"1.5"', '"NaN"', "1e400", "false", "{}"]),
         ("string", ["x", "5", "true", "{}", "[1]", ""], ["5", "-1.5e3", "true", '{"a":1}', "[1]"]),
         ("boolean", [True, False], ["1", '"true"', '""']),
-        ("timestamp", ["2026-01-01T00:00:00Z", "2026-01-01 02:00:00+02:00"], ["1767225600", '"12:30"', '"soon"', '""']),
+        (
+            "timestamp",
+            ["2026-01-01T00:00:00Z", "2026-01-01 02:00:00+02:00"],
+            ["1767225600", '"12:30"', '"soon"', '""'],
+        ),
     ],
 )
 def test_filter_when_a_field_has_another_type_than_declared_then_the_reason_names_field_and_value(
     spark: SparkSession, kind: str, good: list[Any], bad: list[str]
 ) -> None:
-    source = messages(spark, *({"f": value} for value in good), {}, {"f": None}, *(f'{{"f": {v}}}' for v in bad))
+    source = messages(
+        spark, *({"f": value} for value in good), {}, {"f": None}, *(f'{{"f": {v}}}' for v in bad)
+    )
 
     outcome = run({"kind": "filter", "fields": {"f": kind}, "where": "true"}, source)
 
@@ -194,7 +222,9 @@ def test_filter_when_a_field_has_another_type_than_declared_then_the_reason_name
     assert all(r.startswith("field 'f': expected ") for r in outcome.reasons)
 
 
-def test_filter_when_its_input_is_a_job_then_fields_come_from_values_key_and_envelope(spark: SparkSession) -> None:
+def test_filter_when_its_input_is_a_job_then_fields_come_from_values_key_and_envelope(
+    spark: SparkSession,
+) -> None:
     envelope = {
         "values": {"mean": 2.5},
         "key": {"carrier": "AA"},
@@ -235,7 +265,9 @@ def test_map_when_expressions_are_computed_then_only_they_are_the_values(spark: 
     assert outcome.values == [{"twice": 8, "named": {"x": 'Q"É'}}]
 
 
-@pytest.mark.parametrize("text", ["nope + 1", "a +", "sum(a)", "explode(array(a))", "row_number() over (order by a)"])
+@pytest.mark.parametrize(
+    "text", ["nope + 1", "a +", "sum(a)", "explode(array(a))", "row_number() over (order by a)"]
+)
 def test_map_when_an_expression_is_no_function_of_one_event_then_the_error_names_it(
     spark: SparkSession, text: str
 ) -> None:
@@ -316,7 +348,9 @@ ALL_AGGREGATES = {
 }
 
 
-def test_window_when_all_aggregates_are_asked_then_they_are_right_and_nulls_do_not_count(spark: SparkSession) -> None:
+def test_window_when_all_aggregates_are_asked_then_they_are_right_and_nulls_do_not_count(
+    spark: SparkSession,
+) -> None:
     largest = 2**63 - 1
     source = messages(
         spark, at(1, v=1.0, n=largest), at(2, v=2.0, n=largest), at(3, v=4.0), at(4, v=4.0), at(5),
@@ -330,7 +364,12 @@ def test_window_when_all_aggregates_are_asked_then_they_are_right_and_nulls_do_n
         "events": 5, "present": 4, "sum": 11.0, "avg": 2.75, "min": 1.0, "max": 4.0,
         "stddev": 1.5, "median": 3.0, "different": 3, "large": 2 * largest,
     }  # fmt: skip
-    assert (first.key, first.count, first.serial, first.stored_at) == ({"k": "x"}, 5, 5, START + timedelta(seconds=5))
+    assert (first.key, first.count, first.serial, first.stored_at) == (
+        {"k": "x"},
+        5,
+        5,
+        START + timedelta(seconds=5),
+    )
     assert second.values == {"events": 1, "present": 0, "different": 0}
     assert 'job/1767225600000/1767225610000/{"k":"x"}' in outcome.ids
     assert outcome.reasons == ["field 'k': missing or null", "field 'at': missing or null"]
@@ -358,7 +397,9 @@ def test_window_when_sliding_or_session_then_bounds_are_those_of_the_shape(spark
     session = run(window(shape="session", size_s=None, gap_s=5, key=None), source)
 
     assert len(sliding.results) == 4
-    assert sorted((r.count, r.window and (r.window.start - START).seconds) for r in session.results.values()) == [
+    assert sorted(
+        (r.count, r.window and (r.window.start - START).seconds) for r in session.results.values()
+    ) == [
         (1, 30),
         (2, 1),
     ]

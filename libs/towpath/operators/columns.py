@@ -76,9 +76,17 @@ def barrier(rows: DataFrame, *keep: str, of: Column) -> DataFrame:
 def read_once(rows: DataFrame) -> DataFrame:
     """The same rows, fit to be used by two branches of one plan at the price of one.
 
+    Good events lose their text: it would only make the exchange dearer.
+
     Spark would read and parse the source once per branch. An exchange is computed once if the plans
     below it are equal, and they stay equal because the barrier keeps each branch's filters and
     pruning above it.
     """
-    shared = rows.repartition(F.col(SERIAL))
+    text = F.when(F.col(f"`{REASON}`").isNotNull(), F.col(f"`{TEXT}`"))
+    shared = rows.withColumn(TEXT, text).repartition(F.col(SERIAL))
     return barrier(shared, of=F.struct(*(F.col(f"`{name}`") for name in shared.columns)))
+
+
+def first_line(error: Exception) -> str:
+    """What a Spark exception says, without the plan and stack that follow."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -12,7 +12,16 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.message import SiteName
 from towpath.contracts.operators import Clean, FieldType, Filter, Forward, Map, Merge, Python, Window
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, all_of, json_array, json_object
+from towpath.operators.columns import (
+    INPUT,
+    REASON,
+    SERIAL,
+    STORED_AT,
+    all_of,
+    first_line,
+    json_array,
+    json_object,
+)
 from towpath.operators.expressions import check_names, condition, value
 from towpath.operators.json_events import named
 from towpath.operators.parsing import parse
@@ -41,8 +50,7 @@ def compile_job(assignment: Assignment, inputs: list[DataFrame], executed_at: Si
     try:
         return _compiled(assignment, inputs, Publication.of(assignment, executed_at))
     except AnalysisException as error:
-        message = str(error).splitlines()[0]
-        raise TowpathError(ErrorCode.SCHEMA_MISMATCH, message, field="operator") from error
+        raise TowpathError(ErrorCode.SCHEMA_MISMATCH, first_line(error), field="operator") from error
 
 
 def _compiled(assignment: Assignment, inputs: list[DataFrame], publication: Publication) -> DataFrame:

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.operators.columns import INPUT, SERIAL, STORED_AT
+from towpath.operators.columns import INPUT, SERIAL, STORED_AT, first_line
 
 
 def condition(rows: DataFrame, text: str, place: str) -> Column:
@@ -37,8 +37,7 @@ def _checked(rows: DataFrame, text: str, place: str) -> str:
             raise _mismatch("looks at other events", place, text, visible)
         return analysed.select("checked.value").dtypes[0][1]
     except (AnalysisException, PySparkException) as error:
-        first_line = str(error).splitlines()[0]
-        raise _mismatch(first_line, place, text, visible) from error
+        raise _mismatch(first_line(error), place, text, visible) from error
 
 
 def _mismatch(message: str, place: str, text: str, allowed: str | list[str]) -> TowpathError:

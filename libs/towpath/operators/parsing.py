@@ -56,12 +56,13 @@ def parse(
     }
     suspicious = any_of(
         [
-            named(END).isNull() | named(EVENT).isNull() | named(UNREAD).isNotNull(),
+            named(END).isNull() | named(UNREAD).isNotNull(),
+            (named(EVENT) if source.from_device else F.col(f"{EVENT}.values")).isNull(),
             ~named(TEXT).endswith("}") | ~named(VALID),
             *(_suspicious(kind, raw[name], typed[name]) for name, kind in fields.items()),
         ]
     )
-    judged = rows.select(
+    return rows.select(
         SERIAL,
         INPUT,
         STORED_AT,
@@ -69,7 +70,6 @@ def parse(
         named(TEXT),
         F.when(suspicious, reason_of(source, fields)).alias(REASON),
     )
-    return judged.withColumn(TEXT, F.when(named(REASON).isNotNull(), named(TEXT)))
 
 
 def _event_type(source: ResolvedInput, fields: dict[str, FieldType]) -> T.StructType:

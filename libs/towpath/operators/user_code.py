@@ -19,7 +19,16 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Python
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, json_array, json_object, read_once
+from towpath.operators.columns import (
+    INPUT,
+    REASON,
+    SERIAL,
+    STORED_AT,
+    first_line,
+    json_array,
+    json_object,
+    read_once,
+)
 from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
@@ -118,7 +127,7 @@ def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -
     try:
         made = function(events, dict(operator.parameters))
     except Exception as error:  # User code may raise anything.
-        raise _no_entry(f"{type(error).__name__}: {str(error).splitlines()[:1]}", operator) from error
+        raise _no_entry(f"{type(error).__name__}: {first_line(error)}", operator) from error
     if not isinstance(made, DataFrame):
         raise _no_entry(f"returns {type(made).__name__}, not a DataFrame", operator)
     return made

@@ -76,7 +76,7 @@ def _timed(rows: DataFrame, operator: Window) -> DataFrame:
         *(F.col(name).alias(f"key {name}") for name in operator.key),
         *(F.col(name).alias(f"of {name}") for name in used),
     )
-    return good.withWatermark(_TIME, _interval(operator.watermark_s))
+    return good.withWatermark(f"`{_TIME}`", _interval(operator.watermark_s))
 
 
 def _aggregated(rows: DataFrame, operator: Window, publication: Publication) -> DataFrame:
