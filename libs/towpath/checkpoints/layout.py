@@ -25,15 +25,28 @@ def newest_commit(checkpoint: Path) -> int | None:
 def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str, int]:
     """Input → last serial number planned up to and including `batch`.
 
-    `inputs` are the job's input names in the order of its plan, which is the order of the lines.
+    `inputs` are the job's input names in the order of its plan. Raises `ValueError` when the offsets
+    are not those of a job with so many inputs.
     """
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
-    return {
-        name: int(json.loads(line)["serial"])
-        for name, line in zip(inputs, offsets, strict=True)
-        if line not in ("-", "null")
-    }
+    return by_input(inputs, [None if line in ("-", "null") else json.loads(line) for line in offsets])
+
+
+def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) -> dict[str, int]:
+    """Input → serial number, from the offsets of a plan's sources in their order.
+
+    A plan with several branches reads each input once per branch, all inputs of a branch in order; an
+    event is processed when every branch has it.
+    """
+    if len(offsets) % len(inputs):
+        raise ValueError(f"{len(offsets)} sources do not belong to {len(inputs)} inputs")
+    serials: dict[str, int] = {}
+    for position, offset in enumerate(offsets):
+        if offset is not None:
+            name = inputs[position % len(inputs)]
+            serials[name] = min(int(offset["serial"]), serials.get(name, int(offset["serial"])))
+    return serials
 
 
 def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]:

@@ -71,7 +71,7 @@ async def send(
     """Source: put the checkpoint into the store, as fast as the target takes it.
 
     Only files that differ from `have` (path → digest at the target) travel. Raises `TowpathError`
-    (deadline) when the target does not take them in time.
+    (deadline) when the target takes nothing for `within_s` seconds.
     """
     files = await asyncio.to_thread(inventory, checkpoint)
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
@@ -110,7 +110,12 @@ class _Sender:
         self.redis = redis
         self.key = key
         self.generation = generation
-        self.end = asyncio.get_running_loop().time() + within_s
+        self.within_s = within_s
+        self._alive()
+
+    def _alive(self) -> None:
+        """The other side has done something: it has its time anew."""
+        self.end = asyncio.get_running_loop().time() + self.within_s
 
     async def restart(self, begin: dict[Any, Any]) -> None:
         """Throw away what an earlier attempt left, announce a new one."""
@@ -136,7 +141,11 @@ class _Sender:
         await self._until_at_most(0)
 
     async def _until_at_most(self, entries: int) -> None:
-        while await self._surely(lambda: self.redis.xlen(self.key)) > entries:
+        before = -1
+        while (now := await self._surely(lambda: self.redis.xlen(self.key))) > entries:
+            if now != before:
+                self._alive()
+                before = now
             self._check_deadline("the target does not take the state")
             await asyncio.sleep(POLL_S)
 

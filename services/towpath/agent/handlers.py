@@ -43,7 +43,9 @@ log = logging.getLogger(__name__)
 START_S = 45.0
 """For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
 
-TRANSFER_S = 120.0
+TRANSFER_S = 30.0
+"""Without the target taking anything for so long, the source gives up and may be told to resume."""
+
 RECEIVED_S = 10.0
 """The source has seen the target take the last chunk; this is for the target to write it down."""
 

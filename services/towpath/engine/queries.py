@@ -23,7 +23,7 @@ from towpath.contracts.migration import Paused
 from towpath.engine.query import Query, input_frames
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
-from towpath.operators import compile_job
+from towpath.operators.compilation import compile_job
 
 log = logging.getLogger(__name__)
 

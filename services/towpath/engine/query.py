@@ -13,13 +13,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.checkpoints.layout import committed_serials, newest_commit
+from towpath.checkpoints.layout import by_input, committed_serials, newest_commit
 from towpath.contracts.job import Assignment, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.engine.settings import Settings
 from towpath.engine.sink import JobSink, SinkConnection
 from towpath.mesh.names import mirror_stream
-from towpath.operators import compile_job
+from towpath.operators.compilation import compile_job
 from towpath.streams.source import FORMAT
 
 log = logging.getLogger(__name__)
@@ -131,13 +131,8 @@ class Query:
 
     def _serials(self, progress: dict[str, Any]) -> dict[str, int]:
         names = [resolved.name for resolved in self.assignment.inputs]
-        serials: dict[str, int] = {}
-        for name, source in zip(names, progress["sources"], strict=False):
-            end = source.get("endOffset")
-            offset = json.loads(end) if isinstance(end, str) else end
-            if offset:
-                serials[name] = int(offset["serial"])
-        return serials
+        ends = [source.get("endOffset") for source in progress["sources"]]
+        return by_input(names, [json.loads(end) if isinstance(end, str) else end for end in ends])
 
     def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
         """How the job goes."""
