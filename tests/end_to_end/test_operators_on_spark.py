@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import sys
@@ -388,7 +389,7 @@ def test_window_sums_when_events_come_in_any_order_then_every_digit_is_equal(spa
         found.add(json.dumps(run(window(aggregates=kept), source).values))
 
     assert len(found) == 1
-    assert json.loads(found.pop())[0]["sum"] == pytest.approx(__import__("math").fsum(numbers), rel=1e-15)
+    assert json.loads(found.pop())[0]["sum"] == pytest.approx(math.fsum(numbers), rel=1e-15)
 
 
 def test_window_when_sliding_or_session_then_bounds_are_those_of_the_shape(spark: SparkSession) -> None:
@@ -418,3 +419,185 @@ def test_window_when_it_has_several_inputs_then_the_result_names_the_newest_seri
     assert first.serials == {"ewr/site/a": 6, "jfk/site/a": 90}
     assert (first.input, first.serial, first.stored_at) == ("ewr/site/a", 6, START + timedelta(seconds=60))
     assert (second.input, second.serials, second.count) == ("jfk/site/a", {"jfk/site/a": 91}, 1)
+
+
+PYTHON_FIELDS = {"v": "long"}
+
+
+def python_job(folder: Path, code: str, **more: Any) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    (folder / "own_code.py").write_text(code)
+    return {
+        "kind": "python",
+        "fields": PYTHON_FIELDS,
+        "entry": "own_code:run",
+        "artefact": str(folder),
+        **more,
+    }
+
+
+USER_CODE = """
+from pyspark.sql import functions as F
+
+def scaled(v):
+    return v * FACTOR
+
+def run(events, parameters):
+    each = F.udf(scaled, "long")
+    return events.withColumn("v", each("v") + parameters["plus"])
+
+FACTOR = {factor}
+"""
+
+
+def test_python_when_its_code_is_updated_then_workers_run_the_new_code(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = messages(spark, {"v": 1}, {"v": 2}, {"v": "no"})
+
+    for factor in (10, 20):
+        operator = python_job(tmp_path, USER_CODE.replace("{factor}", str(factor)), parameters={"plus": 1})
+        outcome = run(operator, source)
+        assert outcome.values == [{"v": factor + 1}, {"v": 2 * factor + 1}]
+        assert outcome.reasons == ["field 'v': expected an integer of at most 64 bits, got \"no\""]
+
+
+def test_python_when_it_makes_several_rows_of_an_event_then_identity_tells_them_apart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    code = "def run(events, p): return events.selectExpr('explode(sequence(1, v)) as part', 'v', 'serial')"
+
+    outcome = run(python_job(tmp_path, code, identity=["v", "part"]), messages(spark, {"v": 2}))
+
+    assert outcome.ids == {"job/[2,1]", "job/[2,2]"}
+    assert {r.serial for r in outcome.results.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import no_such_module_anywhere", "does not import: ModuleNotFoundError"),
+        ("def walk(events, p): pass", "has no function 'run'"),
+        ("def run(events, p): return 5", "returns int, not a DataFrame"),
+        ("def run(events, p): return events.select('v')", "its result lacks serial, stored_at"),
+        ("def run(events, p): return events.select('x')", "UNRESOLVED_COLUMN"),
+    ],
+)
+def test_python_when_the_code_does_not_fit_then_the_error_names_the_entry(
+    spark: SparkSession, tmp_path: Path, code: str, said: str
+) -> None:
+    with pytest.raises(TowpathError) as raised:
+        run(python_job(tmp_path, code), messages(spark))
+
+    assert raised.value.detail.field == "operator.entry"
+    assert said in raised.value.detail.message
+
+
+class Topic:
+    """A streaming input whose messages are put there one micro-batch at a time."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        folder.mkdir()
+
+    def put(self, *events: Any) -> None:
+        messages(self.spark, *events).coalesce(1).write.mode("append").parquet(str(self.folder))
+
+    @property
+    def stream(self) -> DataFrame:
+        return self.spark.readStream.schema(SCHEMA).parquet(str(self.folder))
+
+
+class Running:
+    """A job's query on a checkpoint; `published` grows batch by batch."""
+
+    def __init__(self, job: Assignment, topics: list[Topic], checkpoint: Path, site: str = "jfk") -> None:
+        self.published: list[Any] = []
+        made = compile_job(job, [topic.stream for topic in topics], site)
+        writer = made.writeStream.foreachBatch(lambda batch, _: self.published.extend(batch.collect()))
+        self.query = writer.outputMode("append").option("checkpointLocation", str(checkpoint)).start()
+
+    def settle(self) -> Outcome:
+        """Everything published once all that is there was processed."""
+        self.query.processAllAvailable()
+        return Outcome(self.published)
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.query.stop()
+
+
+def test_window_when_the_watermark_passes_its_end_then_it_appears_once_and_rejects_do_not_wait(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = Topic(spark, tmp_path / "in")
+    topic.put(message(1, at(1, v=1)), message(2, at(9, v=2)), message(3, "rubbish"), message(4, {"k": "x"}))
+
+    with Running(assignment(window()), [topic], tmp_path / "checkpoint") as job:
+        early = job.settle()
+        read = [p.numInputRows for p in job.query.recentProgress if p.numInputRows]
+        topic.put(message(5, at(3, v=4)), message(6, at(12.5, v=8)))
+        closed = job.settle()
+        topic.put(message(7, at(4, v=16)), message(8, at(30, v=32)))
+        done = job.settle()
+
+    assert (early.values, early.reasons) == ([], ["not a JSON object", "field 'at': missing or null"])
+    assert read == [4], "the source was read more than once"
+    assert closed.values == [{"total": 7.0}]
+    assert done.values == [{"total": 7.0}, {"total": 8.0}]
+
+
+def test_window_when_one_of_two_inputs_is_slow_then_windows_wait_for_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    fast, slow = Topic(spark, tmp_path / "fast"), Topic(spark, tmp_path / "slow")
+    job = assignment(window(), "ewr/site/a", "jfk/site/a")
+    fast.put(message(1, at(1, v=1)), message(2, at(100, v=1)))
+    slow.put(message(1, at(2, v=1)))
+
+    with Running(job, [fast, slow], tmp_path / "checkpoint") as running:
+        waiting = running.settle()
+        fast.put(message(3, at(200, v=1)))
+        still_waiting = running.settle()
+        slow.put(message(2, at(3, v=1)), message(3, at(50, v=1)))
+        closed = running.settle()
+
+    assert waiting.values == still_waiting.values == []
+    assert [(r.values, r.serials) for r in closed.results.values()] == [
+        ({"total": 3.0}, {"ewr/site/a": 1, "jfk/site/a": 2})
+    ]
+
+
+def test_window_when_another_site_goes_on_from_its_checkpoint_then_no_event_is_lost_or_counted_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, checkpoint = Topic(spark, tmp_path / "in"), tmp_path / "checkpoint"
+    operator = window(aggregates={**ALL_AGGREGATES, "total": {"function": "sum", "field": "v"}})
+    topic.put(message(1, at(1, v=0.1)), message(2, at(2, v=0.2)))
+    with Running(assignment(operator, epoch=1), [topic], checkpoint) as before:
+        assert before.settle().results == {}
+    topic.put(message(3, at(3, v=0.3)), message(4, at(20, v=1)))
+
+    with Running(assignment(operator, epoch=2), [topic], checkpoint, site="cloud") as after:
+        (result,) = after.settle().results.values()
+
+    assert (result.site, result.epoch, result.serial, result.count) == ("cloud", 2, 3, 3)
+    assert result.values["total"] == pytest.approx(0.6, rel=1e-15)
+    assert result.values["median"] == 0.2
+
+
+def test_session_window_without_key_when_streaming_then_it_closes_after_its_gap(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = Topic(spark, tmp_path / "in")
+    operator = window(shape="session", size_s=None, gap_s=5, key=None)
+    topic.put(message(1, at(1, v=1)), message(2, at(4, v=1)))
+
+    with Running(assignment(operator), [topic], tmp_path / "checkpoint") as job:
+        job.settle()
+        topic.put(message(3, at(7, v=1)), message(4, at(60, v=1)))
+        (result,) = job.settle().results.values()
+
+    assert (result.count, result.window and result.window.end) == (3, START + timedelta(seconds=12))
