@@ -1,0 +1,127 @@
+"""What a benchmark found: cases with figures, targets beside them, as a table and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.table import Table
+
+Value = float | int | str | None
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a figure should reach: exactly one of the two limits."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def met(self, value: Value) -> bool:
+        """Whether a figure reaches it. A figure that is missing, or is no number, does not."""
+        if not isinstance(value, int | float):
+            return False
+        if self.at_least is not None:
+            return value >= self.at_least
+        return self.at_most is not None and value <= self.at_most
+
+    def __str__(self) -> str:
+        limit, sign = (self.at_least, "≥") if self.at_least is not None else (self.at_most, "≤")
+        return f"{sign} {_number(limit)}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a load, a direction, a setting."""
+
+    name: str
+    figures: Mapping[str, Value]
+    """Column title, unit included → figure."""
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    faults: int = 0
+    """Events or results lost, repeated or wrong: never acceptable, whatever the targets."""
+
+
+@dataclass
+class Measured:
+    """What one benchmark found."""
+
+    benchmark: str
+    title: str
+    cases: list[Case] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """How figures were taken, as far as titles do not say it."""
+    seconds: float = 0.0
+    load_before: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The machine's load averages when the benchmark began."""
+    error: str | None = None
+    """Why it is not complete."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether it is complete and nothing was lost, repeated or wrong."""
+        return self.error is None and not any(case.faults for case in self.cases)
+
+    def verdicts(self) -> Iterator[tuple[str, str, Value, Target, bool]]:
+        """(case, figure, value, target, met) wherever there is a target."""
+        for case in self.cases:
+            for title, target in case.targets.items():
+                value = case.figures.get(title)
+                yield case.name, title, value, target, target.met(value)
+
+    def table(self) -> Table:
+        """For people."""
+        titles = list(dict.fromkeys(title for case in self.cases for title in case.figures))
+        table = Table("", title=f"{self.benchmark}: {self.title}", title_justify="left", box=None)
+        for title in titles:
+            table.add_column(title, justify="right")
+        for case in self.cases:
+            table.add_row(case.name, *(_cell(case, title) for title in titles))
+        if self.notes or self.error:
+            lines = [*self.notes, *([f"[red]not complete: {self.error}[/red]"] if self.error else [])]
+            table.caption, table.caption_justify = "\n".join(lines), "left"
+        return table
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "benchmark": self.benchmark,
+            "title": self.title,
+            "seconds": round(self.seconds, 1),
+            "load_before": self.load_before,
+            "sound": self.sound,
+            "error": self.error,
+            "notes": self.notes,
+            "cases": [
+                {"case": case.name, "faults": case.faults, "figures": dict(case.figures)}
+                for case in self.cases
+            ],
+            "targets": [
+                {"case": case, "figure": title, "value": value, "target": str(target), "met": met}
+                for case, title, value, target, met in self.verdicts()
+            ],
+        }
+
+
+def _cell(case: Case, title: str) -> str:
+    value = case.figures.get(title)
+    text = "–" if value is None else value if isinstance(value, str) else _number(value)
+    target = case.targets.get(title)
+    if target is None:
+        return text
+    verdict = "[green]met[/green]" if target.met(value) else "[red]not met[/red]"
+    return f"{text} ({target} {verdict})"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int) or abs(value) >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
+
+
+def rounded(value: float | None, digits: int = 3) -> float | None:
+    """A figure with as many digits as it deserves."""
+    return None if value is None else round(float(value), digits)

@@ -1,0 +1,151 @@
+"""MQTT → Spark → result events, at a steady rate: nothing lost or repeated, and how late results are."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from benchmark import EDGE, Benchmark, Say, Scale
+from figures import Case, Measured, Target, Value, rounded
+from load_process import send
+from measured_mesh import MeasuredMesh, until
+from subscription import subscription
+from verdicts import Passed, judge_windows, passed, window_results, window_truth
+from windowed import counting
+
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import Forward
+
+LATENCY_TARGET = Target(at_most=0.5)
+LATENCY_TARGET_RATE = 5_000
+LOSS_TARGET = Target(at_most=0)
+LOSS_TARGET_RATE = 20_000
+SUBSCRIBED_UP_TO = 5_000
+"""Events per second. Above, a subscriber in Python would take the cores that it measures."""
+
+CONNECTION_RATE = 5_000
+"""Events per second per connection: 1,000 in flight then bridge 0.2 s."""
+
+DRAIN_S = 240.0
+MEDIAN = "median, s"
+LOST = "lost"
+
+
+async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """`forward` at rising rates, then a windowed count at the highest."""
+    assert mesh is not None
+    measured.notes.append(
+        "latency: stored in OUT less stored in IN, both by the server's clock; at "
+        f"{SUBSCRIBED_UP_TO:,}/s and less a QoS 1 subscriber counts as well, and its median is beside it"
+    )
+    rates = (5_000, 20_000) if scale is Scale.QUICK else (1_000, 5_000, 10_000, 20_000)
+    for rate in rates:
+        say(f"forward at {rate:,}/s")
+        await _forward(mesh, rate, _seconds(scale, rate), measured)
+    say(f"windowed count at {LOSS_TARGET_RATE:,}/s")
+    await _counted(mesh, LOSS_TARGET_RATE, _seconds(scale, LOSS_TARGET_RATE), measured)
+
+
+def _seconds(scale: Scale, rate: int) -> float:
+    if scale is Scale.QUICK:
+        return 8.0
+    return 60.0 if rate >= LOSS_TARGET_RATE else 20.0
+
+
+async def _forward(mesh: MeasuredMesh, rate: int, seconds: float, measured: Measured) -> None:
+    site = EDGE.name
+    start = await mesh.last_serial(site)
+    job = await mesh.job("flow", site, Forward(), after=start, trigger_s=0.0)
+    await _warm(mesh, job)
+    after = await mesh.last_serial(site)
+    async with AsyncExitStack() as stack:
+        subscriber = None
+        if rate <= SUBSCRIBED_UP_TO:
+            subscriber = await stack.enter_async_context(subscription(mesh, site, job.output.topic))
+        behind_s, drain_s = await _load(mesh, job, rate, seconds)
+        through = await mesh.last_serial(site)
+        await mesh.counted(job, through - start, DRAIN_S)  # What has not come by then is lost.
+        received = await subscriber.report(through - after, DRAIN_S) if subscriber else None
+    verdict = await passed(mesh, job, start, through, measured_after=after)
+    await mesh.remove(job)
+    name = f"forward {rate:,}/s, {seconds:.0f} s"
+    missed = through - after - received["different"] if received else 0
+    figures: dict[str, Value] = {
+        **_latencies(verdict),
+        LOST: verdict.lost,
+        "repeated": verdict.duplicated,
+        "events": verdict.expected,
+        "subscriber's median, s": rounded(received["latencies_s"][0]) if received else None,
+        "subscriber missed": missed if received else None,
+        "load behind, s": rounded(behind_s, 2),
+        "done after its end, s": rounded(drain_s, 1),
+    }
+    faults = verdict.lost + verdict.duplicated + missed
+    measured.cases.append(Case(name, figures, _targets(rate), faults))
+
+
+def _latencies(verdict: Passed) -> dict[str, Value]:
+    return {
+        MEDIAN: rounded(verdict.percentile(50)),
+        "p90, s": rounded(verdict.percentile(90)),
+        "p99, s": rounded(verdict.percentile(99)),
+    }
+
+
+async def _warm(mesh: MeasuredMesh, job: JobSpec) -> None:
+    """The first results of a query take seconds; they are not measured, but they are counted."""
+    await send(mesh.load_spec(job.site, events=500, rate=500), DRAIN_S)
+    last = await mesh.last_serial(job.site)
+
+    async def processed() -> bool:
+        return await mesh.processed(job) >= last
+
+    await until(processed, DRAIN_S, f"the first results of {job.name}")
+
+
+async def _load(mesh: MeasuredMesh, job: JobSpec, rate: int, seconds: float) -> tuple[float, float]:
+    """How far the load was behind at worst, and how long the job worked after its end."""
+    connections = max(1, rate // CONNECTION_RATE)
+    spec = mesh.load_spec(job.site, rate=float(rate), seconds=seconds, connections=connections)
+    sent = await send(spec, seconds + DRAIN_S)
+    last = await mesh.last_serial(job.site)
+    clock = asyncio.get_running_loop()
+    ended = clock.time()
+
+    async def drained() -> bool:
+        return await mesh.processed(job) >= last
+
+    await until(drained, DRAIN_S, f"{job.name} at {last}")
+    return max(sent.behind_s, sent.seconds - seconds), clock.time() - ended
+
+
+def _targets(rate: int) -> dict[str, Target]:
+    targets = {LOST: LOSS_TARGET} if rate >= LOSS_TARGET_RATE else {}
+    return targets | ({MEDIAN: LATENCY_TARGET} if rate == LATENCY_TARGET_RATE else {})
+
+
+async def _counted(mesh: MeasuredMesh, rate: int, seconds: float, measured: Measured) -> None:
+    site, size_s = EDGE.name, 1.0
+    after = await mesh.last_serial(site)
+    job = await mesh.job("counted", site, counting(size_s), after=after, trigger_s=0.0)
+    await _warm(mesh, job)
+    behind_s, drain_s = await _load(mesh, job, rate, seconds)
+    await asyncio.sleep(1.1 * size_s)  # Then one more event closes the last window.
+    await send(mesh.load_spec(site, events=1), DRAIN_S)
+    through = await mesh.last_serial(site)
+    truth = await window_truth(mesh, site, after, through, size_s, by_own_time=False)
+    await mesh.counted(job, len(truth), DRAIN_S)  # What has not come by then is lost.
+    verdict = judge_windows(truth, await window_results(mesh, job))
+    await mesh.remove(job)
+    figures: dict[str, Value] = {
+        LOST: max(0, verdict.events - verdict.counted),
+        "repeated": verdict.duplicated,
+        "events": verdict.events,
+        "load behind, s": rounded(behind_s, 2),
+        "done after its end, s": rounded(drain_s, 1),
+    }
+    name = f"windowed {rate:,}/s, {seconds:.0f} s"
+    measured.cases.append(Case(name, figures, _targets(rate), verdict.faults))
+
+
+BENCHMARK = Benchmark("flow", "MQTT → Spark → result events, trigger 0", (EDGE,), measure)

@@ -1,0 +1,195 @@
+"""A mesh in a temporary directory, and what benchmarks ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from load import LoadSpec
+from natsrpy.js import JetStreamMessage
+from reports import TOPIC
+
+from towpath.bus import Bus
+from towpath.cli.connection import open_bus
+from towpath.cli.starting import wait_until_up
+from towpath.contracts.commands import (
+    DeployJob,
+    ListJobs,
+    MigrateJob,
+    OperationView,
+    RemoveJob,
+    ShowOperation,
+    StrategyName,
+)
+from towpath.contracts.job import Input, JobSpec, JobStatus, Output
+from towpath.contracts.operators import Operator
+from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.names import IN_STREAM, api_prefix, output_stream
+from towpath.mesh.private_file import write_private_file
+from towpath.mesh.state import MeshState
+from towpath.streams.log_reader import Access, LogReader
+
+T = TypeVar("T")
+
+UP_S = 180.0
+COMMAND_S = 180.0
+ATTEMPT_S = 30.0
+LOOK_S = 10.0
+POLL_S = 0.1
+
+
+class NotInTime(RuntimeError):
+    """A condition did not come true within its deadline."""
+
+
+@contextmanager
+def temporary_home() -> Iterator[Home]:
+    """A home whose mesh, whatever happens, is brought down and deleted in the end. Blocks."""
+    home = Home(Path(tempfile.mkdtemp(prefix="towpath-bench-")))
+    try:
+        yield home
+    finally:
+        lifecycle.down(home)
+        shutil.rmtree(home.root, ignore_errors=True)
+
+
+@dataclass
+class MeasuredMesh:
+    """A mesh that is up."""
+
+    home: Home
+    state: MeshState
+    bus: Bus
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def fresh_name(self, prefix: str) -> str:
+        """A name no job or client had before."""
+        return f"{prefix}-{next(self._numbers)}"
+
+    def load_spec(self, site: str, **options: object) -> LoadSpec:
+        """A load into a site, as its device user; `options` are fields of `LoadSpec`."""
+        access = self.state.site(site)
+        return LoadSpec(
+            host=access.mqtt_host,
+            port=access.mqtt_port,
+            user=access.device.user,
+            password=access.device.password,
+            client_id=self.fresh_name("bench"),
+            **options,  # type: ignore[arg-type]
+        )
+
+    async def job(
+        self, prefix: str, site: str, operator: Operator, *, after: int, trigger_s: float
+    ) -> JobSpec:
+        """Deploy a job that reads the reports at `site` after a serial number. Raises `TowpathError`."""
+        name = self.fresh_name(prefix)
+        spec = JobSpec(
+            name=name,
+            site=site,
+            inputs=[Input(site=site, topic=TOPIC, start=after)],
+            output=Output(topic=f"bench/{name}"),
+            operator=operator,
+            trigger_s=trigger_s,
+        )
+        await self.bus.request(DeployJob(spec=spec), deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
+        return spec
+
+    async def remove(self, spec: JobSpec) -> None:
+        """Remove a job with its results. Raises `TowpathError`."""
+        command = RemoveJob(job=spec.name, purge=True)
+        await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
+
+    async def migrate(self, spec: JobSpec, to: str) -> OperationView:
+        """Move a job with its state. Raises `TowpathError`."""
+        command = MigrateJob(job=spec.name, to=to, strategy=StrategyName.GENERAL)
+        answer = await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
+        return await self.bus.request(ShowOperation(operation=answer.operation), deadline_s=LOOK_S)
+
+    async def status(self, spec: JobSpec) -> JobStatus | None:
+        """How a job goes, by its site's newest heartbeat."""
+        jobs = (await self.bus.request(ListJobs(), deadline_s=LOOK_S)).jobs
+        return next((view.status for view in jobs if view.spec.name == spec.name), None)
+
+    async def counted(self, spec: JobSpec, results: int, seconds: float) -> bool:
+        """Whether a job's output holds so many results in time."""
+
+        async def complete() -> bool:
+            return await self.results(spec) >= results
+
+        return await within(complete, seconds)
+
+    async def processed(self, spec: JobSpec) -> int:
+        """The newest serial number a job has processed and committed; 0 before the first."""
+        status = await self.status(spec)
+        return 0 if status is None else max(status.serials.values(), default=0)
+
+    async def stored(self, site: str, stream: str) -> tuple[int, int]:
+        """How many messages a stream holds, and its last serial number."""
+        subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
+        answer = await self.bus.connection.request(subject, b"", timeout=LOOK_S)
+        state = json.loads(answer.data)["state"]
+        return state["messages"], state["last_seq"]
+
+    async def last_serial(self, site: str) -> int:
+        """The newest event of a site."""
+        return (await self.stored(site, IN_STREAM))[1]
+
+    async def results(self, spec: JobSpec) -> int:
+        """How many results a job's output holds."""
+        return (await self.stored(spec.output_site, output_stream(spec.name)))[0]
+
+    async def read(
+        self, site: str, stream: str, after: int, through: int, take: Callable[[list[JetStreamMessage]], T]
+    ) -> list[T]:
+        """What `take` makes of each page of a stream, read in a thread with the engine's credentials."""
+        engine = self.state.site(site).engine
+        file = self.home.root / f"bench-{site}.json"
+        write_private_file(file, json.dumps({"user": engine.user, "password": engine.password}))
+        access = Access(self.state.site(site).nats_url, str(file))
+
+        def work() -> list[T]:
+            return [take(page) for page in LogReader(access).read(stream, after, through)]
+
+        return await asyncio.to_thread(work)
+
+
+@asynccontextmanager
+async def mesh_of(
+    home: Home, sites: list[SiteSpec], say: Callable[[str], None]
+) -> AsyncIterator[MeasuredMesh]:
+    """Bring a mesh up. Whoever made the home brings it down. Raises `TowpathError`."""
+    state = await asyncio.to_thread(lifecycle.up, home, MeshSpec(sites=sites))
+    await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)
+    say(f"up: {', '.join(site.name for site in sites)}")
+    async with open_bus(home) as bus:
+        yield MeasuredMesh(home, state, bus)
+
+
+async def within(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Whether a condition comes true in time."""
+    end = time.monotonic() + seconds
+    while not await condition():
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(POLL_S)
+    return True
+
+
+async def until(
+    condition: Callable[[], Awaitable[bool]], within_s: float, what: Callable[[], str] | str
+) -> None:
+    """Wait until a condition holds. Raises `NotInTime` that says `what` was waited for."""
+    if not await within(condition, within_s):
+        text = what if isinstance(what, str) else what()
+        raise NotInTime(f"after {within_s:.0f} s still not: {text}")

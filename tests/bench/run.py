@@ -1,0 +1,157 @@
+"""`make bench`: measures, prints one table per benchmark with its targets, writes everything as JSON.
+
+Exit code 1 if a benchmark could not finish, or anything was lost, repeated or wrong; a target that is
+not met does not change it. `tests/bench/README.md` says what each figure means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import flow
+import general
+import ingest
+import state
+import updown
+import windowed
+from benchmark import Benchmark, Scale
+from figures import Measured
+from measured_mesh import MeasuredMesh, mesh_of, temporary_home
+from rich.console import Console
+
+from towpath.mesh.home import Home
+
+BENCHMARKS = {
+    module.BENCHMARK.name: module.BENCHMARK for module in (ingest, windowed, flow, general, state, updown)
+}
+RESULTS = Path(__file__).with_name("results")
+PIPED_WIDTH = 220
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    chosen = _arguments(arguments)
+    if chosen.list:
+        for benchmark in BENCHMARKS.values():
+            print(f"{benchmark.name:10} {benchmark.title}")
+        return 0
+    logging.basicConfig(level=logging.ERROR)
+    scale = Scale.QUICK if chosen.quick else Scale.FULL if chosen.full else Scale.DEFAULT
+    benchmarks = [BENCHMARKS[name] for name in chosen.only or BENCHMARKS]
+    found: list[Measured] = []
+    machine = _machine(scale)
+    try:
+        with _brought_down() as home:
+            asyncio.run(_measure(home, benchmarks, scale, found))
+    except KeyboardInterrupt:
+        print("interrupted; what was measured so far is written", file=sys.stderr)
+    if not found:
+        return 1
+    path = _write(chosen.output, {**machine, "benchmarks": [measured.to_json() for measured in found]})
+    print(f"wrote {path}", file=sys.stderr)
+    complete = len(found) == len(benchmarks)
+    return 0 if complete and all(measured.sound for measured in found) else 1
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/run.py", description=(__doc__ or "").split("\n")[0])
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="everything reduced, at most four minutes")
+    size.add_argument("--full", action="store_true", help="the whole grid of migrations")
+    only = f"only this one, can be repeated: {', '.join(BENCHMARKS)}"
+    parser.add_argument(
+        "--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=only, default=[]
+    )
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
+    parser.add_argument(
+        "--output", type=Path, default=RESULTS, metavar="DIR", help="where JSON goes (default: %(default)s)"
+    )
+    return parser.parse_args(arguments)
+
+
+@contextlib.contextmanager
+def _brought_down() -> Iterator[Home]:
+    """A temporary home; SIGTERM ends the run like Ctrl-C, and neither interrupts bringing the mesh down."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    with temporary_home() as home:
+        try:
+            yield home
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            _say(time.monotonic(), "bringing the mesh down")
+
+
+async def _measure(home: Home, benchmarks: list[Benchmark], scale: Scale, found: list[Measured]) -> None:
+    begun = time.monotonic()
+    own = [benchmark for benchmark in benchmarks if not benchmark.sites]
+    shared = [benchmark for benchmark in benchmarks if benchmark.sites]
+    # Those with a mesh of their own first: they measure how the machine starts one, alone.
+    for benchmark in own:
+        found.append(await _one(benchmark, None, scale, begun))
+    if not shared:
+        return
+    sites = {site.name: site for benchmark in shared for site in benchmark.sites}
+    async with mesh_of(home, list(sites.values()), lambda text: _say(begun, text)) as mesh:
+        for benchmark in shared:
+            found.append(await _one(benchmark, mesh, scale, begun))
+
+
+async def _one(benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, begun: float) -> Measured:
+    measured = Measured(benchmark.name, benchmark.title, load_before=os.getloadavg())
+    at = time.monotonic()
+    try:
+        await benchmark.measure(mesh, scale, lambda text: _say(begun, f"{benchmark.name}: {text}"), measured)
+    except Exception as error:
+        # One that fails must not take the others along; it is reported, and decides the exit code.
+        measured.error = f"{type(error).__name__}: {error}"
+    finally:
+        measured.seconds = time.monotonic() - at
+    console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
+    console.print(measured.table(), "")
+    return measured
+
+
+def _machine(scale: Scale) -> dict[str, Any]:
+    with Path("/proc/meminfo").open() as file:
+        memory_kb = int(file.readline().split()[1])
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": scale.name.lower(),
+        "machine": {
+            "cores": os.cpu_count(),
+            "memory_gb": round(memory_kb / 1024**2, 1),
+            "system": platform.platform(),
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _write(directory: Path, content: dict[str, Any]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    path = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.write_text(text, encoding="utf-8")
+    (directory / "latest.json").write_text(text, encoding="utf-8")
+    return path
+
+
+def _say(begun: float, text: str) -> None:
+    print(f"{time.monotonic() - begun:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
