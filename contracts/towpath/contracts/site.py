@@ -39,6 +39,9 @@ class EngineSpec(Model):
     """Heap of the driver, as Spark writes it."""
     state_memory_mb: int = Field(default=128, ge=16)
     """Upper bound of what all RocksDB state stores of the site hold in memory."""
+    java_options: str = ""
+    """Further options of the engine's JVM. `-XX:TieredStopAtLevel=4` turns on the second compiler tier,
+    for sites with many cores and large batches."""
 
 
 class SiteSpec(Model):

@@ -17,9 +17,10 @@ from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import Paused
 from towpath.contracts.reply import Done
 from towpath.engine.queries import Queries
-from towpath.engine.session import start_session, warm_up
+from towpath.engine.session import start_session
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
+from towpath.engine.warm_up import warm_up
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,82 @@
+"""Runs a small job once when the engine starts, so that the first real one does not pay for it.
+
+The first query of a session loads thousands of classes, starts Python workers and compiles code: ten
+seconds, against one for the second. A job that arrives by migration would be down for so long.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from towpath.contracts.commands import EXAMPLE_SPEC
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.operators.compilation import compile_job
+from towpath.streams.source import ARROW_SCHEMA, SCHEMA
+
+
+def warm_up(session: SparkSession) -> None:
+    """Run the window job of the contracts' example over a few events made here; blocks."""
+    session.dataSource.register(WarmUpSource)
+    assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
+    events = session.readStream.format(WarmUpSource.name()).load()
+    with tempfile.TemporaryDirectory(prefix="warm-up-") as directory:
+        query = (
+            compile_job(assignment, [events], EXAMPLE_SPEC["site"])
+            .writeStream.foreachBatch(lambda frame, _: frame.toArrow() and None)
+            .option("checkpointLocation", str(Path(directory) / "checkpoint"))
+            .outputMode("append")
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
+        query.processAllAvailable()
+        query.stop()
+
+
+class WarmUpSource(DataSource):
+    """A stream of one small micro-batch, with the columns of the real source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "towpath-warm-up"
+
+    def schema(self) -> str:
+        """As the real source."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """The reader."""
+        return _Reader()
+
+
+class _Reader(DataSourceStreamReader):
+    def initialOffset(self) -> dict:
+        return {"serial": 0}
+
+    def latestOffset(self) -> dict:  # type: ignore[override]
+        return {"serial": 20}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        return [InputPartition((start["serial"], end["serial"]))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        after, through = partition.value
+        hours = (f"2026-01-{1 + n % 28:02d}T00:00:00Z" for n in range(after, through))
+        values = [{"carrier": "AA", "delay": 1.0, "departed_at": hour} for hour in hours]
+        count = len(values)
+        columns = [
+            pa.array(range(after + 1, through + 1), pa.int64()),
+            pa.array(["warm/up"] * count, pa.string()),
+            pa.array([0] * count, pa.timestamp("us", tz="UTC")),
+            pa.array([json.dumps({"values": value}).encode() for value in values], pa.binary()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
