@@ -16,7 +16,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 EVENTS = 1_500
 """Departures replayed: the first three days of January at one airport."""
 
-START_S, STEP_S, CHECK_S = 180, 120, 45
+START_S, STEP_S, CHECK_S = 180, 150, 60
+"""Longer than the command line's own deadlines, so that a failing test shows what it said."""
 
 
 class CommandLine:
@@ -102,6 +103,7 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
     check = towpath.start(
         "check", "departures/hourly", "--site", "jfk", "--for", str(CHECK_S), *truth, "--json"
     )
+    replay = None
     try:
         assert "subscribed" in read_line(check, "stderr")
         replay = towpath.start(
@@ -113,6 +115,8 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
         verdict = json.loads(check.communicate(timeout=STEP_S)[0])
     finally:
         check.kill()
+        if replay is not None:
+            replay.kill()
     assert [(answer["kind"], answer["state"]) for answer in moved] == [("migrate", "completed")]
     assert replayed["acknowledged"] == EVENTS + EVENTS // 100 + 1
     assert verdict["clean"], verdict
@@ -176,7 +180,6 @@ def test_publish_when_given_any_command_then_prints_its_reply(towpath: CommandLi
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("deploy", str(EXAMPLES / "clean.yaml")), "clean-jfk"),
         (("remove", "nobody"), "nobody"),
         (("operation", "nothing"), "nothing"),
         (("replay", "--site", "mars", "--limit", "1"), "jfk"),
@@ -193,6 +196,17 @@ def test_command_when_the_mesh_refuses_it_then_one_line_says_what_is_allowed(
     ended = towpath.run(*arguments)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1), ended.stderr
     assert said in ended.stderr
+
+
+def test_deploy_when_another_job_has_the_name_then_is_refused_and_the_same_job_is_not(
+    towpath: CommandLine, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text((EXAMPLES / "clean.yaml").read_text() + "trigger_s: 7\n")
+    refused = towpath.run("deploy", str(other))
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
+    assert "clean-jfk" in refused.stderr
+    assert towpath.run("deploy", str(EXAMPLES / "clean.yaml")).returncode == 0
 
 
 def test_update_when_only_the_trigger_changes_then_the_job_goes_on(

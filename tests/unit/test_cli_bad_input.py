@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from typer.testing import CliRunner, Result
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED, INPUT_CODES, exit_code
 from towpath.contracts.errors import RETRYABLE, ErrorCode, TowpathError
+from towpath.mesh.home import Home
+from towpath.mesh.settings import spec_of_sites
+from towpath.mesh.state import MeshState
 
 GOOD_JOB = """\
 name: clean-jfk
@@ -196,6 +200,16 @@ def test_command_when_no_mesh_runs_then_one_line_says_to_start_one_and_the_exit_
     result = run(home, *arguments)
     assert "towpath up" in complaint(result)
     assert result.exit_code == FAILED
+
+
+@pytest.mark.parametrize("command", ["jobs", "sites", "events"])
+def test_command_when_the_mesh_was_stopped_then_says_so_within_seconds(home: Path, command: str) -> None:
+    MeshState.create_or_extend(Home(home), spec_of_sites("jfk"))
+    begun = time.monotonic()
+    result = run(home, command)
+    assert "towpath up" in complaint(result)
+    assert result.exit_code == FAILED
+    assert time.monotonic() - begun < 15
 
 
 def test_up_when_java_is_missing_then_one_line_says_what_to_install(

@@ -41,10 +41,10 @@ async def open_bus(home: Home) -> AsyncIterator[Bus]:
     mesh = await load_mesh(home)
     user = mesh.operator
     try:
-        bus = await Bus.connect(
-            mesh.hub_url, user.user, user.password, name="towpath cli", within_s=CONNECT_WITHIN_S
-        )
-    except TowpathError as error:
+        # A client that shall reconnect for ever also tries its first connection for ever.
+        async with asyncio.timeout(CONNECT_WITHIN_S):
+            bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
+    except (TowpathError, TimeoutError) as error:
         raise _not_running(home) from error
     async with bus:
         yield bus
