@@ -1,0 +1,54 @@
+"""Where people and devices connect, and with which user."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import Annotated
+
+import typer
+
+from towpath.cli.connection import load_mesh
+from towpath.cli.output import print_json, print_table
+from towpath.cli.settings import AsJson, home_of
+from towpath.mesh.state import MeshState
+
+COLUMNS = ("who", "where", "user", "password")
+
+
+def access(
+    context: typer.Context,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print shell assignments for a NATS client at the hub.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show addresses, users and passwords: NATS at the hub, MQTT at each site.
+
+    NATS clients must set the inbox prefix to `_INBOX.<user>`: users may read replies to themselves only.
+
+    Example: `eval "$(towpath access --env)"`
+    """
+    mesh = asyncio.run(load_mesh(home_of(context)))
+    if env:
+        for name, value in hub_environment(mesh).items():
+            print(f"export {name}={shlex.quote(value)}")
+    elif as_json:
+        print_json([dict(zip(COLUMNS, row, strict=True)) for row in _rows(mesh)])
+    else:
+        print_table(COLUMNS, _rows(mesh), nothing="nobody")
+
+
+def hub_environment(mesh: MeshState) -> dict[str, str]:
+    """Environment variables with which a NATS client connects as operator."""
+    user = mesh.operator
+    return {"TOWPATH_URL": mesh.hub_url, "TOWPATH_USER": user.user, "TOWPATH_PASSWORD": user.password}
+
+
+def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
+    operator = mesh.operator
+    rows = [("commands and events (NATS)", mesh.hub_url, operator.user, operator.password)]
+    for name, site in sorted(mesh.sites.items()):
+        address = f"mqtt://{site.mqtt_host}:{site.mqtt_port}"
+        rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
+    return rows
