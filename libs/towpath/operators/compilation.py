@@ -22,7 +22,7 @@ from towpath.operators.columns import (
     json_array,
     json_object,
 )
-from towpath.operators.expressions import check_names, condition, value
+from towpath.operators.expressions import check_names, condition, null_on_failure, value
 from towpath.operators.json_events import named
 from towpath.operators.parsing import parse
 from towpath.operators.passage import COUNT, KEY, VALUES, WINDOW, pass_on
@@ -68,9 +68,11 @@ def _compiled(assignment: Assignment, inputs: list[DataFrame], publication: Publ
         case Clean():
             return _clean(_union(parsed), operator, publication)
         case Filter():
-            return _filter(_union(parsed), operator, publication)
+            with null_on_failure(inputs[0].sparkSession):
+                return _filter(_union(parsed), operator, publication)
         case Map():
-            return _map(_union(parsed), operator, publication)
+            with null_on_failure(inputs[0].sparkSession):
+                return _map(_union(parsed), operator, publication)
         case Window():
             return compile_window(parsed, operator, publication)
         case Python():

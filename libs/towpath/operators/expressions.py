@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.operators.columns import INPUT, SERIAL, STORED_AT, first_line
+
+_ANSI = "spark.sql.ansi.enabled"
+
+
+@contextmanager
+def null_on_failure(spark: SparkSession) -> Iterator[None]:
+    """Expressions compiled inside are null where they fail on an event: division by zero, a bad cast.
+
+    In ANSI mode, Spark's default, one such event would end the query, and again after each restart.
+    Spark fixes the mode when it analyses the expression.
+    """
+    before = spark.conf.get(_ANSI)
+    spark.conf.set(_ANSI, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_ANSI, str(before))
 
 
 def condition(rows: DataFrame, text: str, place: str) -> Column:

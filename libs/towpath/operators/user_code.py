@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import importlib
 import shutil
@@ -113,14 +115,20 @@ def _content_addressed(artefact: Path) -> Path:
         if artefact.is_dir():
             source = Path(shutil.make_archive(str(Path(scratch) / "code"), "zip", artefact))
         content = source.read_bytes()
-    folder = Path(tempfile.gettempdir()) / "towpath-artefacts"
-    archive = folder / f"code-{hashlib.sha256(content).hexdigest()[:32]}.zip"
+    archive = _archives() / f"code-{hashlib.sha256(content).hexdigest()[:32]}.zip"
     if not archive.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
-            part.write(content)
-        Path(part.name).replace(archive)
+        part = archive.with_suffix(".part")
+        part.write_bytes(content)
+        part.replace(archive)
     return archive
+
+
+@functools.cache
+def _archives() -> Path:
+    """A directory of this process alone: code from a place others can write to is not to be run."""
+    folder = tempfile.mkdtemp(prefix="towpath-artefacts-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -> DataFrame:
