@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -55,13 +56,20 @@ class NotInTime(RuntimeError):
 
 @contextmanager
 def temporary_home() -> Iterator[Home]:
-    """A home whose mesh, whatever happens, is brought down and deleted in the end. Blocks."""
+    """A home whose mesh, whatever happens, is brought down and deleted in the end. Blocks.
+
+    Neither Ctrl-C nor SIGTERM interrupts that. For the main thread only.
+    """
     home = Home(Path(tempfile.mkdtemp(prefix="towpath-bench-")))
     try:
         yield home
     finally:
+        signals = (signal.SIGINT, signal.SIGTERM)
+        before = [signal.signal(number, signal.SIG_IGN) for number in signals]
         lifecycle.down(home)
         shutil.rmtree(home.root, ignore_errors=True)
+        for number, handler in zip(signals, before, strict=True):
+            signal.signal(number, handler)
 
 
 @dataclass

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import logging
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,6 @@ from benchmark import Benchmark, Scale
 from figures import Measured
 from measured_mesh import MeasuredMesh, mesh_of, temporary_home
 from rich.console import Console
-
-from towpath.mesh.home import Home
 
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK for module in (ingest, windowed, flow, general, state, updown)
@@ -53,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     benchmarks = [BENCHMARKS[name] for name in chosen.only or BENCHMARKS]
     found: list[Measured] = []
     machine = _machine(scale)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with _brought_down() as home:
-            asyncio.run(_measure(home, benchmarks, scale, found))
+        asyncio.run(_measure(benchmarks, scale, chosen.output, found))
     except KeyboardInterrupt:
         print("interrupted; what was measured so far is written", file=sys.stderr)
     if not found:
@@ -82,32 +80,27 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-@contextlib.contextmanager
-def _brought_down() -> Iterator[Home]:
-    """A temporary home; SIGTERM ends the run like Ctrl-C, and neither interrupts bringing the mesh down."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    with temporary_home() as home:
-        try:
-            yield home
-        finally:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            _say(time.monotonic(), "bringing the mesh down")
-
-
-async def _measure(home: Home, benchmarks: list[Benchmark], scale: Scale, found: list[Measured]) -> None:
+async def _measure(benchmarks: list[Benchmark], scale: Scale, output: Path, found: list[Measured]) -> None:
+    """Those with a mesh of their own first, while nothing else runs; the others share one, and a new one
+    after a failure, whose logs are kept beside the results.
+    """
     begun = time.monotonic()
-    own = [benchmark for benchmark in benchmarks if not benchmark.sites]
-    shared = [benchmark for benchmark in benchmarks if benchmark.sites]
-    # Those with a mesh of their own first: they measure how the machine starts one, alone.
-    for benchmark in own:
+    for benchmark in (b for b in benchmarks if not b.sites):
         found.append(await _one(benchmark, None, scale, begun))
-    if not shared:
-        return
-    sites = {site.name: site for benchmark in shared for site in benchmark.sites}
-    async with mesh_of(home, list(sites.values()), lambda text: _say(begun, text)) as mesh:
-        for benchmark in shared:
-            found.append(await _one(benchmark, mesh, scale, begun))
+    left = [benchmark for benchmark in benchmarks if benchmark.sites]
+    while left:
+        sites = {site.name: site for benchmark in left for site in benchmark.sites}
+        with temporary_home() as home:
+            async with mesh_of(home, list(sites.values()), lambda text: _say(begun, text)) as mesh:
+                failed = False
+                while left and not failed:
+                    found.append(await _one(left.pop(0), mesh, scale, begun))
+                    failed = found[-1].error is not None
+            if failed:
+                kept = output / f"logs-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{found[-1].benchmark}"
+                shutil.copytree(home.logs, kept)
+                found[-1].notes.append(f"logs of the mesh: {kept}")
+            _say(begun, "bringing the mesh down")
 
 
 async def _one(benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, begun: float) -> Measured:
