@@ -7,6 +7,8 @@ Reproducible Summation" (IEEE Transactions on Computers, 2015), which Spark adds
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -44,38 +46,53 @@ def check_aggregates(operator: Window) -> None:
             )
 
 
-def partial_aggregates(operator: Window) -> dict[str, Column]:
-    """What Spark keeps per window and key: column name → aggregate over the columns `of <field>`.
+@dataclass(frozen=True)
+class PartialAggregate:
+    """A value that Spark keeps per window and key: a function of one column computed beforehand."""
+
+    function: str
+    """SQL, with `{}` where the column stands."""
+    argument: Column
+    """What is aggregated, over the columns `of <field>`."""
+
+
+def partial_aggregates(operator: Window) -> dict[str, PartialAggregate]:
+    """What Spark keeps per window and key, by column name.
 
     Sorted by name, so that the layout of the state does not depend on the order of the spec.
     """
-    parts: dict[str, Column] = {}
+    parts: dict[str, PartialAggregate] = {}
     for aggregate in operator.aggregates.values():
         parts |= _parts(aggregate, operator.fields)
     return dict(sorted(parts.items()))
 
 
-def _parts(aggregate: Aggregate, fields: dict[str, FieldType]) -> dict[str, Column]:
+def _parts(aggregate: Aggregate, fields: dict[str, FieldType]) -> dict[str, PartialAggregate]:
     name = aggregate.field
     if name is None:
         return {}
     column, kind = named(f"of {name}"), fields[name]
+    count = {f"count {name}": PartialAggregate("count({})", column)}
     match aggregate.function:
         case AggregateFunction.COUNT:
-            return {f"count {name}": F.count(column)}
+            return count
         case AggregateFunction.SUM | AggregateFunction.AVG:
-            return {f"count {name}": F.count(column), **_sum_parts(name, column, kind)}
+            return {**count, **_sum_parts(name, column, kind)}
         case AggregateFunction.MIN:
-            return {f"min {name}": F.min(column)}
+            return {f"min {name}": PartialAggregate("min({})", column)}
         case AggregateFunction.MAX:
-            return {f"max {name}": F.max(column)}
+            return {f"max {name}": PartialAggregate("max({})", column)}
         case AggregateFunction.STDDEV:
             number = column.cast("double")
-            return {f"stddev {name}": F.stddev_samp(number), f"largest {name}": F.max(F.abs(number))}
+            return {
+                f"stddev {name}": PartialAggregate("stddev_samp({})", number),
+                f"largest {name}": PartialAggregate("max({})", F.abs(number)),
+            }
         case AggregateFunction.PERCENTILE:
-            return {f"percentile {name} {aggregate.q}": F.percentile(column, F.lit(aggregate.q))}
+            function = f"percentile({{}}, {aggregate.q}D)"
+            return {f"percentile {name} {aggregate.q}": PartialAggregate(function, column)}
         case AggregateFunction.DISTINCT:
-            return {f"distinct {name}": F.collect_set(column)}
+            return {f"distinct {name}": PartialAggregate("collect_set({})", column)}
 
 
 def value_of(aggregate: Aggregate, fields: dict[str, FieldType]) -> Column:
@@ -102,21 +119,24 @@ def value_of(aggregate: Aggregate, fields: dict[str, FieldType]) -> Column:
             return F.size(named(f"distinct {name}"))
 
 
-def _sum_parts(name: str, number: Column, kind: FieldType) -> dict[str, Column]:
+def _sum_parts(name: str, number: Column, kind: FieldType) -> dict[str, PartialAggregate]:
+    def summed(column: Column) -> PartialAggregate:
+        return PartialAggregate("sum({})", column)
+
     if kind is FieldType.LONG:
         # Two halves, because one event more could overflow a 64-bit sum.
         high, low = F.shiftright(number, 32), number.bitwiseAND(F.lit(_HALF_OF_LONG - 1))
-        return {f"sum {name} high": F.sum(high), f"sum {name} low": F.sum(low)}
+        return {f"sum {name} high": summed(high), f"sum {name} low": summed(low)}
     inside = F.abs(number) < _LARGEST
     gridded = F.when(inside, number).otherwise(F.when(number.isNotNull(), 0.0))
     parts = {}
     for lane, grid in enumerate(_GRIDS):
         coarser = F.rint(gridded * 2.0 ** -_GRIDS[lane - 1]) * 2.0**_LANE_BITS if lane else F.lit(0.0)
         bits = F.rint(gridded * 2.0**-grid) - coarser
-        parts[f"sum {name} lane {lane}"] = F.sum(bits.cast("bigint"))
+        parts[f"sum {name} lane {lane}"] = summed(bits.cast("bigint"))
     finest = _GRIDS[-1]
     rest = F.when(inside, number - F.rint(gridded * 2.0**-finest) * 2.0**finest).otherwise(number)
-    return {**parts, f"sum {name} rest": F.sum(rest)}
+    return {**parts, f"sum {name} rest": summed(rest)}
 
 
 def _total(name: str, kind: FieldType) -> Column:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -16,8 +14,8 @@ from towpath.operators.columns import (
     REASON,
     SERIAL,
     STORED_AT,
+    TEXT,
     json_object,
-    read_once,
 )
 from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
@@ -30,19 +28,15 @@ def compile_window(parsed: list[DataFrame], operator: Window, publication: Publi
     """Results and rejected events of a window over the typed rows of each input.
 
     Rejected events cannot go through the aggregation: they have no place in event time, and would
-    come out when a window closes, if ever. They take a stateless branch beside it, and `read_once`
-    keeps the source from being read for each branch.
+    come out when a window closes, if ever. They take a stateless branch beside it.
     """
     check_window(operator)
-    judged = [read_once(_judged(rows, operator)) for rows in parsed]
     # One watermark per input: Spark takes the least, so a slow input holds the windows open.
-    timed = [_timed(rows, operator) for rows in judged]
-    closed = _aggregated(reduce(DataFrame.unionByName, timed), operator, publication)
-    results = publication.of_results(
-        closed, _message_id(operator, publication), _parts(operator, publication)
+    shared = [_timed(_judged(rows, operator), operator) for rows in parsed]
+    rows = _closed_and_rejected(shared, operator, publication).select(
+        SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
     )
-    rejected = [publication.of_rejected(rows) for rows in judged]
-    return reduce(DataFrame.unionByName, rejected, results)
+    return publication.of_events(rows, _message_id(operator, publication), _parts(operator, publication))
 
 
 def check_window(operator: Window) -> None:
@@ -66,63 +60,107 @@ def _judged(rows: DataFrame, operator: Window) -> DataFrame:
 
 
 def _timed(rows: DataFrame, operator: Window) -> DataFrame:
-    """Good rows under names that no field has, with their watermark."""
-    used = sorted({aggregate.field for aggregate in operator.aggregates.values() if aggregate.field})
-    good = rows.where(named(REASON).isNull()).select(
+    """All rows under names that no field has, with their watermark; rejected ones without a time."""
+    good = named(REASON).isNull()
+    time = F.when(good, F.col(operator.event_time or STORED_AT))
+    text = F.when(~good, named(TEXT))  # Good events lose their text: it would only make the exchange dearer.
+    placed = rows.select(
         SERIAL,
         INPUT,
         STORED_AT,
-        F.col(operator.event_time or STORED_AT).alias(_TIME),
+        named(REASON),
+        text.alias(TEXT),
+        time.alias(_TIME),
         *(F.col(name).alias(f"key {name}") for name in operator.key),
-        *(F.col(name).alias(f"of {name}") for name in used),
+        *(F.col(name).alias(f"of {name}") for name in _used(operator)),
     )
-    return good.withWatermark(f"`{_TIME}`", _interval(operator.watermark_s))
+    arguments = [p.argument.alias(f"argument {name}") for name, p in partial_aggregates(operator).items()]
+    computed = placed.select("*", *arguments).drop(*(f"of {name}" for name in _used(operator)))
+    return computed.withWatermark(f"`{_TIME}`", _interval(operator.watermark_s))
 
 
-def _aggregated(rows: DataFrame, operator: Window, publication: Publication) -> DataFrame:
-    keys = [named(f"key {name}") for name in operator.key]
-    if operator.shape is WindowShape.SESSION and not keys:
-        # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.
-        keys = [(F.col(SERIAL) < F.lit(0)).alias("key of all")]
-    frontier = [F.max(SERIAL).alias(SERIAL), F.max(STORED_AT).alias(STORED_AT)]
-    if publication.has_several_inputs:
-        frontier = [
-            F.max(F.when(F.col(INPUT) == position, F.col(column))).alias(f"{column} {position}")
-            for position in range(len(publication.inputs))
-            for column in (SERIAL, STORED_AT)
-        ]
-    partial = [part.alias(name) for name, part in partial_aggregates(operator).items()]
-    closed = rows.groupBy(_window(operator).alias(_WINDOW), *keys).agg(
-        F.count(F.lit(1)).alias("count"), *frontier, *partial
+def _used(operator: Window) -> list[str]:
+    """Fields that are aggregated."""
+    return sorted({aggregate.field for aggregate in operator.aggregates.values() if aggregate.field})
+
+
+def _closed_and_rejected(shared: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
+    """Closed windows in the column `result`, and rejected events, where it is null.
+
+    Both come from one reading of the source. A plan that uses a DataFrame twice would make Spark start
+    a second source and read everything again; a common table expression is one, and Spark computes it
+    once if it is not deterministic, hence the `uuid`, which is never evaluated. The branch with the
+    aggregation must come first: the second use is replaced by the result of the first, and Spark looks
+    for the watermark below the aggregation.
+    """
+    session = shared[0].sparkSession
+    names = [f"shared_{position}" for position in range(len(shared))]
+    tables = {f"rows_{position}": rows for position, rows in enumerate(shared)}
+    common = ", ".join(
+        f"{name} AS (SELECT *, uuid() AS `once` FROM {{{rows}}})"
+        for name, rows in zip(names, tables, strict=True)
     )
-    return _with_newest(closed, publication) if publication.has_several_inputs else closed
+    rejected = " UNION ALL ".join(
+        f"SELECT {SERIAL}, {INPUT}, {STORED_AT}, `{REASON}`, `{TEXT}`, NULL AS result "
+        f"FROM {name} WHERE `{REASON}` IS NOT NULL"
+        for name in names
+    )
+    closed = _closed_sql(names, operator, publication)
+    return session.sql(f"WITH {common} {closed} UNION ALL {rejected}", args=None, **tables)
 
 
-def _with_newest(closed: DataFrame, publication: Publication) -> DataFrame:
-    """`serial`, `input` and `stored_at` of the event stored last; of equals, that of the last input."""
+def _closed_sql(names: list[str], operator: Window, publication: Publication) -> str:
+    """SQL of the closed windows over common tables `names`, with the columns of the other branch."""
+    good = " UNION ALL ".join(f"SELECT * FROM {name} WHERE `{REASON}` IS NULL" for name in names)
+    kept = {
+        "count": "count(1)",
+        **_frontier(publication),
+        **{
+            name: part.function.format(f"`argument {name}`")
+            for name, part in partial_aggregates(operator).items()
+        },
+    }
+    keys = [f"`key {name}`" for name in operator.key]
+    # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.
+    silent = [f"({SERIAL} < 0)"] if operator.shape is WindowShape.SESSION and not keys else []
+    window = _window_sql(operator)
+    selected = [f"{window} AS `{_WINDOW}`", *keys, *(f"{sql} AS `{name}`" for name, sql in kept.items())]
+    grouped = f"SELECT {', '.join(selected)} FROM ({good}) GROUP BY {', '.join([window, *keys, *silent])}"
+    members = ", ".join([f"`{_WINDOW}`", *keys, *(f"`{name}`" for name in kept)])
+    newest = _newest(publication)
+    return (
+        f"SELECT newest.{SERIAL}, newest.{INPUT}, newest.{STORED_AT}, NULL AS `{REASON}`, NULL AS `{TEXT}`, "
+        f"struct({members}) AS result FROM (SELECT *, {newest} AS newest FROM ({grouped}))"
+    )
+
+
+def _frontier(publication: Publication) -> dict[str, str]:
+    """Newest serial number and time of storage in a window, for each input: column name → SQL."""
+    return {
+        f"{column} {position}": f"max(CASE WHEN {INPUT} = {position} THEN {column} END)"
+        for position in range(len(publication.inputs))
+        for column in (SERIAL, STORED_AT)
+    }
+
+
+def _newest(publication: Publication) -> str:
+    """SQL of the event stored last, as a struct; of equals, that of the last input."""
     candidates = [
-        F.when(
-            named(f"serial {position}").isNotNull(),
-            F.struct(
-                named(f"stored_at {position}").alias(STORED_AT),
-                F.lit(position).alias(INPUT),
-                named(f"serial {position}").alias(SERIAL),
-            ),
-        )
+        f"CASE WHEN `serial {position}` IS NOT NULL THEN named_struct('{STORED_AT}', `stored_at {position}`, "
+        f"'{INPUT}', {position}, '{SERIAL}', `serial {position}`) END"
         for position in range(len(publication.inputs))
     ]
-    newest = closed.withColumn("newest event", F.greatest(*candidates))
-    return newest.select("*", "`newest event`.*")
+    return f"greatest({', '.join(candidates)})" if len(candidates) > 1 else candidates[0]
 
 
-def _window(operator: Window) -> Column:
+def _window_sql(operator: Window) -> str:
     match operator.shape:
         case WindowShape.TUMBLING:
-            return F.window(named(_TIME), _interval(operator.size_s))
+            return f"window(`{_TIME}`, '{_interval(operator.size_s)}')"
         case WindowShape.SLIDING:
-            return F.window(named(_TIME), _interval(operator.size_s), _interval(operator.slide_s))
+            return f"window(`{_TIME}`, '{_interval(operator.size_s)}', '{_interval(operator.slide_s)}')"
         case WindowShape.SESSION:
-            return F.session_window(named(_TIME), _interval(operator.gap_s))
+            return f"session_window(`{_TIME}`, '{_interval(operator.gap_s)}')"
 
 
 def _interval(seconds: float | None) -> str:

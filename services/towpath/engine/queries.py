@@ -20,10 +20,9 @@ from pyspark.sql.streaming.listener import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobState, JobStatus
 from towpath.contracts.migration import Paused
-from towpath.engine.query import Query, input_frames
+from towpath.engine.query import Query, compile_for
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
-from towpath.operators.compilation import compile_job
 
 log = logging.getLogger(__name__)
 
@@ -115,15 +114,8 @@ class Queries:
     async def analyse(self, assignment: Assignment) -> None:
         """Build the job's plan and throw it away. Raises `TowpathError` for what does not fit."""
 
-        def build() -> None:
-            pause = self.settings.directory / "never"
-            compile_job(
-                assignment,
-                input_frames(self.session, self.settings, assignment, pause),
-                self.settings.site,
-            )
-
-        await asyncio.to_thread(build)
+        pause = self.settings.directory / "never"
+        await asyncio.to_thread(compile_for, self.session, self.settings, assignment, pause)
 
     async def close(self) -> None:
         """Halt everything."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +29,16 @@ DEFAULT_EVENTS_PER_BATCH = 100_000
 """Bounds a catch-up batch: some tens of megabytes, a few seconds of work."""
 
 HALT_POLL_S = 0.01
+
+_compiling = threading.Lock()
+"""Compiling changes a setting of the session for a moment: one job at a time."""
+
+
+def compile_for(session: SparkSession, settings: Settings, assignment: Assignment, pause: Path) -> DataFrame:
+    """The job's results as a streaming DataFrame. Raises `TowpathError` for what does not fit."""
+    with _compiling:
+        frames = input_frames(session, settings, assignment, pause)
+        return compile_job(assignment, frames, settings.site)
 
 
 def input_frames(
@@ -89,8 +100,7 @@ class Query:
         """Start from the checkpoint; returns Spark's run id."""
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         self.pause_file.unlink(missing_ok=True)
-        frames = input_frames(self.session, self.settings, self.assignment, self.pause_file)
-        results = compile_job(self.assignment, frames, self.settings.site)
+        results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         running = self.running = (
             results.writeStream.foreachBatch(self.sink)
             .queryName(self.assignment.spec.name)
