@@ -29,12 +29,18 @@ Truth = Mapping[Identity, Mapping[str, Any]]
 
 LOOK_EVERY_S = 0.5
 
+SETTLED_S = 5.0
+"""After the last expected result, for a repeated one to show: longer than the retry of a micro-batch."""
+
 
 def check(
     context: typer.Context,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Output topic of a job.")],
     site: Annotated[str, typer.Option("--site", help="The site where the output is.")],
     seconds: Annotated[float, typer.Option("--for", min=0, help="How long to collect.")] = 60.0,
+    until_complete: Annotated[
+        bool, typer.Option("--until-complete", help="End earlier, once all came and then none for 5 s.")
+    ] = False,
     expected: Annotated[
         Path | None, typer.Option(help="File with the results there should be, as JSON lines.")
     ] = None,
@@ -64,7 +70,7 @@ def check(
         truth = read_expected(expected)
     else:
         truth = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
-    verdict = asyncio.run(_judged(home, site, topic, seconds, truth, late_after_s))
+    verdict = asyncio.run(_judged(home, site, topic, seconds, until_complete, truth, late_after_s))
     if as_json_:
         print_json(as_json(verdict))
     else:
@@ -133,9 +139,15 @@ def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Trut
 
 
 async def _judged(
-    home: Home, site: str, topic: str, seconds: float, truth: Truth, late_after_s: float | None
+    home: Home,
+    site: str,
+    topic: str,
+    seconds: float,
+    until_complete: bool,
+    truth: Truth,
+    late_after_s: float | None,
 ) -> Verdict:
-    """Collect for so many seconds, then judge."""
+    """Collect for so many seconds, or until complete, then judge."""
     access = (await load_mesh(home)).site(site)
     collector = ResultCollector(
         access.mqtt_host,
@@ -148,17 +160,25 @@ async def _judged(
     with working("subscribing …") as status:
         async with collector:
             say(f"subscribed to {topic} at {site}: collecting for {seconds:g} s")
-            await _collect(collector, status, seconds, len(truth))
+            await _collect(collector, status, seconds, truth, until_complete)
     return judge(truth, collector.observations, late_after_s=late_after_s)
 
 
-async def _collect(collector: ResultCollector, status: Status, seconds: float, expected: int) -> None:
+async def _collect(
+    collector: ResultCollector, status: Status, seconds: float, truth: Truth, until_complete: bool
+) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
+    missing, came, newest_at = set(truth), 0, loop.time()
     while (left := end - loop.time()) > 0:
         collector.check()
-        came = len(collector.observations)
-        status.update(f"{came:,} results came, {expected:,} expected; {left:.0f} s left")
+        news = collector.observations[came:]
+        if news:
+            came, newest_at = came + len(news), loop.time()
+            missing.difference_update(observation.identity for observation in news)
+        elif until_complete and not missing and loop.time() - newest_at > SETTLED_S:
+            return
+        status.update(f"{came:,} results came, {len(missing):,} are missing; {left:.0f} s left")
         await asyncio.sleep(min(left, LOOK_EVERY_S))
 
 
