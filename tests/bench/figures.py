@@ -78,10 +78,11 @@ class Measured:
             table.add_column(title, justify="right")
         for case in self.cases:
             table.add_row(case.name, *(_cell(case, title) for title in titles))
-        if self.notes or self.error:
-            lines = [*self.notes, *([f"[red]not complete: {self.error}[/red]"] if self.error else [])]
-            table.caption, table.caption_justify = "\n".join(lines), "left"
         return table
+
+    def remarks(self) -> list[str]:
+        """What to print below the table."""
+        return [*self.notes, *([f"NOT COMPLETE: {self.error}"] if self.error else [])]
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

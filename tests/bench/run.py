@@ -114,7 +114,11 @@ async def _one(benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, be
     finally:
         measured.seconds = time.monotonic() - at
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
-    console.print(measured.table(), "")
+    if measured.cases:
+        console.print(measured.table())
+    for remark in measured.remarks():
+        console.print(f"{benchmark.name}: {remark}", markup=False)
+    console.print()
     return measured
 
 
