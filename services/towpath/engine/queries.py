@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,9 @@ LONGEST_PAUSE_S = 10.0
 """Between restarts of a failing query: a broker's restart is met quickly, a lasting fault cheaply."""
 
 ERROR_CHARACTERS = 1000
+
+STOP_LIMIT_S = 15.0
+"""Spark waits for the query's thread when it stops one, for ever if that thread hangs."""
 
 START_LIMIT_S = 60.0
 """A start takes one or two seconds; on a machine under load, some more."""
@@ -102,14 +106,26 @@ class Queries:
         keeper = kept.task
         kept.task = None
         if kept.state is JobState.RUNNING:
-            await asyncio.to_thread(kept.query.halt, within_s)
+            await self._end(kept, within_s)
         if keeper is not None:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
-        await asyncio.to_thread(kept.query.halt, within_s)
+        await self._end(kept, within_s)
         return await asyncio.to_thread(kept.query.paused)
+
+    async def _end(self, kept: _Kept, within_s: float) -> None:
+        """Stop the query; if that cannot be done, leave the engine: the agent starts a new one.
+
+        A query that does not end could write to the checkpoint while it is carried away.
+        """
+        try:
+            async with asyncio.timeout(within_s + STOP_LIMIT_S):
+                await asyncio.to_thread(kept.query.halt, within_s)
+        except TimeoutError:
+            log.error("query %s cannot be stopped; leaving", kept.query.assignment.spec.name)
+            os._exit(75)
 
     async def analyse(self, assignment: Assignment) -> None:
         """Build the job's plan and throw it away. Raises `TowpathError` for what does not fit."""
