@@ -60,34 +60,19 @@ class Bus:
     ) -> Self:
         """Connect, waiting for the server as long as `within_s` (seconds; None: for ever).
 
-        Raises `TowpathError` (unreachable) when the server does not answer in time or refuses.
+        Raises `TowpathError` (unreachable) when the server does not answer in time.
         """
-        loop = asyncio.get_running_loop()
-        end = None if within_s is None else loop.time() + within_s
-        while True:
-            try:
-                connection = await nats.connect(
-                    url,
-                    user=user,
-                    password=password,
-                    name=name,
-                    # Users may read replies to themselves only.
-                    inbox_prefix=f"_INBOX.{user}".encode() if user else b"_INBOX",
-                    connect_timeout=3,
-                    allow_reconnect=True,
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.2,
-                    pending_size=64 * 1024 * 1024,
-                    error_cb=_log_connection_error,
+        # Users may read replies to themselves only.
+        inbox = f"_INBOX.{user}".encode() if user else b"_INBOX"
+        try:
+            async with asyncio.timeout(within_s):
+                return cls(
+                    await _persistently(url, user=user, password=password, name=name, inbox_prefix=inbox)
                 )
-            except (OSError, nats.errors.Error, TimeoutError) as error:
-                if end is not None and loop.time() >= end:
-                    raise TowpathError(
-                        ErrorCode.UNREACHABLE, f"no connection to the mesh: {error}", field="url", value=url
-                    ) from error
-                await asyncio.sleep(RETRY_PAUSE_S)
-            else:
-                return cls(connection)
+        except TimeoutError as error:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, "no connection to the mesh", field="url", value=url
+            ) from error
 
     async def __aenter__(self) -> Self:
         return self
@@ -250,6 +235,24 @@ def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:
         raise TowpathError(
             ErrorCode.FAILED, f"unreadable reply to {command.verb()}: {body[:200]!r}"
         ) from error
+
+
+async def _persistently(url: str, **options: Any) -> Client:
+    """Connect, again and again: also after a refusal, since a server that restarts refuses for a moment."""
+    while True:
+        try:
+            return await nats.connect(
+                url,
+                connect_timeout=3,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,
+                pending_size=64 * 1024 * 1024,
+                error_cb=_log_connection_error,
+                **options,
+            )
+        except (OSError, nats.errors.Error, TimeoutError):
+            await asyncio.sleep(RETRY_PAUSE_S)
 
 
 async def _log_connection_error(error: Exception) -> None:

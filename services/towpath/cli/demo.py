@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -17,12 +17,12 @@ from towpath.cli.settings import AsJson
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.demonstration.picture import draw
-from towpath.demonstration.pipeline import MOVING_JOB, SITES
 from towpath.demonstration.report import Report
-from towpath.demonstration.run import Demonstration, Options, Outcome
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+
+if TYPE_CHECKING:
+    from towpath.demonstration.run import Options, Outcome
 
 UP_S = 120.0
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
@@ -43,6 +43,9 @@ def demo(
 
     Example: `towpath demo --events 22000 --rate 400`
     """
+    # Here, because pandas and matplotlib would make every other command a second slower.
+    from towpath.demonstration.run import Options
+
     home = Home((output / "mesh").absolute())
     options = Options(per_airport=events, rate=rate, strategy=strategy)
     begun = time.monotonic()
@@ -65,6 +68,9 @@ def demo(
 
 
 async def _run(home: Home, options: Options) -> Outcome:
+    from towpath.demonstration.pipeline import SITES
+    from towpath.demonstration.run import Demonstration
+
     spec = MeshSpec(sites=[SiteSpec(name=name, engine=ENGINE) for name in SITES])
     with working("starting four sites …") as status:
         begun = time.monotonic()
@@ -81,6 +87,9 @@ async def _run(home: Home, options: Options) -> Outcome:
 
 
 def _write(output: Path, report: Report, outcome: Outcome) -> None:
+    from towpath.demonstration.picture import draw
+    from towpath.demonstration.pipeline import MOVING_JOB
+
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").write_text(report.model_dump_json(indent=2) + "\n")
     if outcome.moving and outcome.passing:

@@ -102,14 +102,10 @@ class Queries:
 
     async def _halt(self, name: str, within_s: float) -> Paused:
         kept = self._kept.pop(name)
-        # First the query, then its keeper: it must not start the query anew in between.
-        keeper = kept.task
-        kept.task = None
-        if kept.state is JobState.RUNNING:
-            await self._end(kept, within_s)
-        if keeper is not None:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+        # First the keeper, then the query: it would start what it sees ending.
+        if kept.task is not None:
+            kept.task.cancel()
+            await asyncio.gather(kept.task, return_exceptions=True)
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
         await self._end(kept, within_s)
