@@ -110,7 +110,7 @@ class Outcome:
 
 def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = ()) -> Outcome:
     made = compile_job(assignment(operator, *names), list(inputs), "cloud")
-    assert made.columns == ["message_id", "rejected", "body"]
+    assert made.columns == ["position", "message_id", "rejected", "body"]
     return Outcome(made.collect())
 
 

@@ -65,7 +65,8 @@ class Options:
     strategy: StrategyName = StrategyName.GENERAL
     move_at: tuple[float, ...] = (0.25, 0.6)
     """Shares of the replay at which the job moves: to the cloud, and back."""
-    trigger_s: float = 1.0
+    trigger_s: float = 2.0
+    """Ten jobs share two cores; a micro-batch costs a tenth of a core second or two."""
     settle_s: float = 90.0
     """How long results may take after the last event."""
 

@@ -33,7 +33,9 @@ from towpath.operators.windows import compile_window
 
 
 def compile_job(assignment: Assignment, inputs: list[DataFrame], executed_at: SiteName) -> DataFrame:
-    """The results and rejected events of a job: columns `message_id`, `rejected` and `body`.
+    """The results and rejected events of a job: columns `position`, `message_id`, `rejected`, `body`.
+
+    Messages of a micro-batch belong in the order of `position`.
 
     `inputs[i]` holds the messages of `assignment.inputs[i]` in columns `serial`, `topic`,
     `stored_at` and `value` (bytes), streaming or not. The query is to run in append mode, in a

@@ -39,6 +39,8 @@ class ResultParts:
     """1, unless given."""
     key: Column | None = None
     """JSON object."""
+    closed_at: Column | None = None
+    """End of the window, timestamp."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,13 @@ class Publication:
         ]
         return F.concat(*members)
 
+    def position(self, parts: ResultParts, rejected: Column) -> Column:
+        """Where a message belongs among those of its micro-batch: windows in the order of time, events
+        in that of their serial numbers. Spark gives closed windows in the order of its state's bytes."""
+        if parts.closed_at is None:
+            return parts.serial.cast("bigint")
+        return F.when(~rejected, F.unix_micros(parts.closed_at)).otherwise(F.col(SERIAL))
+
     def rejected_id(self) -> Column:
         """Message id of an event on the dead-letter topic."""
         return F.concat_ws("/", F.lit(f"{self.job}/rejected"), F.col(INPUT), F.col(SERIAL))
@@ -116,6 +125,7 @@ class Publication:
         """One message per row: a result, or a rejected event where there is a reason."""
         rejected = named(REASON).isNotNull()
         return rows.select(
+            self.position(parts, rejected).alias("position"),
             F.when(rejected, self.rejected_id()).otherwise(message_id).alias("message_id"),
             rejected.alias("rejected"),
             F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
@@ -124,12 +134,16 @@ class Publication:
     def of_results(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
         """One result per row."""
         return rows.select(
-            message_id.alias("message_id"), F.lit(False).alias("rejected"), self.body(parts).alias("body")
+            self.position(parts, F.lit(False)).alias("position"),
+            message_id.alias("message_id"),
+            F.lit(False).alias("rejected"),
+            self.body(parts).alias("body"),
         )
 
     def of_rejected(self, rows: DataFrame) -> DataFrame:
         """One rejected event per row that has a reason."""
         return rows.where(named(REASON).isNotNull()).select(
+            F.col(SERIAL).alias("position"),
             self.rejected_id().alias("message_id"),
             F.lit(True).alias("rejected"),
             self.rejected_body().alias("body"),

@@ -183,6 +183,7 @@ def _parts(operator: Window, publication: Publication) -> ResultParts:
         window=json_object([_bound("start").alias("start"), _bound("end").alias("end")]),
         count=F.col("count"),
         key=json_object(_key(operator)) if operator.key else None,
+        closed_at=_bound("end"),
     )
 
 

@@ -40,9 +40,10 @@ class EngineClient:
         command = RunQuery(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
         await self.bus.request(command, deadline_s=RUN_S)
 
-    async def analyse(self, assignment: Assignment) -> None:
-        """Check a job without starting it."""
-        await self.bus.request(AnalyseJob(site=self.site, assignment=assignment), deadline_s=ANALYSE_S)
+    async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Compile a job without starting it."""
+        command = AnalyseJob(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
+        await self.bus.request(command, deadline_s=ANALYSE_S)
 
     async def halt(self, job: str, within_s: float) -> Paused:
         """Stop a job at a micro-batch boundary."""

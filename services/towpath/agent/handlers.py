@@ -75,7 +75,7 @@ class Handlers:
 
     async def check_spec(self, command: CheckSpec) -> Done:
         """Let the engine build the job's plan."""
-        await self.jobs.engine.analyse(command.assignment)
+        await self.jobs.engine.analyse(command.assignment, self.jobs.checkpoint(command.assignment))
         return Done()
 
     async def set_epoch(self, command: SetEpoch) -> Done:
@@ -143,6 +143,7 @@ class Handlers:
             prepared = await self.jobs.prepare_inputs(held, command.after_serials)
             await self.jobs.keep_assignment(prepared)
             self._receive(prepared)
+            await self.jobs.engine.analyse(prepared, self.jobs.checkpoint(prepared))
         have = await asyncio.to_thread(inventory, self.jobs.store.cache(job))
         return Launched(have=have)
 

@@ -62,7 +62,7 @@ async def serve(bus: Bus, site: str, queries: Queries) -> None:
         return Done()
 
     async def analyse(command: AnalyseJob) -> Done:
-        await queries.analyse(command.assignment)
+        await queries.analyse(command.assignment, Path(command.checkpoint))
         return Done()
 
     async def halt(command: HaltQuery) -> Paused:

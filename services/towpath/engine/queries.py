@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import (
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import Assignment, JobState, JobStatus
+from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
 from towpath.engine.query import Query, compile_for
 from towpath.engine.settings import Settings
@@ -32,6 +24,9 @@ LONGEST_PAUSE_S = 10.0
 """Between restarts of a failing query: a broker's restart is met quickly, a lasting fault cheaply."""
 
 ERROR_CHARACTERS = 1000
+
+WATCH_S = 0.25
+"""Between looks at a query: how late its end, or its progress, is noticed."""
 
 STOP_LIMIT_S = 15.0
 """Spark waits for the query's thread when it stops one, for ever if that thread hangs."""
@@ -48,8 +43,7 @@ class _Kept:
     state: JobState = JobState.STARTING
     restarts: int = 0
     error: str | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    starting: asyncio.Future[str] | None = None
+    starting: asyncio.Future[None] | None = None
     """The start under way. A thread cannot be cancelled: whoever halts waits for it."""
     task: asyncio.Task[None] | None = None
 
@@ -65,10 +59,9 @@ class Queries:
         self.settings = settings
         self.connection = connection
         self._kept: dict[str, _Kept] = {}
-        self._runs: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._listener = _Listener(asyncio.get_running_loop(), self._on_progress, self._on_end)
-        session.streams.addListener(self._listener)
+        self._compiled: dict[str, tuple[Assignment, DataFrame]] = {}
+        """Job → the plan compiled last, for a start that follows its analysis."""
 
     def statuses(self) -> list[JobStatus]:
         """How all jobs go."""
@@ -123,11 +116,19 @@ class Queries:
             log.error("query %s cannot be stopped; leaving", kept.query.assignment.spec.name)
             os._exit(75)
 
-    async def analyse(self, assignment: Assignment) -> None:
-        """Build the job's plan and throw it away. Raises `TowpathError` for what does not fit."""
+    async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Compile the job's plan and keep it for a start. Raises `TowpathError` for what does not fit.
 
-        pause = self.settings.directory / "never"
-        await asyncio.to_thread(compile_for, self.session, self.settings, assignment, pause)
+        Compiling takes up to a second; a job that arrives by migration has that behind it when it stops.
+        """
+        query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
+        plan = await asyncio.to_thread(compile_for, self.session, self.settings, assignment, query.pause_file)
+        self._compiled[assignment.spec.name] = (_essence(assignment), plan)
+
+    def _plan_of(self, assignment: Assignment) -> DataFrame | None:
+        """The plan of an earlier analysis, if it is of this very assignment."""
+        compiled, plan = self._compiled.pop(assignment.spec.name, (None, None))
+        return plan if compiled == _essence(assignment) else None
 
     async def close(self) -> None:
         """Halt everything."""
@@ -138,11 +139,10 @@ class Queries:
         """Start the query, and again whenever it fails, until a verdict is final."""
         pause = FIRST_PAUSE_S
         while True:
-            kept.ended.clear()
             try:
-                kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start))
-                run = await asyncio.shield(kept.starting)
-                self._runs[run] = kept
+                plan = self._plan_of(kept.query.assignment)
+                kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start, plan))
+                await asyncio.shield(kept.starting)
                 kept.state, kept.error = JobState.RUNNING, None
                 failure = await self._end_of(kept)
             except TowpathError as error:
@@ -160,59 +160,23 @@ class Queries:
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
     async def _end_of(self, kept: _Kept) -> str:
-        """Wait until the query has ended; the reason. Events can be missed, so Spark is asked as well."""
+        """Watch the query until it has ended; the reason."""
         running = kept.query.running
         assert running is not None
-        while True:
-            try:
-                await asyncio.wait_for(kept.ended.wait(), 5.0)
-            except TimeoutError:
-                if await asyncio.to_thread(lambda: running.isActive):
-                    continue
-            error = await asyncio.to_thread(running.exception)
-            return str(error) if error is not None else "stopped from outside"
-
-    def _on_progress(self, run: str, progress: dict) -> None:
-        kept = self._runs.get(run)
-        if kept is not None:
-            kept.query.on_progress(progress)
-
-    def _on_end(self, run: str) -> None:
-        kept = self._runs.pop(run, None)
-        if kept is not None:
-            kept.ended.set()
+        active = True
+        while active:
+            await asyncio.sleep(WATCH_S)
+            active = await asyncio.to_thread(kept.query.is_active)
+        error = await asyncio.to_thread(running.exception)
+        return str(error) if error is not None else "stopped from outside"
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())
 
 
-class _Listener(StreamingQueryListener):
-    """Hands Spark's reports from its callback thread over to the event loop."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        on_progress: Callable[[str, dict], None],
-        on_end: Callable[[str], None],
-    ) -> None:
-        self._loop = loop
-        self._report = on_progress
-        self._end = on_end
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing: the starter knows."""
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A micro-batch was committed."""
-        progress = json.loads(event.progress.json)
-        self._loop.call_soon_threadsafe(self._report, str(event.progress.runId), progress)
-
-    def onQueryIdle(self, event: object) -> None:
-        """Nothing: no news."""
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query ended, by itself or because it was stopped."""
-        self._loop.call_soon_threadsafe(self._end, str(event.runId))
+def _essence(assignment: Assignment) -> Assignment:
+    """What the plan depends on."""
+    return assignment.model_copy(update={"desired": DesiredState.RUNNING, "migration": None})
 
 
 def _verdict(failure: str) -> JobState:

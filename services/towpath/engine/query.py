@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,8 @@ class Query:
     sink: JobSink
     running: StreamingQuery | None = None
     _progress: dict[str, Any] = field(default_factory=dict)
+    _begun: dict[str, int] = field(default_factory=dict)
+    """Input → serial number where this run of the job began."""
 
     @classmethod
     def of(
@@ -96,12 +98,14 @@ class Query:
         """While it exists the sources plan nothing new."""
         return self.checkpoint.with_name("pause")
 
-    def start(self) -> str:
-        """Start from the checkpoint; returns Spark's run id."""
+    def start(self, results: DataFrame | None = None) -> None:
+        """Start from the checkpoint. `results` is the job's compiled plan, if there is one already."""
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         self.pause_file.unlink(missing_ok=True)
-        results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
-        running = self.running = (
+        if results is None:
+            results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
+        self._begun = self._begun or stand(self.checkpoint, self.assignment).serials
+        self.running = (
             results.writeStream.foreachBatch(self.sink)
             .queryName(self.assignment.spec.name)
             .outputMode("append")
@@ -109,7 +113,19 @@ class Query:
             .trigger(processingTime=f"{self.assignment.spec.trigger_s} seconds")
             .start()
         )
-        return str(running.runId)
+
+    def is_active(self) -> bool:
+        """Whether Spark still runs the query; takes in its newest report on the way."""
+        running = self.running
+        if running is None:
+            return False
+        active = bool(running.isActive)
+        # One string across the bridge instead of PySpark's object with a call for each field: with a
+        # listener, reports cost a fifth of the engine's CPU time.
+        report = running._jsq.lastProgress()  # type: ignore[operator]
+        if report is not None:
+            self.on_progress(json.loads(report.json()))
+        return active
 
     def halt(self, within_s: float) -> None:
         """Stop after the micro-batch under way is committed, or after `within_s` in the midst of it.
@@ -126,17 +142,17 @@ class Query:
         self.running = None
 
     def on_progress(self, progress: dict[str, Any]) -> None:
-        """Take in Spark's report of a committed micro-batch."""
-        events = int(progress["numInputRows"])
-        now = datetime.now(UTC)
+        """Take in Spark's report of a micro-batch. Repeated ones change nothing."""
         previous = self._progress
+        serials = previous.get("serials", {}) | self._serials(progress)
+        advanced = serials != previous.get("serials", self._begun)
         self._progress = {
             "batch": progress["batchId"],
-            "serials": self._serials(progress),
-            "events": previous.get("events", 0) + events,
-            "batch_s": progress["durationMs"].get("triggerExecution", 0) / 1000,
+            "serials": serials,
+            "events": sum(serials.values()) - sum(self._begun.get(name, 0) for name in serials),
+            "batch_s": _duration_s(progress) if advanced else previous.get("batch_s"),
             "events_per_s": progress.get("processedRowsPerSecond") or previous.get("events_per_s", 0.0),
-            "committed_at": now if events else previous.get("committed_at"),
+            "committed_at": _ended_at(progress) if advanced else previous.get("committed_at"),
         }
 
     def _serials(self, progress: dict[str, Any]) -> dict[str, int]:
@@ -169,3 +185,12 @@ def stand(checkpoint: Path, assignment: Assignment, last_processed_at: datetime 
     if not serials:
         serials = {i.name: i.after_serial for i in assignment.inputs if i.after_serial is not None}
     return Paused(serials=serials, batch=newest_commit(checkpoint), last_processed_at=last_processed_at)
+
+
+def _duration_s(progress: dict[str, Any]) -> float:
+    return progress["durationMs"].get("triggerExecution", 0) / 1000
+
+
+def _ended_at(progress: dict[str, Any]) -> datetime:
+    """When the micro-batch was committed."""
+    return datetime.fromisoformat(progress["timestamp"]) + timedelta(seconds=_duration_s(progress))

@@ -88,7 +88,7 @@ class JobSink:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
-        table = frame.toArrow()
+        table = frame.toArrow().sort_by("position")
         identities = table.column("message_id").to_pylist()
         rejected = table.column("rejected").to_pylist()
         bodies = table.column("body").cast("binary").to_pylist()
