@@ -58,12 +58,12 @@ class Options:
 
     per_airport: int = 22_000
     """Departures of each airport."""
-    rate: float = 400.0
+    rate: float = 300.0
     """Events per second at each airport."""
     malformed_every: int = 200
     """After so many departures one malformed record."""
     strategy: StrategyName = StrategyName.GENERAL
-    move_at: tuple[float, ...] = (0.25, 0.6)
+    move_at: tuple[float, ...] = (0.5, 0.8)
     """Shares of the replay at which the job moves: to the cloud, and back."""
     trigger_s: float = 3.0
     """Ten jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""

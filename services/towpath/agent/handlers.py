@@ -75,7 +75,9 @@ class Handlers:
 
     async def check_spec(self, command: CheckSpec) -> Done:
         """Let the engine build the job's plan."""
-        await self.jobs.engine.analyse(command.assignment, self.jobs.checkpoint(command.assignment))
+        # Settled first: then the plan is the one that `start_job` will need.
+        settled = await self.jobs.settle_beginnings(command.assignment)
+        await self.jobs.engine.analyse(settled, self.jobs.checkpoint(settled))
         return Done()
 
     async def set_epoch(self, command: SetEpoch) -> Done:

@@ -111,22 +111,25 @@ class Jobs:
         await asyncio.to_thread(self.store.save, assignment)
         self.assignments[assignment.spec.name] = assignment
 
-    async def prepare_inputs(
-        self, assignment: Assignment, after_serials: dict[str, int] | None = None
-    ) -> Assignment:
-        """Mirror what comes from other sites, and settle where the job begins.
-
-        A new job with an open beginning starts at the oldest event that is kept now.
-        """
-        resolved = []
+    async def settle_beginnings(self, assignment: Assignment) -> Assignment:
+        """A new job with an open beginning starts at the oldest event that is kept now."""
+        settled = []
         for entry in assignment.inputs:
             after = entry.after_serial
             if after is None:
                 after = (await self.streams.bounds(entry.site, entry.stream)).first - 1
-            seen = (after_serials or {}).get(entry.name, after)
-            await self.streams.ensure_input(entry, max(seen, after))
-            resolved.append(entry.model_copy(update={"after_serial": after}))
-        return assignment.model_copy(update={"inputs": resolved})
+            settled.append(entry.model_copy(update={"after_serial": after}))
+        return assignment.model_copy(update={"inputs": settled})
+
+    async def prepare_inputs(
+        self, assignment: Assignment, after_serials: dict[str, int] | None = None
+    ) -> Assignment:
+        """Settle where the job begins, and mirror what comes from other sites."""
+        settled = await self.settle_beginnings(assignment)
+        for entry in settled.inputs:
+            begin = entry.after_serial or 0
+            await self.streams.ensure_input(entry, max((after_serials or {}).get(entry.name, begin), begin))
+        return settled
 
     async def run(self, assignment: Assignment) -> None:
         """Hand a job to the engine."""

@@ -31,7 +31,7 @@ ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 
 def demo(
     events: Annotated[int, typer.Option(min=100, max=34_000, help="Departures of each airport.")] = 22_000,
-    rate: Annotated[float, typer.Option(min=1, help="Events per second at each airport.")] = 400.0,
+    rate: Annotated[float, typer.Option(min=1, help="Events per second at each airport.")] = 300.0,
     strategy: Annotated[StrategyName, typer.Option(help="How the job changes site.")] = StrategyName.GENERAL,
     output: Annotated[Path, typer.Option(help="Where report and picture go.")] = Path("demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Leave the mesh running afterwards.")] = False,
@@ -41,7 +41,7 @@ def demo(
 
     Exit code 1 if anything is lost, duplicated or wrong.
 
-    Example: `towpath demo --events 22000 --rate 400`
+    Example: `towpath demo --events 22000 --rate 300`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
     from towpath.demonstration.run import Options
