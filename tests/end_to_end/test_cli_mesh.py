@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -239,6 +238,51 @@ def test_logs_when_followed_then_print_what_is_kept_and_ctrl_c_ends_them(towpath
     assert (follower.returncode, err) == (130, "")
 
 
+def operator_environment(towpath: CommandLine) -> dict[str, str]:
+    """What `eval "$(towpath access --env)"` adds to a shell."""
+    printed = towpath.run("access", "--env")
+    assert printed.returncode == 0, printed.stderr
+    pairs = (line.removeprefix("export ").split("=", 1) for line in printed.stdout.splitlines())
+    return {**os.environ, **{name: value.strip("'") for name, value in pairs}}
+
+
+def test_nats_client_when_it_publishes_a_migrate_command_then_the_job_moves_and_its_events_follow(
+    towpath: CommandLine,
+) -> None:
+    here = next(j["site"] for j in towpath.json("jobs") if j["spec"]["name"] == "clean-jfk")
+    there = "cloud" if here == "jfk" else "jfk"
+    script = EXAMPLES / "migrate_with_nats.py"
+    moved = subprocess.run(
+        [sys.executable, str(script), "clean-jfk", there],
+        env=operator_environment(towpath),
+        capture_output=True,
+        text=True,
+        timeout=STEP_S,
+    )
+    assert moved.returncode == 0, moved.stderr
+    subjects = [line.split(" ", 1)[0] for line in moved.stdout.splitlines()]
+    assert subjects[0].endswith(".begun")
+    assert subjects[-1].endswith(".ended")
+    assert '"state":"completed"' in moved.stdout.splitlines()[-1]
+    assert next(j["site"] for j in towpath.json("jobs") if j["spec"]["name"] == "clean-jfk") == there
+
+
+def test_nats_client_when_it_comes_late_then_events_are_replayed_to_it(towpath: CommandLine) -> None:
+    reader = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "replay_events_with_nats.py")],
+        env=operator_environment(towpath),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert reader.stdout is not None
+        first = next(line for line in reader.stdout if ".operation." in line)
+        assert '"kind":"deploy"' in first
+    finally:
+        reader.kill()
+        reader.wait()
+
+
 def test_remove_and_down_when_done_then_nothing_is_left_and_a_second_down_is_harmless(
     towpath: CommandLine,
 ) -> None:
@@ -246,9 +290,7 @@ def test_remove_and_down_when_done_then_nothing_is_left_and_a_second_down_is_har
     (answer,) = towpath.json("remove", "hourly-jfk", "--purge")
     assert (answer["kind"], answer["state"]) == ("remove", "completed")
     assert "hourly-jfk" not in {job["spec"]["name"] for job in towpath.json("jobs")}
-    begun = time.monotonic()
     stopped = towpath.json("down")["stopped"]
-    assert time.monotonic() - begun < 15
     assert {"coordinator", "hub", "redis"} <= set(stopped)
     assert towpath.json("down")["stopped"] == []
     assert towpath.run("jobs").returncode == 1
