@@ -121,6 +121,6 @@ async def test_main_job_when_a_process_is_killed_then_every_result_arrives_once_
 ) -> None:
     outcome = await run_while_killing(home, victim)
     report = outcome.report
-    assert (report.lost, report.duplicated, report.wrong) == (0, 0, 0), report.examples
+    assert (report.lost, report.duplicated, report.wrong) == (0, 0, 0), report
     assert report.results == report.expected_results + report.redelivered
     assert [(m.source, m.target) for m in report.migrations] == [("jfk", "cloud"), ("cloud", "jfk")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -36,8 +37,8 @@ class ResultCollector:
     on the next connection, and must. Observations carry the connection's number, so that `judge` can tell
     such copies (`redelivered`) from results that were published twice (`duplicated`).
 
-    The session is removed from the broker before the first connection, so that nothing of an earlier run
-    comes along, and again at the end. A topic must belong to one collector only, or each result counts
+    The session is a new one, named after `client_id`, so that nothing of an earlier run comes along; it is
+    removed from the broker at the end. A topic must belong to one collector only, or each result counts
     twice.
     """
 
@@ -55,6 +56,9 @@ class ResultCollector:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")
         self.client_id = client_id
+        # Not removed and made again under one name: to a broker the two connections are rivals, and the
+        # end of the first could take the second one's subscriptions along.
+        self._session = f"{client_id}-{secrets.token_hex(4)}"
         self.observations: list[Observation] = []
         """What came, in order of receipt."""
         self.connections = 0
@@ -122,12 +126,8 @@ class ResultCollector:
     async def _collect(self) -> None:
         """Stay connected until cancelled."""
         pause = _FIRST_PAUSE_S
-        session_is_new = False
         while True:
             try:
-                if not session_is_new:
-                    await self._remove_session()
-                    session_is_new = True
                 async with self._client(clean_session=False) as client:
                     self.connections += 1
                     await self._subscribe(client)
@@ -173,7 +173,7 @@ class ResultCollector:
             port,
             username=username,
             password=password,
-            identifier=self.client_id,
+            identifier=self._session,
             clean_session=clean_session,
             timeout=_ANSWER_WITHIN_S,
             keepalive=_KEEPALIVE_S,

@@ -24,7 +24,7 @@ from towpath.contracts.commands import (
     ShowOperation,
     StrategyName,
 )
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
 from towpath.demonstration.picture import Arrival
@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 DEPLOY_S = 120.0
 MIGRATE_S = 180.0
 ATTEMPT_S = 10.0
+AGAIN_S = 2.0
+"""Before a migration that was rolled back is asked for again."""
 
 Say = Callable[[str], None]
 
@@ -124,12 +126,25 @@ class Demonstration:
         await self.bus.request(DeployJob(spec=job), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
 
     async def migrate(self, job: str, to: str) -> OperationView:
-        """Move a job and return the operation with its figures."""
-        command = MigrateJob(job=job, to=to, strategy=self.options.strategy)
-        answer = await self.bus.request(command, deadline_s=MIGRATE_S, attempt_s=ATTEMPT_S)
-        return await self.bus.request(
-            ShowOperation(operation=answer.operation), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S
-        )
+        """Move a job and return the operation with its figures.
+
+        A migration that meets a site in trouble is rolled back, and the job runs on where it was: then
+        it is asked for again. Raises `TowpathError` when it does not succeed in time.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + MIGRATE_S
+        while True:
+            command = MigrateJob(job=job, to=to, strategy=self.options.strategy)
+            try:
+                answer = await self.bus.request(command, deadline_s=MIGRATE_S, attempt_s=ATTEMPT_S)
+            except TowpathError as error:
+                if error.detail.code not in (ErrorCode.FAILED, ErrorCode.SITE_DOWN) or loop.time() > end:
+                    raise
+                self.say(f"{job} stays where it is ({error.detail.message}); again")
+                await asyncio.sleep(AGAIN_S)
+            else:
+                shown = ShowOperation(operation=answer.operation)
+                return await self.bus.request(shown, deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
 
     async def _under_load(
         self, sent: dict[str, list[bytes]]

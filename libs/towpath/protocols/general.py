@@ -155,7 +155,7 @@ TARGET_STANDS = Compensation(TARGET, stop_target)
 STEPS: tuple[Step, ...] = (
     #    name               actor        command          deadline, attempt       undone by
     Step("assign-source",   SOURCE,      assign_source,   15.0, 3.0,              AS_OWNER),
-    Step("assign-target",   TARGET,      assign_target,   15.0, 3.0,              AS_STRANGER),
+    Step("assign-target",   TARGET,      assign_target,   30.0, 3.0,              AS_STRANGER),
     Step("launch-retrieve", TARGET,      launch_retrieve, 90.0, 20.0),
     Step("pause-transfer",  SOURCE,      pause_transfer,  TRANSFER_S, 20.0,       SOURCE_RUNS),
     Step("set-epoch",       OUTPUT,      set_epoch,       15.0, 3.0,              SOURCE_MAY_PUBLISH),

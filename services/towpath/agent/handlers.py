@@ -127,8 +127,10 @@ class Handlers:
         """Take a role, if it can be fulfilled."""
         if command.role is Role.SOURCE:
             self.jobs.get(command.job)
-        else:
-            await self.jobs.engine.queries()
+        elif not await self.jobs.engine.answers():
+            raise TowpathError(
+                ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self.site
+            )
         return Done()
 
     async def launch_retrieve(self, command: LaunchRetrieve) -> Launched:
