@@ -18,7 +18,7 @@ from towpath.contracts.site import Retention
 from towpath.mesh.names import output_stream, sink_subject
 from towpath.streams.log_reader import Access, EventsLost, LogReader
 from towpath.streams.published import batch_label, published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(
@@ -121,6 +121,20 @@ async def test_publish_when_server_is_away_for_too_long_then_batch_fails(
     with pytest.raises(Unpublished):
         await publish(connection, results(1, 0, 1), patience_s=0.5)
     await nats_server.start()
+
+
+async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_another(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    first = await stream_life(connection, "jfk", OUTPUT.stream)
+    await streams.set_epoch("hourly", 2, OUTPUT)
+    assert await stream_life(connection, "jfk", OUTPUT.stream) == first
+    await streams.drop_output("hourly")
+    with pytest.raises(Fenced):
+        await stream_life(connection, "jfk", OUTPUT.stream)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    assert await stream_life(connection, "jfk", OUTPUT.stream) != first
 
 
 async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_found(

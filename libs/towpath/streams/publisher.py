@@ -8,6 +8,7 @@ current epoch only, so a former owner is refused by the server.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -161,6 +162,24 @@ class _Sending:
             self._unacknowledged -= 1
             self.new += not answer.get("duplicate", False)
         self._progress.set()
+
+
+async def stream_life(connection: Client, site: str, stream: str, *, timeout_s: float = 10.0) -> str:
+    """Eight letters that stand for one life of a stream: others once it was deleted and made anew.
+
+    They begin every message id. The MQTT side of the server remembers ids of its own; a job that is
+    removed and deployed again would publish into that memory. Raises `Fenced` when there is no such
+    stream, `Unpublished` when the site does not answer.
+    """
+    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
+    try:
+        answer = await connection.request(subject, b"", timeout=timeout_s)
+    except (nats.errors.Error, TimeoutError) as error:
+        raise Unpublished(f"{stream} at {site} does not answer") from error
+    body = json.loads(answer.data)
+    if "error" in body:
+        raise Fenced(f"there is no {stream} at {site}")
+    return hashlib.blake2b(body["created"].encode(), digest_size=4).hexdigest()
 
 
 async def stream_config(connection: Client, site: str, stream: str, *, timeout_s: float = 5.0) -> dict | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import nats
 from nats.aio.client import Client
@@ -15,7 +15,7 @@ from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.published import batch_label, published_since
-from towpath.streams.publisher import Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,14 @@ class SinkConnection:
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
+    def life_of(self, *, site: str, stream: str) -> str:
+        """See `stream_life`; blocks."""
+
+        async def work() -> str:
+            return await stream_life(await self._connected(), site, stream)
+
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
+
     def published_since(self, *, site: str, stream: str, generation: int, batch: int) -> set[str]:
         """Ids that a micro-batch has stored already; blocks."""
 
@@ -84,6 +92,8 @@ class JobSink:
     rejected: int = 0
     _known: dict[str, set[str]] = field(default_factory=dict)
     """Stream → ids that the first micro-batch of this run, if it is a repetition, has stored before."""
+    _lives: dict[str, str] = field(default_factory=dict)
+    """Stream → what its message ids begin with."""
     _first: int | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
@@ -106,8 +116,12 @@ class JobSink:
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:
             return 0
+        if stream not in self._lives:
+            self._lives[stream] = self.connection.life_of(site=self.assignment.output.site, stream=stream)
+        life = self._lives[stream]
+        named = [replace(message, identity=f"{life}/{message.identity}") for message in messages]
         known = self._stored_before(batch, stream)
-        fresh = [m for m in messages if m.identity not in known] if known else messages
+        fresh = [m for m in named if m.identity not in known] if known else named
         if not fresh:
             return 0
         label = batch_label(self.assignment.generation, batch)
