@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,7 +33,8 @@ async def connection(nats_server: Server) -> AsyncIterator[Client]:
         f"nats://127.0.0.1:{nats_server.port}", max_reconnect_attempts=-1, reconnect_time_wait=0.05
     )
     yield client
-    await client.close()
+    with contextlib.suppress(OSError):  # In the middle of a reconnection there is nothing to close.
+        await client.close()
 
 
 @pytest.fixture
