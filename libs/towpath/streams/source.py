@@ -58,7 +58,8 @@ class StreamSource(DataSource):
     Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count);
     `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound of a
     micro-batch); `pause_file` (while it exists nothing new is planned); `cores` (tasks for a
-    backlog); `wait_for_news` (`true`: planning may wait a little for the first new event).
+    backlog); `wait_for_news` (`true`: planning may wait a little for the first new event); `nudge`
+    (`true`: the first micro-batch after a start runs also without events).
     """
 
     @classmethod
@@ -76,7 +77,13 @@ class StreamSource(DataSource):
 
 
 class StreamReader(DataSourceStreamReader):
-    """Plans and reads ranges of serial numbers. Offsets are `{"serial": n}`: n is processed."""
+    """Plans and reads ranges of serial numbers. Offsets are `{"serial": n}`: n is processed.
+
+    A stateful query needs a nudge when it starts. The micro-batch before the stop may have moved the
+    watermark; Spark would have closed windows in a micro-batch without data, but forgets that over a
+    restart, and the windows would stay open until the next event. So the first offset planned counts
+    `nudges` up: it differs from the start, and a micro-batch runs, be there events or not.
+    """
 
     def __init__(self, options: dict[str, Any]) -> None:
         # Spark hands option names over in lower case.
@@ -88,6 +95,7 @@ class StreamReader(DataSourceStreamReader):
         self.pause_file = options.get("pause_file")
         self.cores = int(options.get("cores") or 1)
         self.wait_for_news = options.get("wait_for_news") == "true"
+        self.nudge = options.get("nudge") == "true"
 
     def initialOffset(self) -> dict:
         """Where a query without a checkpoint begins."""
@@ -103,15 +111,23 @@ class StreamReader(DataSourceStreamReader):
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """The newest serial number to plan, within the read limit; `start` while paused."""
         position = start["serial"]
-        last = self._newest(position)
+        if self._paused():
+            return start
+        nudges = start.get("nudges", 0) + self.nudge
+        last = self._newest(position, patient=not self.nudge)
+        self.nudge = False
         if isinstance(limit, ReadMaxRows):
             last = min(last, position + limit.max_rows)
-        return {"serial": max(last, position)}
+        planned = {"serial": max(last, position)}
+        return {**planned, "nudges": nudges} if nudges else planned
 
-    def _newest(self, position: int) -> int:
-        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news else 0.0)
+    def _paused(self) -> bool:
+        return self.pause_file is not None and Path(self.pause_file).exists()
+
+    def _newest(self, position: int, *, patient: bool) -> int:
+        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news and patient else 0.0)
         while True:
-            if self.pause_file and Path(self.pause_file).exists():
+            if self._paused():
                 return position
             first, last = reader_for(self.access).bounds(self.stream)
             if first > position + 1 and last > position:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from towpath.checkpoints.layout import by_input, committed_serials, newest_commit
 from towpath.contracts.job import Assignment, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
+from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.engine.settings import Settings
 from towpath.engine.sink import JobSink, SinkConnection
 from towpath.mesh.names import mirror_stream
@@ -61,6 +62,7 @@ def input_frames(
             "pause_file": str(pause),
             "cores": str(settings.cores),
             "wait_for_news": "true" if spec.trigger_s == 0 else "false",
+            "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
         }
         return session.readStream.format(FORMAT).options(**options).load()
 

@@ -1,0 +1,74 @@
+"""Planning of the Spark source, without a broker: offsets, limits, pauses, nudges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from towpath.streams import source
+from towpath.streams.log_reader import EventsLost
+from towpath.streams.source import SerialRange, StreamReader
+
+
+class Log:
+    """A stream that keeps serial numbers `first` to `last`."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first, self.last = first, last
+
+    def bounds(self, stream: str) -> tuple[int, int]:
+        return self.first, self.last
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    kept = Log(1, 100)
+    monkeypatch.setattr(source, "reader_for", lambda access: kept)
+    return kept
+
+
+def reader(**options: str) -> StreamReader:
+    return StreamReader({"url": "nats://nowhere", "credentials_file": "none", "stream": "IN", **options})
+
+
+def test_initial_offset_when_no_serial_is_given_then_is_before_the_oldest_kept(log: Log) -> None:
+    log.first = 41
+    assert reader().initialOffset() == {"serial": 40}
+    assert reader(after_serial="70").initialOffset() == {"serial": 70}
+
+
+def test_latest_offset_when_limited_then_stays_within_the_limit(log: Log) -> None:
+    assert reader().latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 100}
+    assert reader().latestOffset({"serial": 10}, ReadMaxRows(30)) == {"serial": 40}
+
+
+def test_latest_offset_when_paused_then_is_the_start(log: Log, tmp_path: Path) -> None:
+    pause = tmp_path / "pause"
+    paused = reader(pause_file=str(pause), nudge="true")
+    pause.touch()
+    assert paused.latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 10}
+
+
+def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:
+    log.first = 51
+    with pytest.raises(EventsLost, match=r"serials 11\.\.50 of IN"):
+        reader().latestOffset({"serial": 10}, ReadAllAvailable())
+
+
+def test_latest_offset_when_stateful_then_first_one_after_a_start_differs_and_later_ones_do_not(
+    log: Log,
+) -> None:
+    stateful = reader(nudge="true")
+    first = stateful.latestOffset({"serial": 100}, ReadAllAvailable())
+    assert first == {"serial": 100, "nudges": 1}
+    assert stateful.latestOffset(first, ReadAllAvailable()) == first
+    restarted = reader(nudge="true").latestOffset(first, ReadAllAvailable())
+    assert restarted == {"serial": 100, "nudges": 2}
+
+
+def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) -> None:
+    ranges = reader(cores="2").partitions({"serial": 0}, {"serial": 60_000})
+    assert ranges == [SerialRange(0, 30_000), SerialRange(30_000, 60_000)]
+    assert reader(cores="2").partitions({"serial": 5}, {"serial": 5, "nudges": 1}) == []
