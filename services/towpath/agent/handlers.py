@@ -77,7 +77,7 @@ class Handlers:
         """Let the engine build the job's plan."""
         # Settled first: then the plan is the one that `start_job` will need.
         settled = await self.jobs.settle_beginnings(command.assignment)
-        await self.jobs.engine.analyse(settled, self.jobs.checkpoint(settled))
+        await self.jobs.engine.analyse(settled, self.jobs.store.checkpoint(settled))
         return Done()
 
     async def set_epoch(self, command: SetEpoch) -> Done:
@@ -147,7 +147,7 @@ class Handlers:
             prepared = await self.jobs.prepare_inputs(held, command.after_serials)
             await self.jobs.keep_assignment(prepared)
             self._receive(prepared)
-            await self.jobs.engine.analyse(prepared, self.jobs.checkpoint(prepared))
+            await self.jobs.engine.analyse(prepared, self.jobs.store.checkpoint(prepared))
         have = await asyncio.to_thread(inventory, self.jobs.store.cache(job))
         return Launched(have=have)
 
@@ -163,7 +163,7 @@ class Handlers:
             sent = await send(
                 self.redis,
                 command.operation,
-                self.jobs.checkpoint(held),
+                self.jobs.store.checkpoint(held),
                 command.have,
                 generation=new_identifier(),
                 within_s=TRANSFER_S,
@@ -185,7 +185,7 @@ class Handlers:
             await self.jobs.keep_assignment(running)
             await self.jobs.run(running)
         await self.jobs.until_running(job, command.epoch, START_S)
-        size = sum(p.stat().st_size for p in self.jobs.checkpoint(running).rglob("*") if p.is_file())
+        size = sum(p.stat().st_size for p in self.jobs.store.checkpoint(running).rglob("*") if p.is_file())
         return Resumed(serials=self.jobs.position(running), restored_bytes=size)
 
     async def _restored(self, assignment: Assignment, command: ResumeJob) -> Assignment:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import datetime
-from pathlib import Path
 
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engine_client import EngineClient
-from towpath.checkpoints.layout import committed_serials, newest_commit
+from towpath.checkpoints.standing import position, standing
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
@@ -146,21 +145,13 @@ class Jobs:
         except TowpathError as error:
             if error.detail.code is not ErrorCode.UNKNOWN_JOB:
                 raise
-            paused = await asyncio.to_thread(self._stand, assignment)
+            paused = await asyncio.to_thread(standing, self.store.checkpoint(assignment), assignment)
         self._statuses.pop(job, None)
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
 
-    def _stand(self, assignment: Assignment) -> Paused:
-        checkpoint = self.store.checkpoint(assignment)
-        return Paused(
-            serials=self.position(assignment), batch=newest_commit(checkpoint), last_processed_at=None
-        )
-
     def position(self, assignment: Assignment) -> dict[str, int]:
-        """Input → last serial number processed, by the checkpoint, or where the job begins."""
-        names = [entry.name for entry in assignment.inputs]
-        begin = {e.name: e.after_serial for e in assignment.inputs if e.after_serial is not None}
-        return begin | committed_serials(self.store.checkpoint(assignment), names)
+        """Input → last serial number processed, or where the job begins."""
+        return position(self.store.checkpoint(assignment), assignment)
 
     async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
         """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""
@@ -207,10 +198,6 @@ class Jobs:
             for assignment in self.assignments.values()
             for entry in assignment.inputs
         )
-
-    def checkpoint(self, assignment: Assignment) -> Path:
-        """Where the job's state lies."""
-        return self.store.checkpoint(assignment)
 
 
 def _should_run(assignment: Assignment) -> bool:

@@ -14,7 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.checkpoints.layout import by_input, committed_serials, newest_commit
+from towpath.checkpoints.layout import by_input
+from towpath.checkpoints.standing import position, standing
 from towpath.contracts.job import Assignment, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.contracts.operators import STATEFUL_KINDS
@@ -106,7 +107,7 @@ class Query:
         self.pause_file.unlink(missing_ok=True)
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
-        self._begun = self._begun or stand(self.checkpoint, self.assignment).serials
+        self._begun = self._begun or position(self.checkpoint, self.assignment)
         self.running = (
             results.writeStream.foreachBatch(self.sink)
             .queryName(self.assignment.spec.name)
@@ -177,16 +178,8 @@ class Query:
 
     def paused(self) -> Paused:
         """Where the job stands on disk."""
-        return stand(self.checkpoint, self.assignment, self._progress.get("committed_at"))
-
-
-def stand(checkpoint: Path, assignment: Assignment, last_processed_at: datetime | None = None) -> Paused:
-    """Where a job that does not run stands, by its checkpoint."""
-    names = [resolved.name for resolved in assignment.inputs]
-    serials = committed_serials(checkpoint, names)
-    if not serials:
-        serials = {i.name: i.after_serial for i in assignment.inputs if i.after_serial is not None}
-    return Paused(serials=serials, batch=newest_commit(checkpoint), last_processed_at=last_processed_at)
+        last = self._progress.get("committed_at")
+        return standing(self.checkpoint, self.assignment).model_copy(update={"last_processed_at": last})
 
 
 def _duration_s(progress: dict[str, Any]) -> float:
