@@ -42,6 +42,24 @@ class StrategyName(StrEnum):
     """Stop, start elsewhere where the source stopped; state is thrown away."""
     GENERAL = "general"
     """Pause, carry the state, resume."""
+    PARALLEL = "parallel"
+    """Both run until a monitor finds their results consistent: for processing-time windows."""
+    HANDOVER = "handover"
+    """Carry the state while the job runs; change owner when the target has caught up."""
+    AUTO = "auto"
+    """Whichever suits the job; the operation's record says which, and why."""
+
+
+class ConsistencyCheck(StrEnum):
+    """When the results of two operators count as consistent."""
+
+    IDENTITY = "identity"
+    """Results of one identity are equal, and the target has caught up (`handover`)."""
+    SERIALS = "serials"
+    """As soon as the target's window reaches beyond the source's last one; the window that straddles
+    the cut is recomputed (`parallel`)."""
+    RESULTS = "results"
+    """When two neighbouring results end at most S events apart (thesis, Algorithms 6.1 to 6.4)."""
 
 
 class OperationState(StrEnum):
@@ -125,7 +143,52 @@ class MigrateJob(Command[OperationAnswer]):
 
     job: JobName
     to: SiteName
-    strategy: StrategyName = StrategyName.GENERAL
+    strategy: StrategyName = StrategyName.AUTO
+    check: ConsistencyCheck = ConsistencyCheck.SERIALS
+    """Only for `parallel`: `serials` or `results`."""
+    factor: int = Field(default=10, ge=0)
+    """Only for `parallel` with the check `results`: the synchronisation factor S, in events."""
+    wait: bool = True
+
+
+class MigrationForecast(Model):
+    """What a migration would do, and is expected to cost."""
+
+    job: JobName
+    source: SiteName
+    target: SiteName
+    strategy: StrategyName
+    """Never `auto`: what it came to."""
+    reason: str
+    """Why this strategy."""
+    total_s: float
+    """Expected duration, seconds."""
+    state_bytes: int
+    """Bytes of state expected to cross."""
+    basis: str
+    """What the expectation rests on: earlier migrations, or the measured speed of a plain machine."""
+
+
+class ForecastMigration(Command[MigrationForecast]):
+    """What a migration would do, without doing it. Refused for whatever the migration would be."""
+
+    subject = f"{_COORDINATOR}.forecast-migration"
+    answer = MigrationForecast
+    example = {"id": "c9", "job": "hourly-jfk", "to": "cloud", "strategy": "auto"}
+
+    job: JobName
+    to: SiteName
+    strategy: StrategyName = StrategyName.AUTO
+
+
+class AbortMigration(Command[OperationAnswer]):
+    """Roll a migration back that is under way. Refused once only going forward is safe."""
+
+    subject = f"{_COORDINATOR}.abort-migration"
+    answer = OperationAnswer
+    example = {"id": "c10", "operation": "5f0c9a7be210"}
+
+    operation: Identifier
     wait: bool = True
 
 
@@ -191,6 +254,12 @@ class MigrationFigures(Model):
     trigger interval; null when no input came in between."""
     state_bytes: int = 0
     """Bytes of state that crossed."""
+    round_bytes: list[int] = []
+    """The same by rounds, for `handover`: the whole checkpoint first, then what had changed."""
+    compared: int | None = None
+    """Results that source and target both published, and that the monitor found equal."""
+    offset: int | None = None
+    """For `parallel`: how many events the source was ahead when the results became consistent."""
 
 
 class OperationView(Model):
@@ -206,6 +275,8 @@ class OperationView(Model):
     begun_at: datetime
     ended_at: datetime | None = None
     note: str = ""
+    forecast: MigrationForecast | None = None
+    """What was expected of a migration when it was accepted."""
     figures: MigrationFigures | None = None
     journal: list[JournalEntry] = []
 
@@ -246,4 +317,6 @@ COORDINATOR_COMMANDS: tuple[type[Command[Any]], ...] = (
     ListSites,
     ShowOperation,
     ListOperations,
+    ForecastMigration,
+    AbortMigration,
 )

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from towpath.contracts.job import Assignment, JobStatus
 from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, Recomputed
 from towpath.contracts.reply import Done
 
 _ENGINE = f"{ROOT}.engine.{{site}}"
@@ -72,4 +72,29 @@ class ListQueries(Command[QueryList]):
     site: SiteName
 
 
-ENGINE_COMMANDS: tuple[type[Command[Any]], ...] = (RunQuery, AnalyseJob, HaltQuery, ListQueries)
+class RecomputeRange(Command[Recomputed]):
+    """Compute a job over a range of serial numbers as one processing-time window, and publish nothing."""
+
+    subject = f"{_ENGINE}.recompute-range"
+    answer = Recomputed
+    example = {
+        "id": "e5",
+        "site": "jfk",
+        "assignment": EXAMPLE_ASSIGNMENT,
+        "after": 1200,
+        "through": 1213,
+    }
+
+    site: SiteName
+    assignment: Assignment
+    after: int = Field(ge=0)
+    through: int = Field(ge=0)
+
+
+ENGINE_COMMANDS: tuple[type[Command[Any]], ...] = (
+    RunQuery,
+    AnalyseJob,
+    HaltQuery,
+    ListQueries,
+    RecomputeRange,
+)

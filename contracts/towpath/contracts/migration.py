@@ -39,13 +39,23 @@ EXAMPLE_ASSIGNMENT: dict[str, Any] = {
 }
 
 
-class SiteCommand(Command[Answer], Generic[Answer]):
+class StepCommand(Command[Answer], Generic[Answer]):
+    """A command that the coordinator sends as a step of an operation."""
+
+    operation: Identifier
+    """The operation this is a step of. Repeats carry the same one."""
+
+    @property
+    def addressee(self) -> str:
+        """Who carries it out, as people call it."""
+        return self.to_subject().split(".")[-2]
+
+
+class SiteCommand(StepCommand[Answer], Generic[Answer]):
     """A command to the agent of one site."""
 
     site: SiteName
     """The site addressed."""
-    operation: Identifier
-    """The operation this is a step of. Repeats carry the same one."""
 
 
 class Role(StrEnum):
@@ -115,8 +125,111 @@ class PauseTransfer(SiteCommand[Paused]):
     """False for `restart`: stop only."""
 
 
+class Shipped(Model):
+    """The newest committed checkpoint has arrived at the target while the job ran on."""
+
+    serials: dict[str, int]
+    """Input → last serial number the checkpoint covers."""
+    batch: int | None
+    """Its micro-batch; null when the job has not committed one yet."""
+    digest: str
+    """Digest over the complete list of files, for the target to compare."""
+    files: int = 0
+    """Files sent, over all rounds."""
+    state_bytes: int = 0
+    """Bytes sent, over all rounds."""
+    round_bytes: list[int] = []
+    """Bytes of each round: the first is the whole checkpoint, the others what had changed."""
+
+
+class ShipCheckpoint(SiteCommand[Shipped]):
+    """Source: send the newest committed checkpoint while the job runs; then, again and again, what
+    changed meanwhile, until that is little."""
+
+    subject = f"{_SITE}.ship-checkpoint"
+    answer = Shipped
+    example = {"id": "s12", "site": "jfk", "operation": "m1", "job": "hourly-jfk", "have": {}}
+
+    job: JobName
+    have: dict[str, str] = {}
+    """What the target has already: not sent again."""
+    enough_bytes: int = Field(default=2_000_000, ge=0)
+    """A round that sent no more than this was the last."""
+    rounds: int = Field(default=5, ge=1)
+    """At most so many rounds: a job may change its state faster than the state travels."""
+
+
+class ShadowOpened(Model):
+    """Results of the epochs asked for are kept aside from now on."""
+
+    output_serial: int
+    """Last serial number in the output stream when the shadow was opened."""
+
+
+class OpenShadow(SiteCommand[ShadowOpened]):
+    """Output site: keep the results of these epochs aside, in the job's shadow stream.
+
+    With `interim`, the output stream accepts that epoch from now on: the results of its present owner go
+    to the shadow too, and reach subscribers through the monitor, which publishes under `interim`.
+    """
+
+    subject = f"{_SITE}.open-shadow"
+    answer = ShadowOpened
+    example = {
+        "id": "s13",
+        "site": "jfk",
+        "operation": "m1",
+        "job": "hourly-jfk",
+        "epochs": [4],
+        "interim": None,
+        "output": EXAMPLE_ASSIGNMENT["output"],
+    }
+
+    job: JobName
+    epochs: list[int] = Field(min_length=1)
+    """Epochs whose results the shadow keeps."""
+    interim: int | None = None
+    """Epoch under which the monitor publishes meanwhile."""
+    output: ResolvedOutput
+
+
+class DropShadow(SiteCommand[Done]):
+    """Output site: delete the shadow stream with what is in it. Succeeds if there is none."""
+
+    subject = f"{_SITE}.drop-shadow"
+    answer = Done
+    example = {"id": "s14", "site": "jfk", "operation": "m1", "job": "hourly-jfk"}
+
+    job: JobName
+
+
+class AmendedResult(Model):
+    """A result that the monitor had recomputed: it covers what neither operator's window covers alone."""
+
+    identity: str
+    """Message id, without the stream's prefix."""
+    body: str
+    """The result's JSON."""
+
+
+class Settlement(Model):
+    """What the output takes in from the shadow stream before its new owner goes on."""
+
+    epoch: int
+    """Results of this epoch are taken from the shadow, in the order they have there."""
+    after_position: int = 0
+    """Only those behind this position of the shadow stream."""
+    amended: list[AmendedResult] = []
+    """Stored before them."""
+    interim: int
+    """Epoch under which they are stored: above the old owner's, below the new owner's."""
+
+
 class SetEpoch(SiteCommand[Done]):
-    """Output site: the output stream accepts this epoch and no other. Epochs only grow."""
+    """Output site: the output stream accepts this epoch and no other. Epochs only grow.
+
+    With a settlement, what waits in the shadow stream is stored first, and the shadow is deleted.
+    """
 
     subject = f"{_SITE}.set-epoch"
     answer = Done
@@ -133,6 +246,7 @@ class SetEpoch(SiteCommand[Done]):
     epoch: int = Field(ge=1)
     output: ResolvedOutput
     """The stream is made if it does not exist."""
+    settlement: Settlement | None = None
 
 
 class Resumed(Model):
@@ -172,6 +286,58 @@ class ObserveProgress(SiteCommand[JobStatus]):
     subject = f"{_SITE}.observe-progress"
     answer = JobStatus
     example = {"id": "s6", "site": "cloud", "operation": "m1", "job": "hourly-jfk"}
+
+    job: JobName
+
+
+class ReportProgress(SiteCommand[JobStatus]):
+    """How a job goes here, now: fresher than the last heartbeat."""
+
+    subject = f"{_SITE}.report-progress"
+    answer = JobStatus
+    example = {"id": "s15", "site": "cloud", "operation": "m1", "job": "hourly-jfk"}
+
+    job: JobName
+
+
+class Recomputed(Model):
+    """The results of a range of events, as one window."""
+
+    results: list[AmendedResult]
+
+
+class RecomputeWindow(SiteCommand[Recomputed]):
+    """Target: compute the job over `after` < serial number ≤ `through` as one processing-time window."""
+
+    subject = f"{_SITE}.recompute-window"
+    answer = Recomputed
+    example = {
+        "id": "s16",
+        "site": "cloud",
+        "operation": "m1",
+        "job": "counts",
+        "after": 1200,
+        "through": 1213,
+    }
+
+    job: JobName
+    after: int = Field(ge=0)
+    through: int = Field(ge=0)
+
+
+class StateSize(Model):
+    """How large a job's checkpoint is."""
+
+    files: int
+    state_bytes: int
+
+
+class MeasureState(SiteCommand[StateSize]):
+    """Source: how much a migration with state would have to carry."""
+
+    subject = f"{_SITE}.measure-state"
+    answer = StateSize
+    example = {"id": "s17", "site": "jfk", "operation": "f1", "job": "hourly-jfk"}
 
     job: JobName
 
@@ -241,4 +407,10 @@ SITE_COMMANDS: tuple[type[SiteCommand[Any]], ...] = (
     StopJob,
     DropOutput,
     CheckSpec,
+    ShipCheckpoint,
+    OpenShadow,
+    DropShadow,
+    ReportProgress,
+    RecomputeWindow,
+    MeasureState,
 )

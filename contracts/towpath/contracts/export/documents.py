@@ -16,13 +16,19 @@ from towpath.contracts.export.reference import reference
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
+from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import MeshSpec, SiteStatus
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-COMMANDS: tuple[type[Command[Any]], ...] = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *ENGINE_COMMANDS)
+COMMANDS: tuple[type[Command[Any]], ...] = (
+    *COORDINATOR_COMMANDS,
+    *SITE_COMMANDS,
+    *MONITOR_COMMANDS,
+    *ENGINE_COMMANDS,
+)
 MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *EVENTS, SiteStatus)
 """Everything that has a subject of its own."""
 

@@ -20,6 +20,7 @@ from towpath.contracts.export.field_types import cell, default_of, named_types, 
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
+from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
@@ -63,9 +64,10 @@ def reference() -> str:
             ),
             _messages(
                 "Protocol commands between services",
-                "From the coordinator to the agents of the sites, and from an agent to its engine. "
+                "From the coordinator to the agents of the sites and to the monitor, and from an agent to its "
+                "engine. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
-                (*SITE_COMMANDS, *ENGINE_COMMANDS),
+                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS),
             ),
             _specifications(),
             _operators(),
@@ -126,11 +128,13 @@ def _errors() -> str:
 
 def _types() -> str:
     """Answers and the models they are made of, and the words of enumerations."""
-    shown = {kind.__name__ for kind in (*COORDINATOR_COMMANDS, *EVENTS, *SITE_COMMANDS, *ENGINE_COMMANDS)}
+    shown = {
+        kind.__name__
+        for kind in (*COORDINATOR_COMMANDS, *EVENTS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
+    }
     shown |= {"JobSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
     shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
-    commands = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *ENGINE_COMMANDS)
     roots: list[type[BaseModel]] = [command.answer for command in commands]
     for kind in named_types([*roots, *commands, *EVENTS, SiteStatus, JobSpec, MeshSpec, Result, Reply[Any]]):
         if kind.__name__ not in shown:
