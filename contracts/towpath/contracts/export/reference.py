@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from towpath.contracts.commands import COORDINATOR_COMMANDS, OperationState, StrategyName
+from towpath.contracts.commands import COORDINATOR_COMMANDS, ConsistencyCheck, OperationState, StrategyName
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS, EVENTS_STREAM
@@ -41,6 +41,7 @@ once. Bodies are JSON in UTF-8. An unknown field is an error. Times are ISO 8601
 
 ENUMERATIONS: tuple[type[Enum], ...] = (
     StrategyName,
+    ConsistencyCheck,
     OperationState,
     JobState,
     SiteState,
@@ -64,8 +65,8 @@ def reference() -> str:
             ),
             _messages(
                 "Protocol commands between services",
-                "From the coordinator to the agents of the sites and to the monitor, and from an agent to its "
-                "engine. "
+                "From the coordinator to the agents of the sites and to the monitor, and from an agent to "
+                "its engine. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
                 (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS),
             ),
@@ -128,10 +129,8 @@ def _errors() -> str:
 
 def _types() -> str:
     """Answers and the models they are made of, and the words of enumerations."""
-    shown = {
-        kind.__name__
-        for kind in (*COORDINATOR_COMMANDS, *EVENTS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
-    }
+    commands = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
+    shown = {kind.__name__ for kind in (*commands, *EVENTS)}
     shown |= {"JobSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
     shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
