@@ -24,7 +24,7 @@ JobName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=200)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
-RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "hub", "job"})
+RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "links", "hub", "job"})
 """Names a site may not have, because services answer commands under them."""
 
 

@@ -72,6 +72,9 @@ class MeshSpec(Model):
     hub_port: int = Field(default=0, ge=0, le=65535)
     redis_port: int = Field(default=0, ge=0, le=65535)
     listen: str = "127.0.0.1"
+    emulate_links: bool = False
+    """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh
+    that exists keeps what it has when this is left out."""
 
     @field_validator("sites")
     @classmethod

@@ -14,6 +14,7 @@ from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.reference import reference
 from towpath.contracts.job import JobSpec
+from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
@@ -25,11 +26,12 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
+    *LINK_COMMANDS,
     *SITE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,
 )
-MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *EVENTS, SiteStatus)
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *EVENTS, *LINK_EVENTS, SiteStatus)
 """Everything that has a subject of its own."""
 
 SPECS: tuple[type[BaseModel], ...] = (JobSpec, MeshSpec, Result, Rejected)
@@ -50,7 +52,7 @@ def documents() -> dict[str, str]:
     for answer in {command.answer.__name__: command.answer for command in COMMANDS}.values():
         files[f"schemas/reply-{file_name(answer)}.schema.json"] = _schema(Reply[answer])
     files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
-    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*EVENTS, SiteStatus)))
+    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*EVENTS, *LINK_EVENTS, SiteStatus)))
     files["REFERENCE.md"] = reference()
     return files
 

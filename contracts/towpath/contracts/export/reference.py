@@ -18,6 +18,7 @@ from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS, EVENTS_STREAM
 from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
 from towpath.contracts.job import JobSpec, JobState
+from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
@@ -58,10 +59,15 @@ def reference() -> str:
             HEAD,
             _messages("Commands for everybody", "Served by the coordinator.", COORDINATOR_COMMANDS),
             _messages(
+                "Commands for links",
+                "Served by the process `links` of a mesh whose setting `emulate_links` is true.",
+                LINK_COMMANDS,
+            ),
+            _messages(
                 "Events",
                 f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. The "
                 "heartbeat of a site, at the end, is not kept.",
-                (*EVENTS, SiteStatus),
+                (*EVENTS, *LINK_EVENTS, SiteStatus),
             ),
             _messages(
                 "Protocol commands between services",
@@ -129,13 +135,14 @@ def _errors() -> str:
 
 def _types() -> str:
     """Answers and the models they are made of, and the words of enumerations."""
-    commands = (*COORDINATOR_COMMANDS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
-    shown = {kind.__name__ for kind in (*commands, *EVENTS)}
+    commands = (*COORDINATOR_COMMANDS, *LINK_COMMANDS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
+    shown = {kind.__name__ for kind in (*commands, *EVENTS, *LINK_EVENTS)}
     shown |= {"JobSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
     shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
     roots: list[type[BaseModel]] = [command.answer for command in commands]
-    for kind in named_types([*roots, *commands, *EVENTS, SiteStatus, JobSpec, MeshSpec, Result, Reply[Any]]):
+    models = [*commands, *EVENTS, *LINK_EVENTS, SiteStatus, JobSpec, MeshSpec, Result, Reply[Any]]
+    for kind in named_types([*roots, *models]):
         if kind.__name__ not in shown:
             parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
     for enumeration in ENUMERATIONS:
