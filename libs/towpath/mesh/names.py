@@ -64,3 +64,8 @@ def device_subject(topic: str) -> str:
 def live_stream(stream: str) -> str:
     """The one-message stream that republishes an output to its plain topic."""
     return f"LIVE_{stream}"
+
+
+def shadow_stream(job: str) -> str:
+    """The stream that keeps results aside while two sites run a job."""
+    return f"SHADOW_{job}"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from towpath.contracts.commands import JournalEntry, MigrationFigures, OperationKind, OperationState
-from towpath.protocols.general import first_processed_at
+from towpath.protocols.duties import first_processed_at
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.step import Step
 from towpath.protocols.strategies import strategy_of
@@ -84,7 +84,7 @@ class Course:
         """Begun steps whose compensation is still owed: the last first."""
         settled = self.undone | self.not_undone.keys()
         begun = [s for s in self.strategy.steps if s.name in self.record.begun and s.compensation]
-        return [step for step in reversed(begun) if step.name not in settled]
+        return [s for s in reversed(begun) if s.name not in settled and _is_owed(s, self.record)]
 
     def ended(self, at: datetime) -> OperationRecord:
         """The record of the operation now that nothing is left to do."""
@@ -115,16 +115,25 @@ def _must(step: Step) -> bool:
     return step.compensation is not None and step.compensation.must
 
 
+def _is_owed(step: Step, record: OperationRecord) -> bool:
+    return step.compensation is not None and step.compensation.owed(record)
+
+
 def figures(record: OperationRecord) -> MigrationFigures | None:
     """What a completed migration cost; None for everything else."""
     if record.kind is not OperationKind.MIGRATE or record.state is not OperationState.COMPLETED:
         return None
     assert record.ended_at is not None
-    paused = record.facts["pause-transfer"]
+    paused, shipped = record.facts.get("pause-transfer", {}), record.facts.get("ship-checkpoint", {})
+    found = record.facts.get("await-consistency", {})
     return MigrationFigures(
         total_s=(record.ended_at - record.begun_at).total_seconds(),
-        downtime_s=_downtime_s(record, paused.get("last_processed_at")),
-        state_bytes=paused.get("state_bytes", 0),
+        # Where both run at once, nothing stands still.
+        downtime_s=_downtime_s(record, paused.get("last_processed_at")) if paused else 0.0,
+        state_bytes=paused.get("state_bytes", shipped.get("state_bytes", 0)),
+        round_bytes=shipped.get("round_bytes", []),
+        compared=found.get("compared"),
+        offset=found.get("offset"),
     )
 
 

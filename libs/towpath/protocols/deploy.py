@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.contracts.migration import CheckSpec, DropOutput, SetEpoch, SiteCommand, StartJob, StopJob
-from towpath.protocols.general import set_epoch
+from towpath.protocols.duties import set_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, Step, Strategy
 

@@ -8,7 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from towpath.contracts.commands import (
+    ConsistencyCheck,
     MigrationFigures,
+    MigrationForecast,
     OperationAnswer,
     OperationKind,
     OperationState,
@@ -16,6 +18,13 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.job import Assignment, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
+from towpath.contracts.operators import ProcessingWindow
+
+SHADOWED = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
+"""Strategies in which source and target run at once, and an epoch between theirs is needed."""
+
+DISTURBING = frozenset({"pause-transfer", "divert", "set-epoch"})
+"""Steps after which the source does not go on by itself."""
 
 ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
 """States in which an operation does nothing more and holds no lock."""
@@ -29,6 +38,9 @@ class JobEntry(Model):
     """The one owner."""
     epoch: int = Field(ge=0)
     """Invariant: at least the highest epoch the output stream was ever told for this owner."""
+    used_epoch: int = 0
+    """Highest epoch that any site was ever told for the job, if above `epoch`: a migration that was
+    rolled back used it up."""
     generation: int = Field(default=1, ge=1)
     inputs: list[ResolvedInput]
     output: ResolvedOutput
@@ -48,6 +60,10 @@ class JobEntry(Model):
             desired=desired,
             migration=migration,
         )
+
+    def next_epoch(self, *, interim: bool = False) -> int:
+        """The epoch of the next owner; with `interim` one is left free for who publishes in between."""
+        return max(self.epoch, self.used_epoch) + (2 if interim else 1)
 
     def at_epoch(self, epoch: int) -> JobEntry:
         """The same job under another epoch."""
@@ -88,6 +104,11 @@ class OperationRecord(Model):
     kind: OperationKind
     job: JobName
     strategy: StrategyName | None = None
+    """Never `auto`."""
+    check: ConsistencyCheck = ConsistencyCheck.SERIALS
+    factor: int = 0
+    """Synchronisation factor S, for the check `results`."""
+    forecast: MigrationForecast | None = None
     purge: bool = False
     state: OperationState = OperationState.RUNNING
     before: JobEntry | None = None
@@ -134,7 +155,29 @@ class OperationRecord(Model):
     @property
     def undo_epoch(self) -> int:
         """The epoch of the old owner after a rollback: above every epoch that was ever set."""
-        return self.new_epoch + 1 if "set-epoch" in self.begun else self.old_epoch
+        if not {"set-epoch", "divert"} & set(self.begun):
+            return self.old_epoch
+        # What a rollback takes over from a shadow is published under the epoch in between.
+        return self.new_epoch + (2 if self.strategy in SHADOWED else 1)
+
+    @property
+    def interim_epoch(self) -> int:
+        """The epoch between the old owner's and the new owner's."""
+        return self.new_epoch - 1
+
+    @property
+    def is_source_disturbed(self) -> bool:
+        """Whether the source may stand still, so that a rollback must start it."""
+        return bool(DISTURBING & set(self.begun))
+
+    @property
+    def window_s(self) -> float:
+        """How often the job publishes, as far as its spec says, seconds."""
+        spec = self.entry_after.spec
+        operator = spec.operator
+        if isinstance(operator, ProcessingWindow) and operator.size_s is not None:
+            return operator.size_s
+        return max(spec.trigger_s, 1.0)
 
     def answer(self) -> OperationAnswer:
         """The operation as a command's answer."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -21,12 +22,15 @@ from towpath.contracts.commands import JournalEntry
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.message import Event, Model, now
-from towpath.contracts.migration import SiteCommand
+from towpath.contracts.migration import StepCommand
 from towpath.protocols.course import Course, Phase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
 from towpath.protocols.step import Compensation, Step
 
 log = logging.getLogger(__name__)
+
+LONGEST_ASK_S = 3600.0
+"""A request that has no end of its own is made anew after so long."""
 
 PAUSE_S = 0.5
 """Between attempts of a step that was refused for now, or must succeed."""
@@ -39,7 +43,7 @@ class Superseded(Exception):
 class Send(Protocol):
     """How a command reaches an agent; repeats it while nobody answers, at least every `attempt_s`."""
 
-    def __call__(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Awaitable[Model]:
+    def __call__(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Awaitable[Model]:
         """Return the agent's answer. Raises `TowpathError`."""
         ...
 
@@ -159,8 +163,9 @@ class Runner:
             return
         command = action.model_copy(update={"id": f"{course.record.id}-{step.name}"})
         insist = course.beyond_return and not step.optional
+        deadline_s = math.inf if insist and step.endless else step.deadline_s
         try:
-            answer = await self._ask(command, step.deadline_s, step.attempt_s, insist=insist)
+            answer = await self._ask(command, deadline_s, step.attempt_s, insist=insist)
         except TowpathError as error:
             await self._write(course, step.name, Phase.FAILED, _reason(error))
             return
@@ -187,19 +192,21 @@ class Runner:
             await self._write(course, name, Phase.COMPENSATED, answer.model_dump(mode="json"))
 
     async def _ask(
-        self, command: SiteCommand[Any], deadline_s: float, attempt_s: float, *, insist: bool
+        self, command: StepCommand[Any], deadline_s: float, attempt_s: float, *, insist: bool
     ) -> Model:
         """Send until the deadline: again after what may pass, and with `insist` after any refusal."""
         end = self._clock.monotonic() + deadline_s
         while True:
             left = max(end - self._clock.monotonic(), 0.05)
             try:
-                return await self._send(command, deadline_s=left, attempt_s=min(attempt_s, left))
+                return await self._send(
+                    command, deadline_s=min(left, LONGEST_ASK_S), attempt_s=min(attempt_s, left)
+                )
             except TowpathError as error:
                 may_pass = insist or error.detail.retryable
                 if not may_pass or self._clock.monotonic() + PAUSE_S >= end:
                     raise
-                log.info("%s to %s: %s; again", command.verb(), command.site, error)
+                log.info("%s to %s: %s; again", command.verb(), command.addressee, error)
             await self._clock.sleep(PAUSE_S)
 
     async def _write(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from towpath.contracts.migration import SiteCommand
+from towpath.contracts.migration import StepCommand
 from towpath.protocols.record import OperationRecord, RegistryChange
 
-SiteAction = Callable[[OperationRecord], SiteCommand[Any]]
-Action = Callable[[OperationRecord], SiteCommand[Any] | RegistryChange]
+Ask = Callable[[OperationRecord], StepCommand[Any]]
+Action = Callable[[OperationRecord], StepCommand[Any] | RegistryChange]
 
 UNDO_MUST_S = 120.0
 """A compensation without which the job would stand still: longer than a site takes to restart."""
@@ -27,6 +27,8 @@ class Actor(StrEnum):
     TARGET = "target"
     OUTPUT = "output"
     """The agent of the site that keeps the output stream."""
+    MONITOR = "monitor"
+    """The service that compares two runs of a job."""
     COORDINATOR = "coordinator"
     """A change of the registry."""
 
@@ -36,9 +38,11 @@ class Compensation:
     """How a begun step is undone, whether it was confirmed or not."""
 
     actor: Actor
-    command: SiteAction
+    command: Ask
     must: bool = False
     """Whether the job stands still without it: then it is tried long, and its failure needs a person."""
+    owed: Callable[[OperationRecord], bool] = lambda record: True
+    """Whether there is anything to undo, by what has begun since."""
 
     @property
     def deadline_s(self) -> float:
@@ -65,6 +69,8 @@ class Step:
     """Once confirmed, the operation only goes forward."""
     optional: bool = False
     """Its failure is no failure of the operation."""
+    endless: bool = False
+    """Past the point of no return: nobody publishes without it, so it is tried until it succeeds."""
 
 
 @dataclass(frozen=True)
@@ -81,5 +87,12 @@ class Strategy:
 
 
 def restored(record: OperationRecord) -> RegistryChange:
-    """Rolled back: the old owner, at an epoch above every epoch that was ever set."""
-    return RegistryChange(job=record.job, entry=record.entry_before.at_epoch(record.undo_epoch))
+    """Rolled back: the old owner, at an epoch above every epoch that was ever set.
+
+    The epochs that the target was told of are used up, whether or not the output ever accepted them:
+    it may still run under one, and must not find it accepted one day.
+    """
+    before = record.entry_before
+    entry = before.at_epoch(record.undo_epoch)
+    used = max(before.used_epoch, record.new_epoch, record.undo_epoch)
+    return RegistryChange(job=record.job, entry=entry.model_copy(update={"used_epoch": used}))

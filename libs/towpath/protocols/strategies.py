@@ -5,13 +5,35 @@ from __future__ import annotations
 from towpath.contracts.commands import OperationKind, StrategyName
 from towpath.protocols.deploy import DEPLOY
 from towpath.protocols.general import GENERAL
+from towpath.protocols.handover import HANDOVER
+from towpath.protocols.parallel import PARALLEL
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.remove import REMOVE, REMOVE_AND_PURGE
 from towpath.protocols.restart import RESTART
 from towpath.protocols.step import Strategy
 from towpath.protocols.update import UPDATE
 
-STRATEGIES: tuple[Strategy, ...] = (DEPLOY, UPDATE, REMOVE, REMOVE_AND_PURGE, GENERAL, RESTART)
+STRATEGIES: tuple[Strategy, ...] = (
+    DEPLOY,
+    UPDATE,
+    REMOVE,
+    REMOVE_AND_PURGE,
+    GENERAL,
+    RESTART,
+    PARALLEL,
+    HANDOVER,
+)
+"""All tables, for tests and documentation."""
+
+MIGRATIONS: dict[StrategyName, Strategy] = {
+    StrategyName.RESTART: RESTART,
+    StrategyName.GENERAL: GENERAL,
+    StrategyName.PARALLEL: PARALLEL,
+    StrategyName.HANDOVER: HANDOVER,
+}
+"""How a job can change site."""
+
+STRATEGIES: tuple[Strategy, ...] = (DEPLOY, UPDATE, REMOVE, REMOVE_AND_PURGE, *MIGRATIONS.values())
 """All tables, for tests and documentation."""
 
 
@@ -25,4 +47,5 @@ def strategy_of(record: OperationRecord) -> Strategy:
         case OperationKind.REMOVE:
             return REMOVE_AND_PURGE if record.purge else REMOVE
         case OperationKind.MIGRATE:
-            return RESTART if record.strategy is StrategyName.RESTART else GENERAL
+            assert record.strategy is not None, "a migration has a strategy"
+            return MIGRATIONS[record.strategy]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from towpath.contracts.migration import StartJob, StopJob
 from towpath.protocols.deploy import check_spec
-from towpath.protocols.general import set_epoch, unset_epoch
+from towpath.protocols.duties import set_epoch, unset_epoch
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
 

@@ -11,7 +11,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus, ensure_events_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
-from towpath.contracts.migration import SiteCommand
+from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.handlers import Handlers
@@ -71,12 +71,12 @@ async def _events_stream(bus: Bus) -> None:
 
 
 class Agents:
-    """The agents of the sites, as the runner sees them."""
+    """The agents of the sites, and the monitor, as the runner sees them."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def send(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+    async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         """See `towpath.protocols.runner.Send`."""
         try:
             return await self._bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)

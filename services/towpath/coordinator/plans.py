@@ -105,7 +105,7 @@ async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
     after = JobEntry(
         spec=spec,
         site=before.site,
-        epoch=before.epoch + 1,
+        epoch=before.next_epoch(),
         generation=before.generation + (0 if survives and not command.drop_state else 1),
         inputs=inputs,
         output=resolve_output(spec),
@@ -187,7 +187,7 @@ def _record(
         before=before,
         after=after,
         old_epoch=epoch,
-        new_epoch=epoch + 1,
+        new_epoch=after.epoch if after else epoch + 1,
         begun_at=now(),
         **fields,
     )

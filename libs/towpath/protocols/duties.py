@@ -1,0 +1,133 @@
+"""What the parties of every migration are told, and how it is undone: the rows that tables share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.job import DesiredState
+from towpath.contracts.migration import (
+    AssignRole,
+    LaunchRetrieve,
+    ObserveProgress,
+    ResetRole,
+    ResumeJob,
+    Role,
+    SetEpoch,
+    StopJob,
+)
+from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
+from towpath.protocols.step import Actor, Compensation
+
+TRANSFER_S = 600.0
+"""Upper bound of carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
+up by itself when nobody takes its chunks."""
+
+
+def assign_source(record: OperationRecord) -> AssignRole:
+    """The owner becomes the source."""
+    site = record.entry_before.site
+    return AssignRole(site=site, operation=record.id, job=record.job, role=Role.SOURCE)
+
+
+def assign_target(record: OperationRecord) -> AssignRole:
+    """The other site becomes the target."""
+    site = record.entry_after.site
+    return AssignRole(site=site, operation=record.id, job=record.job, role=Role.TARGET)
+
+
+def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
+    """The target prepares the job under the next epoch and consumes nothing."""
+    after = record.entry_after
+    held = after.assignment(desired=DesiredState.HELD, migration=record.id)
+    return LaunchRetrieve(
+        site=after.site, operation=record.id, assignment=held, after_serials=record.progress
+    )
+
+
+def set_epoch(record: OperationRecord) -> SetEpoch:
+    """From now on the output takes the new owner's results, and nobody else's."""
+    output = record.entry_after.output
+    return SetEpoch(
+        site=output.site, operation=record.id, job=record.job, epoch=record.new_epoch, output=output
+    )
+
+
+def unset_epoch(record: OperationRecord) -> SetEpoch:
+    """Epochs only grow: the old owner comes back under a still higher one."""
+    output = record.entry_before.output
+    return SetEpoch(
+        site=output.site, operation=record.id, job=record.job, epoch=record.undo_epoch, output=output
+    )
+
+
+def resume_source(record: OperationRecord) -> ResumeJob:
+    """The source goes on with the checkpoint it kept."""
+    site = record.entry_before.site
+    return ResumeJob(site=site, operation=record.id, job=record.job, epoch=record.undo_epoch)
+
+
+def stop_target(record: OperationRecord) -> StopJob:
+    """Best effort: the target is fenced by the epoch anyway."""
+    site = record.entry_after.site
+    return StopJob(site=site, operation=record.id, job=record.job)
+
+
+def moved(record: OperationRecord) -> JobEntry:
+    """The job as the target owns it. Without carried state it has a start of its own in every input."""
+    match record.strategy:
+        case StrategyName.RESTART:
+            return record.entry_after.after_serials(record.facts["pause-transfer"]["serials"])
+        case StrategyName.PARALLEL:
+            return record.entry_after.after_serials(record.facts["note-progress"]["serials"])
+        case _:
+            return record.entry_after
+
+
+def record_owner(record: OperationRecord) -> RegistryChange:
+    """The registry names the target as owner."""
+    return RegistryChange(job=record.job, entry=moved(record))
+
+
+def reset_source(record: OperationRecord) -> ResetRole:
+    """The source forgets the job. Its checkpoint stays as a cache that makes coming back cheap."""
+    site = record.entry_before.site
+    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=False)
+
+
+def keep_source(record: OperationRecord) -> ResetRole:
+    """The source stays the owner."""
+    site = record.entry_before.site
+    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=True)
+
+
+def reset_target(record: OperationRecord) -> ResetRole:
+    """The target becomes an ordinary owner."""
+    site = record.entry_after.site
+    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=True)
+
+
+def drop_target(record: OperationRecord) -> ResetRole:
+    """The target forgets the job."""
+    site = record.entry_after.site
+    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=False)
+
+
+def observe(record: OperationRecord) -> ObserveProgress:
+    """When the target has processed its first events, for the downtime."""
+    return ObserveProgress(site=record.entry_after.site, operation=record.id, job=record.job)
+
+
+def first_processed_at(record: OperationRecord) -> datetime | None:
+    """When the target committed its first micro-batch with events; None if none was seen."""
+    at = record.facts.get("observe", {}).get("committed_at")
+    return datetime.fromisoformat(at) if at else None
+
+
+AS_OWNER = Compensation(Actor.SOURCE, keep_source)
+AS_STRANGER = Compensation(Actor.TARGET, drop_target)
+SOURCE_RUNS = Compensation(
+    Actor.SOURCE, resume_source, must=True, owed=lambda record: record.is_source_disturbed
+)
+SOURCE_MAY_PUBLISH = Compensation(Actor.OUTPUT, unset_epoch, must=True)
+TARGET_STANDS = Compensation(Actor.TARGET, stop_target)
