@@ -1,0 +1,5 @@
+"""A TCP proxy that makes a link worse: it delays, throttles, or cuts what passes. Knows no protocol."""
+
+from towpath.proxy.link import Link
+
+__all__ = ["Link"]

@@ -1,0 +1,134 @@
+"""A link: a listening port whose connections lead to one far end, as well as the conditions allow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from towpath.contracts.links import LinkConditions
+from towpath.proxy.connection import PIECE_BYTES, Connection, Direction
+from towpath.proxy.token_bucket import TokenBucket
+from towpath.proxy.weather import Weather
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+"""Host and port."""
+
+CLOSE_DEADLINE_S = 2.0
+"""For a closed listener to be gone."""
+
+
+class Link:
+    """Forwards TCP connections from `near`, where it listens, to `far`. An async context manager.
+
+    `on_restored` is called when conditions ended by themselves, after `for_s`.
+    """
+
+    def __init__(
+        self, name: str, near: Address, far: Address, *, on_restored: Callable[[str], None] | None = None
+    ) -> None:
+        self.name = name
+        self._near = near
+        self._far = far
+        self._on_restored = on_restored
+        self._weather = Weather()
+        self._out = Direction(TokenBucket(self._weather))
+        self._back = Direction(TokenBucket(self._weather))
+        self._open: dict[asyncio.Task[None], Connection] = {}
+        self._server: asyncio.Server | None = None
+        self._end: asyncio.TimerHandle | None = None
+
+    @property
+    def conditions(self) -> LinkConditions:
+        """What holds now."""
+        return self._weather.now
+
+    @property
+    def left_s(self) -> float | None:
+        """Until the link restores itself, seconds; None when it will not."""
+        return None if self._end is None else max(0.0, self._end.when() - asyncio.get_running_loop().time())
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    @property
+    def passed(self) -> tuple[int, int]:
+        """Bytes that went to the far end, and that came back."""
+        return self._out.passed, self._back.passed
+
+    @property
+    def port(self) -> int:
+        """Where it listens; the one that the system chose, if 0 was asked for."""
+        assert self._server is not None
+        return self._server.sockets[0].getsockname()[1]
+
+    async def __aenter__(self) -> Self:
+        """Begin to listen. Raises `OSError` when the port is taken."""
+        host, port = self._near
+        self._server = await asyncio.start_server(self._accepted, host, port, limit=PIECE_BYTES)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._stop_timer()
+        self._server.close()
+        await asyncio.gather(*self._break_all(), return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_DEADLINE_S):
+                await self._server.wait_closed()
+
+    def shape(self, conditions: LinkConditions) -> None:
+        """Let `conditions` hold from now on, for open connections too, in place of those before.
+
+        When a cut ends, the connections that lived through it break: bytes were lost to them.
+        """
+        self._stop_timer()
+        if self.conditions.cut and not conditions.cut:
+            self._break_all()
+        self._weather.change(conditions)
+        if conditions.for_s is not None:
+            self._end = asyncio.get_running_loop().call_later(conditions.for_s, self._expire)
+
+    def restore(self) -> None:
+        """Let everything pass again, as fast as it can."""
+        self.shape(LinkConditions())
+
+    def _expire(self) -> None:
+        self.restore()
+        if self._on_restored is not None:
+            self._on_restored(self.name)
+
+    def _stop_timer(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _accepted(self, reader: StreamReader, writer: StreamWriter) -> None:
+        connection = Connection(self._weather, (reader, writer))
+        task = asyncio.create_task(connection.run(self._far, self._out, self._back))
+        self._open[task] = connection
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._open[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("connection over link %s broke", self.name, exc_info=error)
+
+    def _break_all(self) -> list[asyncio.Task[None]]:
+        """Break every connection; the tasks end when the loop comes to them."""
+        tasks = list(self._open)
+        for task in tasks:
+            # The sockets first: between here and its end a task may still find something to write.
+            self._open[task].abort()
+            task.cancel()
+        return tasks

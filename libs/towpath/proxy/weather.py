@@ -1,0 +1,33 @@
+"""The conditions of a link as they hold at this moment, for everything that waits because of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from towpath.contracts.links import LinkConditions
+
+
+class Weather:
+    """Conditions that change while connections are open. Whoever waits learns of a change at once."""
+
+    def __init__(self) -> None:
+        self.now = LinkConditions()
+        self._next = asyncio.Event()
+
+    def change(self, conditions: LinkConditions) -> None:
+        """From now on `conditions` hold."""
+        self.now = conditions
+        before, self._next = self._next, asyncio.Event()
+        before.set()
+
+    async def changed(self, within_s: float | None = None) -> None:
+        """Return at the next change, or after `within_s` seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._next.wait()
+
+    async def passable(self) -> None:
+        """Return as soon as the link is not cut."""
+        while self.now.cut:
+            await self.changed()

@@ -1,0 +1,344 @@
+"""A link passes everything unchanged, or as badly as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from towpath.contracts.links import LinkConditions
+from towpath.proxy import Link
+from towpath.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
+from towpath.proxy.weather import Weather
+
+SILENCE_S = 0.3
+"""How long a test waits to see that nothing comes. What passes, passes in milliseconds."""
+
+DEADLINE_S = 10.0
+
+Ends = tuple[StreamReader, StreamWriter]
+
+
+class FarEnd:
+    """A server behind the link."""
+
+    def __init__(self) -> None:
+        self.accepted: asyncio.Queue[Ends] = asyncio.Queue()
+        self.connections = 0
+
+    def on_connection(self, reader: StreamReader, writer: StreamWriter) -> None:
+        self.connections += 1
+        self.accepted.put_nowait((reader, writer))
+
+
+@asynccontextmanager
+async def far_end() -> AsyncIterator[tuple[FarEnd, int]]:
+    end = FarEnd()
+    async with await asyncio.start_server(end.on_connection, "127.0.0.1", 0) as server:
+        yield end, server.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def running_link(
+    on_restored: Callable[[str], None] | None = None,
+) -> AsyncIterator[tuple[Link, FarEnd]]:
+    async with (
+        far_end() as (end, port),
+        Link("jfk", ("127.0.0.1", 0), ("127.0.0.1", port), on_restored=on_restored) as link,
+    ):
+        yield link, end
+
+
+async def connect(link: Link) -> Ends:
+    return await asyncio.open_connection("127.0.0.1", link.port)
+
+
+async def connected(link: Link, end: FarEnd) -> tuple[Ends, Ends]:
+    """A connection through the link: its near end and its far end."""
+    near = await connect(link)
+    async with asyncio.timeout(DEADLINE_S):
+        return near, await end.accepted.get()
+
+
+async def passes(sender: Ends, receiver: Ends, data: bytes) -> None:
+    """Fails unless `data` arrives unchanged."""
+    async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.TaskGroup() as both:
+            both.create_task(send(sender, data))
+            reading = both.create_task(receiver[0].readexactly(len(data)))
+    assert reading.result() == data
+
+
+async def send(end: Ends, data: bytes) -> None:
+    end[1].write(data)
+    await end[1].drain()
+
+
+async def is_silent(end: Ends) -> bool:
+    """Whether nothing comes: no byte, and no end of the connection."""
+    try:
+        async with asyncio.timeout(SILENCE_S):
+            await end[0].read(1)
+    except TimeoutError:
+        return True
+    return False
+
+
+async def is_broken(end: Ends) -> bool:
+    """Whether the connection ends without another byte."""
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            return await end[0].read(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_bytes_pass_unchanged_both_ways_when_the_link_is_perfect() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        await passes(near, far, os.urandom(3_000_000))
+        await passes(far, near, os.urandom(2_000_000))
+        assert link.passed == (3_000_000, 2_000_000)
+
+
+async def test_end_of_one_direction_passes_when_the_other_goes_on() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        near[1].write(b"last words")
+        near[1].write_eof()
+        assert await far[0].read() == b"last words"
+        await passes(far, near, b"an answer")
+        far[1].close()
+        assert await is_broken(near)
+        await until(lambda: link.connections == 0)
+
+
+async def test_connection_breaks_when_nobody_listens_at_the_far_end() -> None:
+    async with far_end() as (_, port):
+        pass
+    async with Link("jfk", ("127.0.0.1", 0), ("127.0.0.1", port)) as link:
+        assert await is_broken(await connect(link))
+
+
+async def test_round_trip_takes_both_delays_when_the_link_has_one() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        link.shape(LinkConditions(delay_ms=80))
+        began = time.monotonic()
+        await passes(near, far, b"question")
+        await passes(far, near, b"answer")
+        assert 0.16 <= time.monotonic() - began < 2.0
+
+
+async def test_order_is_kept_when_the_jitter_is_as_large_as_the_delay() -> None:
+    weather = Weather()
+    weather.change(LinkConditions(delay_ms=20, jitter_ms=20))
+    line = DelayLine(weather)
+    sent = [str(number).encode() for number in range(300)]
+    for piece in sent:
+        await line.put(piece)
+    assert [await line.get() for _ in sent] == sent
+
+
+async def test_delays_differ_when_the_link_has_jitter() -> None:
+    weather = Weather()
+    weather.change(LinkConditions(delay_ms=30, jitter_ms=30))
+    line = DelayLine(weather)
+    taken: list[float] = []
+    for _ in range(30):
+        began = time.monotonic()
+        await line.put(b"x")
+        await line.get()
+        taken.append(time.monotonic() - began)
+    assert min(taken) < 0.02
+    assert max(taken) > 0.04
+
+
+@pytest.mark.parametrize("connections", [1, 2])
+async def test_bytes_take_their_time_when_bandwidth_is_limited(connections: int) -> None:
+    """All connections together have the bandwidth of the link."""
+    async with running_link() as (link, end):
+        pairs = [await connected(link, end) for _ in range(connections)]
+        link.shape(LinkConditions(bandwidth_bytes_per_s=200_000))
+        data = os.urandom(120_000 // connections)
+        began = time.monotonic()
+        await asyncio.gather(*(passes(near, far, data) for near, far in pairs))
+        assert 0.5 <= time.monotonic() - began < 3.0
+
+
+async def test_other_direction_has_its_own_bandwidth_when_one_is_full() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        link.shape(LinkConditions(bandwidth_bytes_per_s=10_000))
+        await send(near, bytes(1_000_000))
+        began = time.monotonic()
+        await passes(far, near, bytes(400))
+        assert time.monotonic() - began < 1.0
+
+
+async def test_nothing_passes_and_nobody_is_told_when_the_link_is_cut() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        await passes(near, far, b"before")
+        link.shape(LinkConditions(cut=True))
+        await send(near, b"to the hub")
+        await send(far, b"to the site")
+        assert await is_silent(far)
+        assert await is_silent(near)
+
+
+async def test_nothing_under_way_arrives_when_the_link_is_cut() -> None:
+    weather = Weather()
+    weather.change(LinkConditions(delay_ms=50))
+    line = DelayLine(weather)
+    await line.put(b"under way")
+    arriving = asyncio.create_task(line.get())
+    weather.change(LinkConditions(cut=True))
+    done, _ = await asyncio.wait([arriving], timeout=SILENCE_S)
+    assert not done
+    weather.change(LinkConditions())
+    assert await asyncio.wait_for(arriving, DEADLINE_S) == b"under way"
+
+
+async def test_old_connections_break_and_new_ones_work_when_a_cut_ends() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        link.shape(LinkConditions(cut=True))
+        await send(near, b"lost")
+        link.restore()
+        assert await is_broken(near)
+        assert await is_broken(far)
+        await passes(*await connected(link, end), b"anew")
+
+
+async def test_old_connections_break_when_a_cut_becomes_a_delay() -> None:
+    async with running_link() as (link, end):
+        near, _ = await connected(link, end)
+        link.shape(LinkConditions(cut=True))
+        link.shape(LinkConditions(delay_ms=5))
+        assert await is_broken(near)
+        await passes(*await connected(link, end), b"anew")
+
+
+async def test_connection_stays_when_conditions_change_without_a_cut() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        link.shape(LinkConditions(delay_ms=5))
+        link.restore()
+        await passes(near, far, b"still here")
+
+
+async def test_new_connection_leads_nowhere_when_the_link_is_cut() -> None:
+    async with running_link() as (link, end):
+        link.shape(LinkConditions(cut=True))
+        near = await connect(link)
+        await send(near, b"hello?")
+        assert await is_silent(near)
+        assert end.connections == 0
+        link.restore()
+        assert await is_broken(near)
+        assert end.connections == 0
+
+
+async def test_connection_is_forgotten_when_its_maker_gives_up_during_a_cut() -> None:
+    async with running_link() as (link, _):
+        link.shape(LinkConditions(cut=True))
+        _, writer = await connect(link)
+        await until(lambda: link.connections == 1)
+        writer.close()
+        await until(lambda: link.connections == 0)
+
+
+async def test_link_restores_itself_and_says_so_when_its_time_is_over() -> None:
+    restored: list[str] = []
+    async with running_link(restored.append) as (link, end):
+        near, _ = await connected(link, end)
+        link.shape(LinkConditions(cut=True, for_s=0.2))
+        left = link.left_s
+        assert left is not None
+        assert 0 < left <= 0.2
+        assert await is_broken(near)
+        assert (restored, link.conditions, link.left_s) == (["jfk"], LinkConditions(), None)
+
+
+async def test_earlier_time_is_forgotten_when_new_conditions_come() -> None:
+    restored: list[str] = []
+    async with running_link(restored.append) as (link, _):
+        link.shape(LinkConditions(delay_ms=1, for_s=0.05))
+        link.shape(LinkConditions(delay_ms=2))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(SILENCE_S):
+                await until(lambda: restored)
+        assert link.conditions == LinkConditions(delay_ms=2)
+
+
+@pytest.mark.parametrize(
+    "conditions", [LinkConditions(delay_ms=60_000), LinkConditions(bandwidth_bytes_per_s=10)]
+)
+async def test_what_is_under_way_arrives_at_once_when_the_link_is_restored(
+    conditions: LinkConditions,
+) -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        link.shape(conditions)
+        data = os.urandom(100_000)
+        await send(near, data)
+        assert len(data) > link.passed[0]
+        link.restore()
+        async with asyncio.timeout(DEADLINE_S):
+            assert await far[0].readexactly(len(data)) == data
+
+
+async def test_sender_has_to_wait_when_too_much_is_in_flight() -> None:
+    weather = Weather()
+    weather.change(LinkConditions(delay_ms=60_000))
+    line = DelayLine(weather)
+    for _ in range(IN_FLIGHT_BYTES // 1024):
+        await line.put(bytes(1024))
+    waiting = asyncio.create_task(line.put(b"one more"))
+    done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)
+    assert not done
+    weather.change(LinkConditions())
+    assert await line.get() == bytes(1024)
+    await asyncio.wait_for(waiting, DEADLINE_S)
+
+
+async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
+    """What the link, the sockets and the far end hold together is bounded."""
+    size = 128 * 1024**2
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        sending = asyncio.create_task(send(near, bytes(size)))
+        await until(lambda: link.passed[0] > 0)
+        seen = -1
+        while seen != link.passed[0]:
+            seen = link.passed[0]
+            done, _ = await asyncio.wait([sending], timeout=SILENCE_S)
+            assert not done
+        assert seen < size
+        async with asyncio.timeout(DEADLINE_S):
+            assert len(await far[0].readexactly(size)) == size
+            await sending
+
+
+async def test_both_ends_are_told_when_the_link_ends() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        await passes(near, far, b"here")
+        port = link.port
+        await link.__aexit__(None, None, None)
+        assert await is_broken(near)
+        assert await is_broken(far)
+        with pytest.raises(OSError, match=str(port)):
+            await asyncio.open_connection("127.0.0.1", port)
