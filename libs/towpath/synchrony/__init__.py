@@ -1,0 +1,1 @@
+"""From two operators' result streams to one: consistency checks without a process or a clock."""

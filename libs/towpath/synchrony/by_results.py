@@ -1,0 +1,66 @@
+"""The thesis's way: the operators change hands between closed windows (Algorithms 6.1 to 6.4)."""
+
+from __future__ import annotations
+
+from towpath.contracts.migration import Role
+from towpath.synchrony.consistency import Consistency, Outcome, check, release
+from towpath.synchrony.decision import Action, Amend, Drop, Forward
+from towpath.synchrony.logged import LoggedResult
+from towpath.synchrony.result import Forwarded, ResultEvent
+from towpath.synchrony.synchroniser import LogSynchroniser
+
+
+class ByResults(LogSynchroniser):
+    """Runs the consistency check over the log and says what it does to each result.
+
+    A result's value is taken to be the number of its serials. Where that is not so, because the stream
+    is shared or the aggregate is no count, the altered intervals are right all the same, and the
+    result has to be computed anew over them.
+
+    `factor` is the synchronisation factor S, in serials. Raises `TowpathError` if it is negative.
+    """
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self._state = Consistency(factor)
+        self._source: LoggedResult | None = None
+        """The source's newest result while the check holds it back."""
+
+    @property
+    def _cut(self) -> int | None:
+        agreement = self._state.agreement
+        return None if agreement is None else agreement.last.serial
+
+    def _step(self, event: LoggedResult) -> list[Action]:
+        decided = self._state.agreement is not None
+        result = ResultEvent(event.origin, event.through, event.through - event.after)
+        actions = self._applied(check(self._state, result), event)
+        if event.origin is Role.SOURCE and not decided:
+            if self._state.agreement is None:
+                self._source = event
+        elif all(action.event is not event for action in actions):
+            actions.append(Drop(event))
+        return actions
+
+    def _held(self) -> list[Action]:
+        return self._applied(release(self._state), None)
+
+    def _applied(self, outcome: Outcome, event: LoggedResult | None) -> list[Action]:
+        self._state, forwarded = outcome
+        return [_action(output, self._logged(output, event)) for output in forwarded]
+
+    def _logged(self, output: Forwarded, event: LoggedResult | None) -> LoggedResult:
+        """The log's entry of an output: the check gives out either the new result or the held one."""
+        arrived = output.arrived
+        if event is not None and (event.origin, event.through) == (arrived.origin, arrived.serial):
+            return event
+        held, self._source = self._source, None
+        assert held is not None
+        return held
+
+
+def _action(output: Forwarded, event: LoggedResult) -> Action:
+    if output.result == output.arrived:
+        return Forward(event)
+    through = output.result.serial
+    return Amend(event, through - output.result.value, through)

@@ -1,0 +1,78 @@
+"""Beyond the thesis: the output changes hands at a serial number, not between closed windows.
+
+Algorithms 6.3 and 6.4 add and subtract counts, and wait until two windows happen to close near each
+other. That is wrong where serials are not all the job's own (a stream shared with other jobs), and
+means nothing for an average. But the input is a stored stream: the one window that straddles the cut can
+be computed anew from it, over exactly the serials that are missing. So the decision needs no luck: the
+first moment at which both operators have a result will do, and at most one result is amended.
+"""
+
+from __future__ import annotations
+
+from towpath.contracts.migration import Role
+from towpath.synchrony.decision import Action, Amend, Drop, Forward
+from towpath.synchrony.logged import LoggedResult
+from towpath.synchrony.result import at_least
+from towpath.synchrony.synchroniser import LogSynchroniser
+
+
+class Cut(LogSynchroniser):
+    """Cuts at the last serial the source gave out, as soon as the target gave out anything.
+
+    Target results up to the cut are dropped. The first that reaches beyond it is amended to begin at the
+    cut, whether it began before it or (a target that started late) after it. All later ones pass.
+
+    `factor`: decide only when neither operator is more than so many serials ahead. It bounds how long the
+    output pauses for a target that is behind, and how much is recomputed for one that began late. None:
+    decide at once. Raises `TowpathError` if it is negative.
+    """
+
+    def __init__(self, factor: int | None = None) -> None:
+        super().__init__()
+        if factor is not None:
+            at_least("factor", factor, 0)
+        self._factor = factor
+        self._reached: int | None = None
+        """The output is complete up to this serial. Set at the decision; the cut, to begin with."""
+        self._cut_serial: int | None = None
+        self._beyond: list[LoggedResult] = []
+        """Target results that reach beyond the source: which of them count is known at the decision."""
+
+    @property
+    def _cut(self) -> int | None:
+        return self._cut_serial
+
+    def _step(self, event: LoggedResult) -> list[Action]:
+        if self._cut_serial is not None:
+            return [Drop(event)] if event.origin is Role.SOURCE else [self._handed_over(event)]
+        actions: list[Action] = []
+        if event.origin is Role.SOURCE:
+            actions.append(Forward(event))
+        else:
+            self._beyond.append(event)
+        source = self._frontiers.source
+        if source is None:
+            return actions
+        # The cut lies at or after the source's frontier: what ends before it will not be needed.
+        actions += [Drop(result) for result in self._beyond if result.through <= source]
+        self._beyond = [result for result in self._beyond if result.through > source]
+        if self._near():
+            self._cut_serial = self._reached = source
+            actions += [self._handed_over(result) for result in self._beyond]
+            self._beyond = []
+        return actions
+
+    def _held(self) -> list[Action]:
+        return [Drop(result) for result in self._beyond]
+
+    def _near(self) -> bool:
+        offset = self._frontiers.offset
+        return offset is not None and (self._factor is None or abs(offset) <= self._factor)
+
+    def _handed_over(self, result: LoggedResult) -> Action:
+        """A target's result after the decision: the output goes on exactly where it stands."""
+        assert self._reached is not None
+        if result.through <= self._reached:
+            return Drop(result)
+        after, self._reached = self._reached, result.through
+        return Forward(result) if result.after == after else Amend(result, after, result.through)

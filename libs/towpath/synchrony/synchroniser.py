@@ -1,0 +1,106 @@
+"""What every synchroniser offers to the monitor.
+
+Every result in the log gets exactly one action. Until the decision the source's results are forwarded
+and the target's are dropped, or held while they may still be needed. Once it is settled, the target's are
+forwarded and the source's dropped. In between, the decision says what happens to each.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Protocol
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.migration import Role
+from towpath.synchrony.decision import Action, Drop, Forward, Synchronisation
+from towpath.synchrony.logged import Frontiers, LoggedResult
+
+
+class Synchroniser(Protocol):
+    """Makes one consistent stream of the results of two operators.
+
+    It is a fold over the log: whoever takes the same results again gets the same actions.
+    """
+
+    @property
+    def synchronised(self) -> Synchronisation | None:
+        """The decision, once there is one: then the coordinator may end the source."""
+        ...
+
+    def take(self, event: LoggedResult) -> list[Action]:
+        """What to do now with this result and with held ones, in the order of the output.
+
+        A result at a position that was taken before is a redelivery, and nothing is to be done.
+        Raises `TowpathError` if a result of the same operator is missing before this one.
+        """
+        ...
+
+    def abandon(self) -> list[Action]:
+        """The migration was called off: the source stays the owner. Gives out what is held.
+
+        Raises `TowpathError` (not allowed) once the decision has fallen: the output may be the target's.
+        """
+        ...
+
+
+class LogSynchroniser(ABC):
+    """What synchronisers have in common; how they decide is `_step`."""
+
+    def __init__(self) -> None:
+        self.synchronised: Synchronisation | None = None
+        self._frontiers = Frontiers()
+        self._abandoned = False
+
+    def take(self, event: LoggedResult) -> list[Action]:
+        """See `Synchroniser.take`."""
+        if event.position <= self._frontiers.position:
+            return []
+        self._frontiers = self._frontiers.moved(event)
+        if self._abandoned:
+            return [_only(Role.SOURCE, event)]
+        if self.synchronised is not None and self.synchronised.settled_at is not None:
+            return [_only(Role.TARGET, event)]
+        actions = self._step(event)
+        self._record(event.position, actions)
+        return actions
+
+    def abandon(self) -> list[Action]:
+        """See `Synchroniser.abandon`."""
+        if self.synchronised is not None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED, f"the output changed hands at serial {self.synchronised.cut}"
+            )
+        if self._abandoned:
+            return []
+        self._abandoned = True
+        return self._held()
+
+    @abstractmethod
+    def _step(self, event: LoggedResult) -> list[Action]:
+        """What follows from one more result; the frontiers include it already."""
+
+    @abstractmethod
+    def _held(self) -> list[Action]:
+        """What becomes of held results when the source stays the owner."""
+
+    @property
+    @abstractmethod
+    def _cut(self) -> int | None:
+        """Serial at which the output changes hands, once that is decided."""
+
+    def _record(self, position: int, actions: list[Action]) -> None:
+        cut, offset, target = self._cut, self._frontiers.offset, self._frontiers.target
+        if cut is None or offset is None or target is None:
+            return
+        known = self.synchronised or Synchronisation(cut, offset, decided_at=position)
+        self.synchronised = replace(
+            known,
+            actions=(*known.actions, *actions),
+            # The target's results are contiguous: once they reach the cut, the next begins at or after it.
+            settled_at=position if target >= cut else None,
+        )
+
+
+def _only(owner: Role, event: LoggedResult) -> Action:
+    return Forward(event) if event.origin is owner else Drop(event)

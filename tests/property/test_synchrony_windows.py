@@ -1,0 +1,209 @@
+"""Any two windowings of one stream, any interleaving: the output is the stream, counted once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towpath.contracts.migration import Role
+from towpath.synchrony.by_results import ByResults
+from towpath.synchrony.consistency import Consistency, check, release
+from towpath.synchrony.cut import Cut
+from towpath.synchrony.decision import Action, Amend, Drop
+from towpath.synchrony.logged import LoggedResult
+from towpath.synchrony.result import Forwarded, ResultEvent
+from towpath.synchrony.synchroniser import Synchroniser
+
+FACTORS = st.sampled_from([0, 0, 1, 2, 3, 5, 8, 1000])
+
+
+@dataclass(frozen=True)
+class Run:
+    """Events 1..count, as two operators cut them into windows and the monitor received them."""
+
+    count: int
+    log: list[LoggedResult]
+
+    def thesis(self) -> list[ResultEvent]:
+        return [ResultEvent(e.origin, e.through, e.through - e.after) for e in self.log]
+
+
+@st.composite
+def windows(draw: st.DrawFn, first: int, last: int) -> list[tuple[int, int]]:
+    """A partition of the serials first..last into windows."""
+    ends = draw(st.sets(st.integers(first, last), max_size=last))
+    return list(pairwise([first - 1, *sorted(ends | {last})]))
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Run:
+    count = draw(st.integers(1, 40))
+    begin = draw(st.integers(1, count))
+    source = draw(windows(1, count))
+    target = draw(windows(begin, count))
+    order = draw(st.permutations([Role.SOURCE] * len(source) + [Role.TARGET] * len(target)))
+    left = {Role.SOURCE: iter(source), Role.TARGET: iter(target)}
+    log = []
+    for place, origin in enumerate(order):
+        after, through = next(left[origin])
+        log.append(LoggedResult(origin, after, through, 3 * place, f"{origin}-{through}"))
+    return Run(count, log)
+
+
+def checked(run: Run, factor: int) -> tuple[Consistency, list[Forwarded]]:
+    state, out = Consistency(factor), []
+    for event in run.thesis():
+        state, outputs = check(state, event)
+        out += outputs
+    return state, out
+
+
+@settings(max_examples=400, deadline=None)
+@given(run=runs(), factor=FACTORS)
+def test_check_when_synchronised_then_every_event_is_counted_once(run: Run, factor: int) -> None:
+    state, out = checked(run, factor)
+    if state.agreement is None:
+        return
+    assert sum(output.result.value for output in out) == run.count
+    serials = [output.result.serial for output in out]
+    assert all(earlier < later for earlier, later in pairwise([0, *serials]))
+    assert all(b.result.serial - a.result.serial == b.result.value for a, b in pairwise(out))
+    altered = [output for output in out if output.result != output.arrived]
+    assert len(altered) <= (0 if factor == 0 else 1)
+    assert all(abs(a.result.value - a.arrived.value) <= factor for a in altered)
+
+
+@settings(max_examples=400, deadline=None)
+@given(run=runs(), factor=FACTORS)
+def test_check_when_synchronised_then_the_results_swallowed_follow_the_agreement_at_once(
+    run: Run, factor: int
+) -> None:
+    state, out = checked(run, factor)
+    if state.agreement is None:
+        return
+    targets = [output.arrived for output in out if output.arrived.origin is Role.TARGET]
+    decided = state.agreement.last.serial - max(state.agreement.offset, 0)
+    swallowed = [
+        event
+        for event in run.thesis()
+        if event.origin is Role.TARGET and event.serial > decided and event not in targets
+    ]
+    assert all(event.serial <= state.agreement.last.serial for event in swallowed)
+    assert sum(event.value for event in swallowed) <= factor
+
+
+@settings(max_examples=300, deadline=None)
+@given(run=runs(), factor=FACTORS)
+def test_check_when_never_synchronised_then_the_output_is_the_sources_unaltered(
+    run: Run, factor: int
+) -> None:
+    state, out = checked(run, factor)
+    if state.agreement is not None:
+        return
+    out += release(state)[1]
+    assert [output.result for output in out] == [e for e in run.thesis() if e.origin is Role.SOURCE]
+
+
+def acted(synchroniser: Synchroniser, log: list[LoggedResult]) -> list[Action]:
+    return [action for event in log for action in synchroniser.take(event)]
+
+
+def covered(actions: list[Action]) -> list[tuple[int, int]]:
+    """The intervals that reach the subscribers, in order."""
+    return [
+        (action.after, action.through)
+        if isinstance(action, Amend)
+        else (action.event.after, action.event.through)
+        for action in actions
+        if not isinstance(action, Drop)
+    ]
+
+
+def synchronisers() -> st.SearchStrategy[Synchroniser]:
+    cuts = st.one_of(st.none(), FACTORS)
+    return st.one_of(FACTORS.map(ByResults), cuts.map(Cut))
+
+
+@settings(max_examples=600, deadline=None)
+@given(run=runs(), synchroniser=synchronisers())
+def test_take_when_synchronised_then_the_output_partitions_the_serials(
+    run: Run, synchroniser: Synchroniser
+) -> None:
+    actions = acted(synchroniser, run.log)
+    decision = synchroniser.synchronised
+    if decision is None:
+        actions += synchroniser.abandon()
+    intervals = covered(actions)
+    assert intervals[0][0] == 0
+    assert intervals[-1][1] == run.count
+    assert all(earlier[1] == later[0] for earlier, later in pairwise(intervals))
+    assert sorted(a.event.position for a in actions) == [e.position for e in run.log]
+
+
+@settings(max_examples=600, deadline=None)
+@given(run=runs(), synchroniser=synchronisers())
+def test_take_when_synchronised_then_the_decision_says_what_was_done(
+    run: Run, synchroniser: Synchroniser
+) -> None:
+    actions = acted(synchroniser, run.log)
+    decision = synchroniser.synchronised
+    if decision is None:
+        assert not any(isinstance(a, Amend) for a in actions)
+        return
+    assert decision.settled_at is not None
+    assert [a for a in actions if isinstance(a, Amend)] == list(decision.amended)
+    assert len(decision.amended) <= 1
+    places = {e.position: e for e in run.log}
+    source, target = (
+        max(e.through for e in run.log if e.origin is role and e.position <= decision.decided_at)
+        for role in (Role.SOURCE, Role.TARGET)
+    )
+    assert decision.offset == source - target
+    for action in actions:
+        if action in decision.actions:
+            continue
+        owner = Role.TARGET if action.event.position > decision.settled_at else Role.SOURCE
+        assert isinstance(action, Drop) == (action.event.origin is not owner)
+    touched = {*decision.verbatim, *decision.dropped, *(a.event.position for a in decision.amended)}
+    assert touched <= places.keys()
+    assert all(interval[1] <= decision.cut or interval[0] >= decision.cut for interval in covered(actions))
+
+
+@settings(max_examples=300, deadline=None)
+@given(run=runs())
+def test_cut_when_both_operators_gave_out_a_result_then_it_is_decided(run: Run) -> None:
+    synchroniser = Cut()
+    seen = set[Role]()
+    for event in run.log:
+        synchroniser.take(event)
+        seen.add(event.origin)
+        assert (synchroniser.synchronised is not None) == (len(seen) == 2)
+
+
+@settings(max_examples=300, deadline=None)
+@given(run=runs(), factor=FACTORS)
+def test_by_results_when_run_over_the_log_then_it_does_what_the_check_does(run: Run, factor: int) -> None:
+    synchroniser = ByResults(factor)
+    actions = acted(synchroniser, run.log)
+    state, out = checked(run, factor)
+    assert (synchroniser.synchronised is None) == (state.agreement is None)
+    assert covered(actions) == [(o.result.serial - o.result.value, o.result.serial) for o in out]
+
+
+@settings(max_examples=300, deadline=None)
+@given(run=runs(), synchroniser=synchronisers(), again=st.data())
+def test_take_when_results_are_delivered_again_then_the_output_is_the_same(
+    run: Run, synchroniser: Synchroniser, again: st.DataObject
+) -> None:
+    actions = []
+    for place, event in enumerate(run.log):
+        actions += synchroniser.take(event)
+        repeated = again.draw(st.integers(0, place))
+        assert synchroniser.take(run.log[repeated]) == []
+    if synchroniser.synchronised is None:
+        actions += synchroniser.abandon()
+    assert covered(actions)[-1][1] == run.count
+    assert all(earlier[1] == later[0] for earlier, later in pairwise(covered(actions)))
