@@ -171,6 +171,13 @@ class Aggregate(Model):
         return self
 
 
+def _check_declared(fields: dict[str, FieldType], key: list[str], aggregates: dict[str, Aggregate]) -> None:
+    used = [*key, *(a.field for a in aggregates.values() if a.field is not None)]
+    missing = [name for name in used if name not in fields]
+    if missing:
+        raise ValueError(f"{missing[0]!r} is not among the fields")
+
+
 class WindowShape(StrEnum):
     """How windows lie in time."""
 
@@ -213,10 +220,38 @@ class Window(Model):
             raise ValueError(f"a {self.shape} window takes exactly {', '.join(sorted(needs))}")
         if self.event_time is not None and self.fields.get(self.event_time) is not FieldType.TIMESTAMP:
             raise ValueError(f"event_time {self.event_time!r} must be a declared field of type timestamp")
-        used = [*self.key, *(a.field for a in self.aggregates.values() if a.field is not None)]
-        missing = [name for name in used if name not in self.fields]
-        if missing:
-            raise ValueError(f"{missing[0]!r} is not among the fields")
+        _check_declared(self.fields, self.key, self.aggregates)
+        return self
+
+
+class ProcessingWindow(Model):
+    """Aggregates per key of the events that one micro-batch finds: a tumbling window by the operator's own
+    time, or by number of events. Exactly one of `size_s` and `size_events` is given.
+
+    Where a window ends depends on when the operator runs: two runs of the job cut the same input
+    differently. Each result says which serial numbers its window covers, in `after` and `through`; no
+    state is kept between windows. Takes one input. A window without accepted events has no result.
+    """
+
+    kind: Literal["processing_window"] = "processing_window"
+    fields: Fields = {}
+    size_s: float | None = Field(default=None, gt=0)
+    """Seconds between the ends of windows, instead of the job's `trigger_s`. A window holds whatever came
+    since the last one ended; `max_events_per_batch`, if given, ends it earlier."""
+    size_events: int | None = Field(default=None, ge=1)
+    """Serial numbers in a window, rejected events included. The input must be the output of a job: a
+    device topic shares its serial numbers with the site's other topics, so forward it first. At most one
+    window ends per `trigger_s`; with 0, windows keep up with any rate."""
+    key: list[FieldName] = []
+    aggregates: dict[FieldName, Aggregate] = Field(min_length=1)
+
+    _names = field_validator("fields")(_own_names)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ProcessingWindow:
+        if (self.size_s is None) == (self.size_events is None):
+            raise ValueError("a processing window takes exactly one of size_s and size_events")
+        _check_declared(self.fields, self.key, self.aggregates)
         return self
 
 
@@ -239,8 +274,10 @@ class Python(Model):
     _names = field_validator("fields")(_own_names)
 
 
-Operator = Annotated[Clean | Filter | Map | Forward | Merge | Window | Python, Field(discriminator="kind")]
-OPERATOR_KINDS = ("clean", "filter", "map", "forward", "merge", "window", "python")
+Operator = Annotated[
+    Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Python, Field(discriminator="kind")
+]
+OPERATOR_KINDS = ("clean", "filter", "map", "forward", "merge", "window", "processing_window", "python")
 
 STATEFUL_KINDS = frozenset({"window", "python"})
 """Operators whose state must travel with the job."""

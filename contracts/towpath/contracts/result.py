@@ -16,7 +16,8 @@ class WindowBounds(Model):
 
 
 class Result(Model):
-    """A result. `(job, serial)`, or `(job, window, key)`, or the operator's `identity`, identifies it."""
+    """A result. `(job, serial)`, or `(job, window, key)`, or `(job, after, through, key)`, or the operator's
+    `identity`, identifies it."""
 
     job: str
     site: str
@@ -31,6 +32,10 @@ class Result(Model):
     stored_at: datetime
     """When the newest event in it was stored by its site: the start of every latency figure."""
     window: WindowBounds | None = None
+    after: int | None = None
+    """Of a processing-time window: it holds the events with `after` < serial number ≤ `through`."""
+    through: int | None = None
+    """See `after`. The range is the whole window's, the same for each key."""
     key: dict[str, Any] | None = None
     count: int = 1
     """How many events it stands for."""

@@ -13,8 +13,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Window
+from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, ProcessingWindow, Window
 from towpath.operators.json_events import named
+
+Aggregating = Window | ProcessingWindow
+"""Operators that compute aggregates per key."""
 
 _LANE_BITS = 30
 _GRIDS = (30, 0, -30, -60, -90)
@@ -30,7 +33,7 @@ _NEEDS_NUMBERS = frozenset(
 )
 
 
-def check_aggregates(operator: Window) -> None:
+def check_aggregates(operator: Aggregating) -> None:
     """Raise `TowpathError` if an aggregate of numbers is asked of something else."""
     for name, aggregate in operator.aggregates.items():
         if aggregate.function not in _NEEDS_NUMBERS or aggregate.field is None:
@@ -56,7 +59,7 @@ class PartialAggregate:
     """What is aggregated, over the columns `of <field>`."""
 
 
-def partial_aggregates(operator: Window) -> dict[str, PartialAggregate]:
+def partial_aggregates(operator: Aggregating) -> dict[str, PartialAggregate]:
     """What Spark keeps per window and key, by column name.
 
     Sorted by name, so that the layout of the state does not depend on the order of the spec.

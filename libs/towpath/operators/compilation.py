@@ -11,7 +11,17 @@ from pyspark.sql import functions as F
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.message import SiteName
-from towpath.contracts.operators import Clean, FieldType, Filter, Forward, Map, Merge, Python, Window
+from towpath.contracts.operators import (
+    Clean,
+    FieldType,
+    Filter,
+    Forward,
+    Map,
+    Merge,
+    ProcessingWindow,
+    Python,
+    Window,
+)
 from towpath.operators.columns import (
     INPUT,
     REASON,
@@ -26,6 +36,11 @@ from towpath.operators.expressions import check_names, condition, null_on_failur
 from towpath.operators.json_events import named
 from towpath.operators.parsing import parse
 from towpath.operators.passage import COUNT, KEY, VALUES, WINDOW, pass_on
+from towpath.operators.processing_windows import (
+    MicroBatchWindow,
+    check_processing_window,
+    compile_processing_window,
+)
 from towpath.operators.publication import Publication, ResultParts
 from towpath.operators.rules import broken_rule, check_patterns
 from towpath.operators.user_code import compile_python
@@ -35,7 +50,8 @@ from towpath.operators.windows import compile_window
 def compile_job(assignment: Assignment, inputs: list[DataFrame], executed_at: SiteName) -> DataFrame:
     """The results and rejected events of a job: columns `position`, `message_id`, `rejected`, `body`.
 
-    Messages of a micro-batch belong in the order of `position`.
+    Messages of a micro-batch belong in the order of `position`. Of a `processing_window`, these are the
+    rows from which `micro_batch_window` makes the messages of one micro-batch.
 
     `inputs[i]` holds the messages of `assignment.inputs[i]` in columns `serial`, `topic`,
     `stored_at` and `value` (bytes), streaming or not. The query is to run in append mode, in a
@@ -57,6 +73,8 @@ def compile_job(assignment: Assignment, inputs: list[DataFrame], executed_at: Si
 
 def _compiled(assignment: Assignment, inputs: list[DataFrame], publication: Publication) -> DataFrame:
     operator = assignment.spec.operator
+    if isinstance(operator, ProcessingWindow):
+        check_processing_window(assignment, operator)
     if isinstance(operator, Forward | Merge):
         passed = [pass_on(m, s, i) for i, (m, s) in enumerate(zip(inputs, assignment.inputs, strict=True))]
         return _publish_passed(_union(passed), publication)
@@ -77,11 +95,23 @@ def _compiled(assignment: Assignment, inputs: list[DataFrame], publication: Publ
                 return _map(_union(parsed), operator, publication)
         case Window():
             return compile_window(parsed, operator, publication)
+        case ProcessingWindow():
+            return compile_processing_window(parsed[0], operator, publication)
         case Python():
             return compile_python(parsed, operator, publication)
 
 
-def declared_fields(operator: Clean | Filter | Map | Window | Python) -> dict[str, FieldType]:
+def micro_batch_window(assignment: Assignment, executed_at: SiteName) -> MicroBatchWindow | None:
+    """What makes messages of a micro-batch's rows; None for operators whose plan makes them itself."""
+    operator = assignment.spec.operator
+    if not isinstance(operator, ProcessingWindow):
+        return None
+    return MicroBatchWindow(operator, Publication.of(assignment, executed_at))
+
+
+def declared_fields(
+    operator: Clean | Filter | Map | Window | ProcessingWindow | Python,
+) -> dict[str, FieldType]:
     """The fields an operator reads, with their types."""
     if isinstance(operator, Clean):
         return {name: rule.type for name, rule in operator.fields.items()}

@@ -37,6 +37,9 @@ class ResultParts:
     """JSON object."""
     count: Column | None = None
     """1, unless given."""
+    after: Column | None = None
+    """With `through`, the serial numbers that a processing-time window covers."""
+    through: Column | None = None
     key: Column | None = None
     """JSON object."""
     closed_at: Column | None = None
@@ -85,12 +88,14 @@ class Publication:
             input_name = _quoted(self.input_name(parts.input))
         members = [
             F.lit(head[:-1]),
-            _member("serial", parts.serial.cast("string")),
+            _member("serial", _text(parts.serial)),
             _member("input", input_name),
             _member("serials", parts.serials),
             _member("stored_at", _quoted(instant(parts.stored_at))),
             _member("window", parts.window),
-            _member("count", F.lit("1") if parts.count is None else parts.count.cast("string")),
+            _member("count", F.lit("1") if parts.count is None else _text(parts.count)),
+            _member("after", _text(parts.after)),
+            _member("through", _text(parts.through)),
             _member("key", parts.key),
             _member("values", parts.values),
             F.lit("}"),
@@ -123,13 +128,17 @@ class Publication:
 
     def of_events(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
         """One message per row: a result, or a rejected event where there is a reason."""
+        return rows.select(self.columns(message_id, parts))
+
+    def columns(self, message_id: Column, parts: ResultParts) -> list[Column]:
+        """The columns of `of_events`."""
         rejected = named(REASON).isNotNull()
-        return rows.select(
+        return [
             self.position(parts, rejected).alias("position"),
             F.when(rejected, self.rejected_id()).otherwise(message_id).alias("message_id"),
             rejected.alias("rejected"),
             F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
-        )
+        ]
 
     def of_results(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
         """One result per row."""
@@ -153,6 +162,10 @@ class Publication:
 def _quoted(text: Column) -> Column:
     """JSON of a string that needs no escapes: times, and names of inputs."""
     return F.concat(F.lit('"'), text, F.lit('"'))
+
+
+def _text(number: Column | None) -> Column | None:
+    return None if number is None else number.cast("string")
 
 
 def _member(name: str, value: Column | None) -> Column:

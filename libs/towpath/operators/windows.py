@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Window, WindowShape
-from towpath.operators.aggregates import check_aggregates, partial_aggregates, value_of
+from towpath.operators.aggregates import check_aggregates
 from towpath.operators.columns import (
     INPUT,
     MICROSECONDS,
@@ -17,6 +17,7 @@ from towpath.operators.columns import (
     TEXT,
     json_object,
 )
+from towpath.operators.grouping import judged, key_columns, partials_sql, prepared, values_of
 from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
@@ -32,7 +33,7 @@ def compile_window(parsed: list[DataFrame], operator: Window, publication: Publi
     """
     check_window(operator)
     # One watermark per input: Spark takes the least, so a slow input holds the windows open.
-    shared = [_timed(_judged(rows, operator), operator) for rows in parsed]
+    shared = [_timed(rows, operator) for rows in parsed]
     rows = _closed_and_rejected(shared, operator, publication).select(
         SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
     )
@@ -52,36 +53,14 @@ def check_window(operator: Window) -> None:
         )
 
 
-def _judged(rows: DataFrame, operator: Window) -> DataFrame:
-    """Adds the window's own reason to reject: no event time, or a part of the key is missing."""
-    placing = [*operator.key, *([operator.event_time] if operator.event_time else [])]
-    missing = [F.when(F.col(name).isNull(), F.lit(f"field '{name}': missing or null")) for name in placing]
-    return rows.withColumn(REASON, F.coalesce(named(REASON), *missing))
-
-
 def _timed(rows: DataFrame, operator: Window) -> DataFrame:
-    """All rows under names that no field has, with their watermark; rejected ones without a time."""
-    good = named(REASON).isNull()
-    time = F.when(good, F.col(operator.event_time or STORED_AT))
-    text = F.when(~good, named(TEXT))  # Good events lose their text: it would only make the exchange dearer.
-    placed = rows.select(
-        SERIAL,
-        INPUT,
-        STORED_AT,
-        named(REASON),
-        text.alias(TEXT),
-        time.alias(_TIME),
-        *(F.col(name).alias(f"key {name}") for name in operator.key),
-        *(F.col(name).alias(f"of {name}") for name in _used(operator)),
+    """All rows as they are grouped, with their watermark; rejected ones without a time."""
+    event_time = [operator.event_time] if operator.event_time else []
+    known = judged(rows, [*operator.key, *event_time])
+    time = F.when(named(REASON).isNull(), F.col(operator.event_time or STORED_AT))
+    return prepared(known, operator, time.alias(_TIME)).withWatermark(
+        f"`{_TIME}`", _interval(operator.watermark_s)
     )
-    arguments = [p.argument.alias(f"argument {name}") for name, p in partial_aggregates(operator).items()]
-    computed = placed.select("*", *arguments).drop(*(f"of {name}" for name in _used(operator)))
-    return computed.withWatermark(f"`{_TIME}`", _interval(operator.watermark_s))
-
-
-def _used(operator: Window) -> list[str]:
-    """Fields that are aggregated."""
-    return sorted({aggregate.field for aggregate in operator.aggregates.values() if aggregate.field})
 
 
 def _closed_and_rejected(shared: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
@@ -112,14 +91,7 @@ def _closed_and_rejected(shared: list[DataFrame], operator: Window, publication:
 def _closed_sql(names: list[str], operator: Window, publication: Publication) -> str:
     """SQL of the closed windows over common tables `names`, with the columns of the other branch."""
     good = " UNION ALL ".join(f"SELECT * FROM {name} WHERE `{REASON}` IS NULL" for name in names)
-    kept = {
-        "count": "count(1)",
-        **_frontier(publication),
-        **{
-            name: part.function.format(f"`argument {name}`")
-            for name, part in partial_aggregates(operator).items()
-        },
-    }
+    kept = {"count": "count(1)", **_frontier(publication), **partials_sql(operator)}
     keys = [f"`key {name}`" for name in operator.key]
     # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.
     silent = [f"({SERIAL} < 0)"] if operator.shape is WindowShape.SESSION and not keys else []
@@ -169,20 +141,17 @@ def _interval(seconds: float | None) -> str:
 
 
 def _parts(operator: Window, publication: Publication) -> ResultParts:
-    values = [
-        value_of(aggregate, operator.fields).alias(name) for name, aggregate in operator.aggregates.items()
-    ]
     serials = [named(f"serial {position}").alias(name) for position, name in enumerate(publication.inputs)]
     several = publication.has_several_inputs
     return ResultParts(
-        values=json_object(values),
+        values=values_of(operator),
         serial=F.col(SERIAL),
         stored_at=F.col(STORED_AT),
         input=F.col(INPUT) if several else None,
         serials=json_object(serials) if several else None,
         window=json_object([_bound("start").alias("start"), _bound("end").alias("end")]),
         count=F.col("count"),
-        key=json_object(_key(operator)) if operator.key else None,
+        key=json_object(key_columns(operator)) if operator.key else None,
         closed_at=_bound("end"),
     )
 
@@ -191,11 +160,7 @@ def _bound(name: str) -> Column:
     return named(_WINDOW).getField(name)
 
 
-def _key(operator: Window) -> list[Column]:
-    return [named(f"key {name}").alias(name) for name in operator.key]
-
-
 def _message_id(operator: Window, publication: Publication) -> Column:
     bounds = [F.unix_millis(_bound(name)).cast("string") for name in ("start", "end")]
-    key = [json_object(_key(operator), MICROSECONDS)] if operator.key else []
+    key = [json_object(key_columns(operator), MICROSECONDS)] if operator.key else []
     return publication.named_id(*bounds, *key)

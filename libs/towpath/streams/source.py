@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from towpath.streams.log_reader import Access, EventsLost, reader_for
@@ -53,13 +53,16 @@ class SerialRange(InputPartition):
 
 
 class StreamSource(DataSource):
-    """`spark.readStream.format("towpath")`.
+    """`spark.readStream.format("towpath")`, and `spark.read` for a range of serial numbers.
 
-    Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count);
-    `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound of a
-    micro-batch); `pause_file` (while it exists nothing new is planned); `cores` (tasks for a
-    backlog); `wait_for_news` (`true`: planning may wait a little for the first new event); `nudge`
-    (`true`: the first micro-batch after a start runs also without events).
+    Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count); `cores` (tasks
+    for a backlog).
+
+    Of streams: `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound
+    of a micro-batch); `exact_events` (a micro-batch has exactly so many serial numbers, or does not run);
+    `pause_file` (while it exists nothing new is planned); `wait_for_news` (`true`: planning may wait a
+    little for what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
+    without events). Of ranges: `after` and `through`.
     """
 
     @classmethod
@@ -75,8 +78,53 @@ class StreamSource(DataSource):
         """The reader of a streaming query."""
         return StreamReader(dict(self.options))
 
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch query."""
+        return RangeReader(dict(self.options))
 
-class StreamReader(DataSourceStreamReader):
+
+class EventReader:
+    """Reads ranges of a stream's serial numbers."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        # Spark hands option names over in lower case.
+        self.access = Access(options["url"], options["credentials_file"])
+        self.stream: str = options["stream"]
+        self.subject: str | None = options.get("subject") or None
+        self.cores = int(options.get("cores") or 1)
+
+    def split(self, after: int, through: int) -> list[InputPartition]:
+        """Equal ranges: one, or up to a task per core when there is a backlog."""
+        count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
+        edges = [after + (through - after) * k // count for k in range(count + 1)]
+        return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
+
+    def events(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a range, as Arrow batches."""
+        assert isinstance(partition, SerialRange)
+        for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
+            kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
+            if kept:
+                yield as_record_batch(kept)
+
+
+class RangeReader(EventReader, DataSourceReader):
+    """Reads one range of serial numbers, given by the options `after` and `through`."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        super().__init__(options)
+        self.range = SerialRange(int(options["after"]), int(options["through"]))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Equal ranges, one a task."""
+        return self.split(self.range.after, self.range.through)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The events of a range, as Arrow batches."""
+        return self.events(partition)
+
+
+class StreamReader(EventReader, DataSourceStreamReader):
     """Plans and reads ranges of serial numbers. Offsets are `{"serial": n}`: n is processed.
 
     A stateful query needs a nudge when it starts. The micro-batch before the stop may have moved the
@@ -86,14 +134,11 @@ class StreamReader(DataSourceStreamReader):
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
-        # Spark hands option names over in lower case.
-        self.access = Access(options["url"], options["credentials_file"])
-        self.stream: str = options["stream"]
-        self.subject: str | None = options.get("subject") or None
+        super().__init__(options)
         self.after_serial: str = options.get("after_serial", "")
         self.max_events = int(options.get("max_events") or 0)
         self.pause_file = options.get("pause_file")
-        self.cores = int(options.get("cores") or 1)
+        self.exact_events = int(options.get("exact_events") or 0)
         self.wait_for_news = options.get("wait_for_news") == "true"
         self.nudge = options.get("nudge") == "true"
 
@@ -116,7 +161,10 @@ class StreamReader(DataSourceStreamReader):
         nudges = start.get("nudges", 0) + self.nudge
         last = self._newest(position, patient=not self.nudge)
         self.nudge = False
-        if isinstance(limit, ReadMaxRows):
+        if self.exact_events:
+            whole = last - position >= self.exact_events
+            last = position + self.exact_events if whole else position
+        elif isinstance(limit, ReadMaxRows):
             last = min(last, position + limit.max_rows)
         planned = {"serial": max(last, position)}
         return {**planned, "nudges": nudges} if nudges else planned
@@ -125,6 +173,7 @@ class StreamReader(DataSourceStreamReader):
         return self.pause_file is not None and Path(self.pause_file).exists()
 
     def _newest(self, position: int, *, patient: bool) -> int:
+        wanted = position + max(self.exact_events, 1)
         end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news and patient else 0.0)
         while True:
             if self._paused():
@@ -132,7 +181,7 @@ class StreamReader(DataSourceStreamReader):
             first, last = reader_for(self.access).bounds(self.stream)
             if first > position + 1 and last > position:
                 raise EventsLost(self.stream, position + 1, first - 1)
-            if last > position or time.monotonic() >= end:
+            if last >= wanted or time.monotonic() >= end:
                 return last
             time.sleep(IDLE_POLL_S)
 
@@ -141,19 +190,12 @@ class StreamReader(DataSourceStreamReader):
         return {"serial": reader_for(self.access).bounds(self.stream)[1]}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        """Equal ranges: one, or up to a task per core when there is a backlog."""
-        after, through = start["serial"], end["serial"]
-        count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
-        edges = [after + (through - after) * k // count for k in range(count + 1)]
-        return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
+        """Equal ranges, one a task."""
+        return self.split(start["serial"], end["serial"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches."""
-        assert isinstance(partition, SerialRange)
-        for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
-            kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
-            if kept:
-                yield as_record_batch(kept)
+        return self.events(partition)
 
 
 def as_record_batch(messages: list[JetStreamMessage]) -> pa.RecordBatch:

@@ -14,16 +14,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.checkpoints.layout import by_input
+from towpath.checkpoints.layout import by_input, serials_at
 from towpath.checkpoints.standing import position, standing
-from towpath.contracts.job import Assignment, JobState, JobStatus, ResolvedInput
+from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
-from towpath.contracts.operators import STATEFUL_KINDS
+from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow
 from towpath.engine.settings import Settings
 from towpath.engine.sink import JobSink, SinkConnection
 from towpath.mesh.names import mirror_stream
-from towpath.operators.compilation import compile_job
-from towpath.streams.source import FORMAT
+from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.operators.processing_windows import MicroBatchWindow
+from towpath.streams.source import FORMAT, SerialRange
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +33,13 @@ DEFAULT_EVENTS_PER_BATCH = 100_000
 
 HALT_POLL_S = 0.01
 
-_compiling = threading.Lock()
+compiling = threading.Lock()
 """Compiling changes a setting of the session for a moment: one job at a time."""
 
 
 def compile_for(session: SparkSession, settings: Settings, assignment: Assignment, pause: Path) -> DataFrame:
-    """The job's results as a streaming DataFrame. Raises `TowpathError` for what does not fit."""
-    with _compiling:
+    """The job's plan, see `compile_job`, over its streams. Raises `TowpathError` for what does not fit."""
+    with compiling:
         frames = input_frames(session, settings, assignment, pause)
         return compile_job(assignment, frames, settings.site)
 
@@ -47,27 +48,64 @@ def input_frames(
     session: SparkSession, settings: Settings, assignment: Assignment, pause: Path
 ) -> list[DataFrame]:
     """The job's inputs as streaming DataFrames, in order."""
-    access = settings.access()
     spec = assignment.spec
-    share = (spec.max_events_per_batch or DEFAULT_EVENTS_PER_BATCH) // len(assignment.inputs)
 
     def frame(resolved: ResolvedInput) -> DataFrame:
-        here = resolved.site == settings.site
         options = {
-            "url": access.url,
-            "credentials_file": access.credentials_file,
-            "stream": resolved.stream if here else mirror_stream(resolved.site, resolved.stream),
-            "subject": resolved.subject or "",
+            **source_options(settings, resolved),
+            **batch_options(assignment),
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
-            "max_events": str(max(share, 1)),
             "pause_file": str(pause),
-            "cores": str(settings.cores),
             "wait_for_news": "true" if spec.trigger_s == 0 else "false",
             "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
         }
         return session.readStream.format(FORMAT).options(**options).load()
 
     return [frame(resolved) for resolved in assignment.inputs]
+
+
+def source_options(settings: Settings, resolved: ResolvedInput) -> dict[str, str]:
+    """Options of the Spark source that say what to read, and how."""
+    access = settings.access()
+    here = resolved.site == settings.site
+    return {
+        "url": access.url,
+        "credentials_file": access.credentials_file,
+        "stream": resolved.stream if here else mirror_stream(resolved.site, resolved.stream),
+        "subject": resolved.subject or "",
+        "cores": str(settings.cores),
+    }
+
+
+def batch_options(assignment: Assignment) -> dict[str, str]:
+    """Options of the Spark source that say how much a micro-batch reads from each input."""
+    operator = assignment.spec.operator
+    if isinstance(operator, ProcessingWindow) and operator.size_events is not None:
+        return {"exact_events": str(operator.size_events)}
+    # A window by time holds whatever came: a bound that nobody asked for would cut it.
+    default = None if isinstance(operator, ProcessingWindow) else DEFAULT_EVENTS_PER_BATCH
+    bound = assignment.spec.max_events_per_batch or default
+    return {} if bound is None else {"max_events": str(max(bound // len(assignment.inputs), 1))}
+
+
+def trigger_s(spec: JobSpec) -> float:
+    """Seconds between the starts of micro-batches."""
+    operator = spec.operator
+    if isinstance(operator, ProcessingWindow) and operator.size_s is not None:
+        return operator.size_s
+    return spec.trigger_s
+
+
+def planned_range(checkpoint: Path, assignment: Assignment, batch: int) -> SerialRange:
+    """What a micro-batch of a job with one input covers, as planned before it began to run.
+
+    It is the same when the micro-batch runs again.
+    """
+    (source,) = assignment.inputs
+    names = [source.name]
+    begin = source.after_serial or 0
+    after = serials_at(checkpoint, batch - 1, names).get(source.name, begin) if batch else begin
+    return SerialRange(after, serials_at(checkpoint, batch, names).get(source.name, after))
 
 
 @dataclass
@@ -83,6 +121,8 @@ class Query:
     _progress: dict[str, Any] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
     """Input → serial number where this run of the job began."""
+    _window: MicroBatchWindow | None = None
+    """Makes the messages of a micro-batch, for operators whose plan does not."""
 
     @classmethod
     def of(
@@ -108,14 +148,22 @@ class Query:
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         self._begun = self._begun or position(self.checkpoint, self.assignment)
+        self._window = micro_batch_window(self.assignment, self.settings.site)
         self.running = (
-            results.writeStream.foreachBatch(self.sink)
+            results.writeStream.foreachBatch(self._publish)
             .queryName(self.assignment.spec.name)
             .outputMode("append")
             .option("checkpointLocation", str(self.checkpoint))
-            .trigger(processingTime=f"{self.assignment.spec.trigger_s} seconds")
+            .trigger(processingTime=f"{trigger_s(self.assignment.spec):f} seconds")
             .start()
         )
+
+    def _publish(self, frame: DataFrame, batch: int) -> None:
+        """Publish a micro-batch. Spark commits it when this returns."""
+        if self._window is not None:
+            planned = planned_range(self.checkpoint, self.assignment, batch)
+            frame = self._window.messages(frame, planned.after, planned.through)
+        self.sink(frame, batch)
 
     def is_active(self) -> bool:
         """Whether Spark still runs the query; takes in its newest report on the way."""

@@ -1,0 +1,60 @@
+"""Computes a range of a job's input once more, as one processing-time window."""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment
+from towpath.engine.query import compiling, source_options
+from towpath.engine.settings import Settings
+from towpath.operators.columns import first_line
+from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.streams.source import FORMAT
+
+
+def recompute_window(
+    session: SparkSession, settings: Settings, assignment: Assignment, after: int, through: int
+) -> list[tuple[str, str]]:
+    """Message ids and bodies of the job's results over `after` < serial number ≤ `through`; blocks.
+
+    The results are those of a micro-batch that had this range, to the letter. Rejected events are left
+    out. Raises `TowpathError`: the job has no processing-time window, the range is none, or some of its
+    events are not kept (events lost).
+    """
+    window = micro_batch_window(assignment, settings.site)
+    if window is None:
+        kind = assignment.spec.operator.kind
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "only a processing-time window covers whatever range it is given",
+            field="operator.kind",
+            value=kind,
+            allowed="processing_window",
+        )
+    if not 0 <= after <= through:
+        raise TowpathError(
+            ErrorCode.INVALID, "not a range", field="through", value=through, allowed=f"at least {after}"
+        )
+    with compiling:
+        options = {
+            **source_options(settings, assignment.inputs[0]),
+            "after": str(after),
+            "through": str(through),
+        }
+        events = session.read.format(FORMAT).options(**options).load()
+        rows = compile_job(assignment, [events], settings.site)
+        messages = window.messages(rows, after, through)
+    try:
+        table = messages.where("NOT rejected").toArrow().sort_by("position")
+    except PySparkException as error:
+        raise _failure(error) from error
+    return list(zip(table.column("message_id").to_pylist(), table.column("body").to_pylist(), strict=True))
+
+
+def _failure(error: PySparkException) -> TowpathError:
+    lost = next((line for line in str(error).splitlines() if "EventsLost:" in line), None)
+    if lost is not None:
+        return TowpathError(ErrorCode.EVENTS_LOST, lost[lost.index("EventsLost:") :], field="after")
+    return TowpathError(ErrorCode.FAILED, first_line(error))

@@ -1,0 +1,386 @@
+"""Processing-time windows on a real Spark session, from and into streams of a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from conftest import Server
+from nats.aio.client import Client
+from pyspark.sql import SparkSession
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment
+from towpath.contracts.result import Rejected, Result
+from towpath.contracts.site import EngineSpec, Retention
+from towpath.engine.query import Query, compile_for
+from towpath.engine.recomputation import recompute_window
+from towpath.engine.session import start_session
+from towpath.engine.settings import Settings
+from towpath.engine.sink import SinkConnection
+from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.streams.streams import SiteStreams
+
+pytestmark = pytest.mark.timeout(180)
+
+WITHIN_S = 60.0
+"""How long a test waits for results; they come within a second or two on an idle machine."""
+
+DEVICE = {
+    "name": "jfk/site/a",
+    "site": "jfk",
+    "stream": "IN",
+    "subject": "site.a",
+    "from_device": True,
+    "after_serial": 0,
+}
+UPSTREAM = {
+    "name": "jfk/clean",
+    "site": "jfk",
+    "stream": "OUT_clean",
+    "subject": None,
+    "from_device": False,
+    "after_serial": 0,
+}
+SUMS = {"total": {"function": "sum", "field": "v"}, "events": {"function": "count"}}
+
+
+def processing_window(**changes: Any) -> dict[str, Any]:
+    operator = {
+        "kind": "processing_window",
+        "fields": {"k": "string", "v": "double"},
+        "size_s": 0.5,
+        "key": ["k"],
+        "aggregates": SUMS,
+    }
+    return {name: value for name, value in {**operator, **changes}.items() if value is not None}
+
+
+def by_count(size: int, **changes: Any) -> dict[str, Any]:
+    return processing_window(size_s=None, size_events=size, **changes)
+
+
+def assignment(operator: dict[str, Any], *inputs: dict[str, Any], **spec: Any) -> Assignment:
+    sources = inputs or (DEVICE,)
+    return Assignment.model_validate(
+        {
+            "spec": {
+                "name": "job",
+                "site": "jfk",
+                "inputs": [{"site": "jfk", "topic": i["name"].removeprefix("jfk/")} for i in sources],
+                "output": {"topic": "out"},
+                "operator": operator,
+                "trigger_s": 0,
+                **spec,
+            },
+            "epoch": 1,
+            "inputs": list(sources),
+            "output": {"site": "jfk", "stream": "OUT_job", "topic": "out", "rejected_topic": "out/rejected"},
+        }
+    )
+
+
+SETTINGS = Settings("jfk", EngineSpec(), "", "engine", "", Path())
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
+    yield session
+    session.stop()
+
+
+@dataclass
+class Site:
+    """A site's streams, and an engine that runs one job."""
+
+    connection: Client
+    session: SparkSession
+    settings: Settings
+    sink: SinkConnection
+    checkpoint: Path
+
+    async def put(self, subject: str, *events: dict[str, Any] | str) -> None:
+        for event in events:
+            body = event if isinstance(event, str) else json.dumps(event)
+            await self.connection.jetstream().publish(subject, body.encode())
+
+    async def put_results(self, *values: dict[str, Any]) -> None:
+        """Results of an upstream job."""
+        await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
+
+    def query(self, job: Assignment) -> Query:
+        return Query.of(self.session, self.settings, self.sink, job, self.checkpoint)
+
+    @asynccontextmanager
+    async def running(self, job: Assignment) -> AsyncIterator[Query]:
+        query = self.query(job)
+        await asyncio.to_thread(query.start)
+        try:
+            yield query
+        finally:
+            await asyncio.to_thread(query.halt, 10.0)
+
+    async def bodies(self, stream: str) -> list[bytes]:
+        count = (await self.connection.jetstream().stream_info(stream)).state.messages
+        messages = [await self.connection.jetstream().get_msg(stream, n + 1) for n in range(count)]
+        return [message.data or b"" for message in messages]
+
+    async def results(self) -> list[Result]:
+        return [Result.model_validate_json(body) for body in await self.bodies("OUT_job")]
+
+    async def rejected(self) -> list[Rejected]:
+        return [Rejected.model_validate_json(body) for body in await self.bodies("REJECTED_job")]
+
+    async def until(self, condition: Callable[[list[Result]], bool]) -> list[Result]:
+        """The results, once they fulfil the condition."""
+        async with asyncio.timeout(WITHIN_S):
+            while not condition(found := await self.results()):
+                await asyncio.sleep(0.05)
+            return found
+
+
+@pytest.fixture
+async def site(session: SparkSession, nats_server: Server, tmp_path: Path) -> AsyncIterator[Site]:
+    url = f"nats://127.0.0.1:{nats_server.port}"
+    connection = await nats.connect(url)
+    streams = SiteStreams(connection, "jfk", Retention())
+    await streams.ensure_in()
+    await streams.set_epoch("job", 1, assignment(processing_window()).output)
+    await connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
+    settings = replace(SETTINGS, nats_url=url, directory=tmp_path / "engine")
+    sink = SinkConnection(settings)
+    sink.start()
+    yield Site(connection, session, settings, sink, tmp_path / "job" / "checkpoint")
+    await connection.close()
+
+
+def ranges(results: list[Result]) -> list[tuple[int, int]]:
+    """Serial ranges in order, each once."""
+    return sorted({(r.after or 0, r.through or 0) for r in results})
+
+
+def covers(through: int) -> Callable[[list[Result]], bool]:
+    return lambda results: any(r.through == through for r in results)
+
+
+def total(results: list[Result], key: str) -> float:
+    return sum(r.values["total"] for r in results if r.key == {"k": key})
+
+
+async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_serials_and_sums_are_right(
+    site: Site,
+) -> None:
+    async with site.running(assignment(processing_window())):
+        for wave in range(3):
+            await site.put("site.other", {"v": 1000})
+            await site.put("site.a", {"k": "x", "v": wave}, "rubbish", {"k": "y", "v": 1}, {"v": 5})
+            await site.put("site.other", {"v": 1000})
+            # Its events are in windows before the next wave comes.
+            results = await site.until(lambda r, last=6 * wave + 4: any(i.serial == last for i in r))
+
+    covered = ranges(results)
+    assert len(covered) >= 3
+    assert all(after < through for after, through in covered)
+    assert all(before[1] <= after[0] for before, after in pairwise(covered))
+    assert (total(results, "x"), total(results, "y")) == (0 + 1 + 2, 3)
+    assert sum(r.count for r in results) == 6
+    assert all((r.after or 0) < r.serial <= (r.through or 0) for r in results)
+    rejected = await site.rejected()
+    assert [r.serial for r in rejected] == [3, 5, 9, 11, 15, 17]
+    assert {r.reason for r in rejected} == {"not a JSON object", "field 'k': missing or null"}
+
+
+async def test_window_by_count_when_too_few_events_are_there_then_it_waits_and_holds_exactly_so_many(
+    site: Site,
+) -> None:
+    await site.put_results(*({"k": "x", "v": n} for n in range(1, 26)))
+
+    async with site.running(assignment(by_count(10), UPSTREAM)):
+        early = await site.until(covers(20))
+        await site.put_results(*({"k": "x", "v": n} for n in range(26, 31)))
+        done = await site.until(covers(30))
+
+    assert [(r.after, r.through, r.count, r.values["total"]) for r in early] == [
+        (0, 10, 10, 55.0),
+        (10, 20, 10, 155.0),
+    ]
+    assert [(r.after, r.through, r.count, r.values["total"]) for r in done[2:]] == [(20, 30, 10, 255.0)]
+
+
+async def test_window_when_the_engine_dies_after_publishing_then_the_repeated_batch_stores_nothing_twice(
+    site: Site,
+) -> None:
+    await site.put_results(*({"k": f"k{n % 3}", "v": n} for n in range(12)))
+    job = assignment(by_count(6), UPSTREAM)
+    query = site.query(job)
+    publish = query.sink
+
+    class Dying:
+        def __call__(self, frame: Any, batch: int) -> None:
+            publish(frame, batch)
+            raise RuntimeError("killed before the commit")
+
+    query.sink = Dying()  # type: ignore[assignment]
+    await asyncio.to_thread(query.start)
+    async with asyncio.timeout(WITHIN_S):
+        while await asyncio.to_thread(query.is_active):
+            await asyncio.sleep(0.05)
+    before = await site.results()
+
+    async with site.running(job):
+        after = await site.until(covers(12))
+
+    assert ranges(before) == [(0, 6)]
+    assert after[: len(before)] == before
+    assert ranges(after) == [(0, 6), (6, 12)]
+    assert len(after) == 6
+
+
+async def test_window_when_run_twice_on_the_same_input_then_it_is_cut_where_the_runs_found_it(
+    site: Site, tmp_path: Path
+) -> None:
+    await site.put("site.a", *({"k": "x", "v": 1} for _ in range(4)))
+    job = assignment(processing_window(size_s=3600))
+    async with site.running(job):
+        early = await site.until(covers(4))
+    await site.put("site.a", *({"k": "x", "v": 1} for _ in range(3)))
+    async with site.running(job):
+        first_run = await site.until(covers(7))
+
+    again = replace(site, checkpoint=tmp_path / "again" / "checkpoint")
+    async with again.running(job):
+        both_runs = await site.until(lambda results: len(results) == 3)
+
+    assert ranges(early) == [(0, 4)]
+    assert ranges(first_run) == [(0, 4), (4, 7)]
+    assert (both_runs[2].after, both_runs[2].through, both_runs[2].count) == (0, 7, 7)
+
+
+async def test_recompute_when_given_a_published_range_then_ids_and_bodies_are_the_same_to_the_letter(
+    site: Site,
+) -> None:
+    aggregates = {
+        **SUMS,
+        "mean": {"function": "avg", "field": "v"},
+        "p": {"function": "percentile", "field": "v", "q": 0.9},
+        "spread": {"function": "stddev", "field": "v"},
+        "kinds": {"function": "distinct", "field": "v"},
+    }
+    await site.put("site.a", *({"k": f"k{n % 4}", "v": n / 7} for n in range(40)), "rubbish", {"k": None})
+    await site.put("site.other", {"v": 1})
+    job = assignment(processing_window(aggregates=aggregates))
+    async with site.running(job):
+        await site.until(covers(43))
+    published = [body.decode() for body in await site.bodies("OUT_job")]
+    (covered,) = ranges(await site.results())
+
+    recomputed = await asyncio.to_thread(recompute_window, site.session, site.settings, job, *covered)
+    joined = await asyncio.to_thread(recompute_window, site.session, site.settings, job, 2, 5)
+    nothing = await asyncio.to_thread(recompute_window, site.session, site.settings, job, 40, 42)
+
+    assert [body for _, body in recomputed] == published
+    assert len({identity for identity, _ in recomputed}) == len(recomputed) == 4
+    one = Result.model_validate_json(joined[0][1])
+    assert (one.after, one.through, one.serial, one.count) == (2, 5, 3, 1)
+    assert len(joined) == 3
+    assert nothing == []
+
+
+async def test_recompute_when_events_are_gone_then_the_error_says_which(site: Site) -> None:
+    await site.put("site.a", *({"k": "x", "v": n} for n in range(9)))
+    await site.connection.jetstream().purge_stream("IN", seq=6)
+
+    with pytest.raises(TowpathError) as raised:
+        await asyncio.to_thread(
+            recompute_window, site.session, site.settings, assignment(processing_window()), 2, 8
+        )
+
+    assert raised.value.detail.code is ErrorCode.EVENTS_LOST
+    assert "serials 3..5 of IN" in raised.value.detail.message
+
+
+@pytest.mark.parametrize(
+    ("operator", "after", "through", "field"),
+    [
+        ({"kind": "forward"}, 0, 5, "operator.kind"),
+        (processing_window(), 5, 3, "through"),
+        (processing_window(), -1, 3, "through"),
+    ],
+)
+def test_recompute_when_it_makes_no_sense_then_the_error_names_the_field(
+    session: SparkSession, operator: dict[str, Any], after: int, through: int, field: str
+) -> None:
+    with pytest.raises(TowpathError) as raised:
+        recompute_window(session, SETTINGS, assignment(operator), after, through)
+
+    assert raised.value.detail.field == field
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "said"),
+    [
+        (assignment(processing_window(), DEVICE, UPSTREAM), "inputs", "merge the inputs first"),
+        (assignment(by_count(10)), "inputs.0.topic", "forward it first"),
+        (
+            assignment(by_count(10), UPSTREAM, max_events_per_batch=9),
+            "max_events_per_batch",
+            "one micro-batch",
+        ),
+        (
+            assignment(processing_window(aggregates={"t": {"function": "sum", "field": "k"}})),
+            "operator.aggregates.t.field",
+            "needs numbers",
+        ),
+    ],
+    ids=["two inputs", "count of a device topic", "bound below the count", "sum of strings"],
+)
+def test_analysis_when_micro_batches_cannot_be_the_windows_then_the_error_names_field_and_remedy(
+    session: SparkSession, tmp_path: Path, job: Assignment, field: str, said: str
+) -> None:
+    with pytest.raises(TowpathError) as raised:
+        compile_for(session, replace(SETTINGS, directory=tmp_path), job, tmp_path / "pause")
+
+    assert raised.value.detail.field == field
+    assert said in raised.value.detail.message
+
+
+def test_aggregates_when_a_window_over_event_time_has_the_same_events_then_values_and_keys_are_equal(
+    session: SparkSession,
+) -> None:
+    fields = {"k": "string", "at": "timestamp", "v": "double", "n": "long"}
+    functions = ["sum", "avg", "min", "max", "stddev", "distinct", "count"]
+    aggregates = {f"{f}_{x}": {"function": f, "field": x} for f in functions for x in ("v", "n")}
+    events = [
+        {"k": "a", "at": "2026-01-01T00:00:00Z", "v": v, "n": n}
+        for v, n in [(0.1, 2**62), (0.2, 2**62), (None, 2**62), (1e300, None), (-1e300, -5)]
+    ]
+    rows = [(n, "site/a", None, bytearray(json.dumps(e).encode())) for n, e in enumerate(events, 1)]
+    frame = session.createDataFrame(rows, "serial long, topic string, stored_at timestamp, value binary")
+    frame = frame.selectExpr(
+        "serial",
+        "topic",
+        "timestamp'2026-01-01 00:00:00' + make_dt_interval(0,0,0,serial) AS stored_at",
+        "value",
+    )
+    shared = {"fields": fields, "key": ["k", "at"], "aggregates": aggregates}
+    by_event_time = assignment({"kind": "window", "event_time": "at", "size_s": 60, **shared})
+    by_processing = assignment({"kind": "processing_window", "size_s": 60, **shared})
+    window = micro_batch_window(by_processing, "jfk")
+    assert window is not None
+
+    (expected,) = compile_job(by_event_time, [frame], "jfk").collect()
+    (made,) = window.messages(compile_job(by_processing, [frame], "jfk"), 0, 5).collect()
+
+    one, other = json.loads(made.body), json.loads(expected.body)
+    assert (one.pop("after"), one.pop("through")) == (0, 5)
+    other.pop("window")
+    assert one == other
