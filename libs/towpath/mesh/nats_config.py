@@ -12,7 +12,7 @@ from typing import Any
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
 from towpath.mesh.home import Home
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import Credential, MeshState, SiteAccess
 
 ACCOUNT = "MESH"
 """Hub and sites share one account; permissions separate the users in it."""
@@ -47,6 +47,8 @@ def hub_config(state: MeshState, home: Home) -> str:
         _user(state.coordinator, permissions.coordinator(state.coordinator.user), "STANDARD"),
         _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
     ]
+    if state.links is not None:
+        services.append(_user(state.links, permissions.links(state.links.user), "STANDARD"))
     leaves = [
         _user(access.leaf, permissions.leaf(site), "LEAFNODE") for site, access in sorted(state.sites.items())
     ]
@@ -64,14 +66,13 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
     """The configuration of a site's server: broker, log and link to the hub."""
     access = state.site(site)
     spec = access.spec
-    hub = f"nats-leaf://{access.leaf.user}:{access.leaf.password}@{state.leaf_host}:{state.leaf_port}"
     return _render(
         {
             **_server(site, spec.listen, spec.nats_port),
             "jetstream": _jetstream(
                 site, str(home.nats(site)), power_safe=spec.durability is Durability.POWER_SAFE
             ),
-            "leafnodes": {"reconnect": LEAF_RECONNECT, "remotes": [{"url": hub, "account": ACCOUNT}]},
+            "leafnodes": {"reconnect": LEAF_RECONNECT, "remotes": [_remote(state, access)]},
             "mqtt": {
                 "host": spec.listen,
                 "port": spec.mqtt_port,
@@ -87,6 +88,14 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
             ),
         }
     )
+
+
+def _remote(state: MeshState, access: SiteAccess) -> Config:
+    leaf = access.leaf
+    url = f"nats-leaf://{leaf.user}:{leaf.password}@{state.leaf_host}:{state.leaf_remote_port(access)}"
+    # The hub tells every leaf its own address; one that followed it would go round an emulated link.
+    direct = {"ignore_discovered_servers": True} if state.spec.emulate_links else {}
+    return {"url": url, "account": ACCOUNT, **direct}
 
 
 def _server(name: str, host: str, port: int) -> Config:

@@ -46,6 +46,9 @@ _CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
 
 _BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *_CONSUMING)
 
+_RESULTS = ("sink.*.*.*", "reject.*.*.*", "shadow.sink.*.*.*", "shadow.reject.*.*.*")
+"""Results and rejected events on their way to an output, or to the shadow beside it."""
+
 _ANSWERS = {"max": 1, "expires": "1h"}
 """A user may answer what it was asked, once, for so long. A command that takes longer is followed by
 its events."""
@@ -53,6 +56,11 @@ its events."""
 _MQTT_INTERNAL = "$MQTT.>"
 """Sessions and messages of the server's MQTT side. Between servers nats-server lets these pass whatever
 is allowed, so they must be denied: the sites' MQTT sides would store each other's messages."""
+
+
+def _results_of(site: str) -> list[str]:
+    """The same for the outputs of one site. Its agent takes results over from a shadow."""
+    return [pattern.replace("*", site, 1) for pattern in _RESULTS]
 
 
 def inbox(user: str) -> str:
@@ -81,11 +89,21 @@ def coordinator(user: str) -> Permissions:
     )
 
 
+def links(user: str) -> Permissions:
+    """The process of the emulated links: answers its commands, says what changed."""
+    return _permissions(
+        publish=[f"{ROOT}.event.link.>"],
+        subscribe=[inbox(user), f"{ROOT}.command.links.>"],
+        answers=True,
+    )
+
+
 def operator(user: str) -> Permissions:
-    """People and the command line: command the coordinator, listen, read streams everywhere."""
+    """People and the command line: command the coordinator and links, listen, read streams everywhere."""
     return _permissions(
         publish=[
             f"{ROOT}.command.coordinator.>",
+            f"{ROOT}.command.links.>",
             *(f"$JS.API.{call}" for call in _READ),
             *_api("*", _READ),
             *_CONSUMING,
@@ -101,16 +119,14 @@ def leaf(site: str) -> Permissions:
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
             "_INBOX.>",
-            "sink.*.*.*",
-            "reject.*.*.*",
+            *_RESULTS,
             *_api("*", (*_LOOK_UP, *_MIRROR)),
             *_BETWEEN_STREAMS,
         ],
         subscribe=[
             f"{ROOT}.command.{site}.>",
             inbox(site),
-            f"sink.{site}.>",
-            f"reject.{site}.>",
+            *_results_of(site),
             f"$JS.{site}.API.>",
             *_BETWEEN_STREAMS,
         ],
@@ -125,6 +141,7 @@ def agent(site: str, user: str) -> Permissions:
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
             f"{ROOT}.engine.{site}.>",
+            *_results_of(site),
             *_own_jetstream(site),
         ],
         subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
@@ -135,7 +152,7 @@ def agent(site: str, user: str) -> Permissions:
 def engine(site: str, user: str) -> Permissions:
     """A site's engine: answers the agent, publishes results to whichever site keeps them."""
     return _permissions(
-        publish=["sink.*.*.*", "reject.*.*.*", *_own_jetstream(site)],
+        publish=[*_RESULTS, *_own_jetstream(site)],
         subscribe=[inbox(user), f"{ROOT}.engine.{site}.>"],
         answers=True,
     )
@@ -154,6 +171,7 @@ def device() -> Permissions:
             "towpath.>",
             "sink.>",
             "reject.>",
+            "shadow.>",
             DEVICE_SUBJECTS,
         ],
     )

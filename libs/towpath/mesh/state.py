@@ -42,6 +42,8 @@ class SiteAccess(Model):
     leaf: Credential
     """The site's server at the hub."""
     redis: Credential
+    link_port: int = 0
+    """Where the site's server finds its emulated link to the hub; 0 while links were never emulated."""
 
     @classmethod
     def create(cls, spec: SiteSpec) -> SiteAccess:
@@ -82,6 +84,8 @@ class MeshState(Model):
     operator: Credential
     """What people and the command line use at the hub."""
     redis_coordinator: Credential
+    links: Credential | None = None
+    """What the process of the emulated links uses at the hub; null while links were never emulated."""
     sites: dict[str, SiteAccess]
 
     @property
@@ -93,6 +97,10 @@ class MeshState(Model):
     def leaf_host(self) -> str:
         """Where sites on this machine reach the hub."""
         return reachable(self.spec.listen)
+
+    def leaf_remote_port(self, access: SiteAccess) -> int:
+        """Where on `leaf_host` a site's server connects: its emulated link, or the hub itself."""
+        return access.link_port if self.spec.emulate_links else self.leaf_port
 
     @property
     def redis_host(self) -> str:
@@ -172,22 +180,50 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "sites": sites,
             "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
+            "emulate_links": _emulate_links(spec, old),
         }
     )
+    return _with_links(_with_credentials(filled, old, taken), taken)
+
+
+def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) -> MeshState:
     accesses = [
         old.sites[s.name].model_copy(update={"spec": s})
         if old and s.name in old.sites
         else SiteAccess.create(s)
-        for s in sites
+        for s in filled.sites
     ]
     return MeshState(
         spec=filled,
-        leaf_port=_port(0, old.leaf_port if old else 0, spec.listen, taken),
+        leaf_port=_port(0, old.leaf_port if old else 0, filled.listen, taken),
         coordinator=old.coordinator if old else Credential.random("hub.coordinator"),
         operator=old.operator if old else Credential.random("hub.operator"),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
+        links=old.links if old else None,
         sites={access.spec.name: access for access in accesses},
     )
+
+
+def _emulate_links(spec: MeshSpec, old: MeshState | None) -> bool:
+    """As the spec says; one that does not say leaves it as it was."""
+    if old is None or "emulate_links" in spec.model_fields_set:
+        return spec.emulate_links
+    return old.spec.emulate_links
+
+
+def _with_links(state: MeshState, taken: set[int]) -> MeshState:
+    """With a port for each link and a credential for their process, if links are emulated.
+
+    They are kept when links are not emulated any more, so that they are the same when they are again.
+    """
+    if not state.spec.emulate_links:
+        return state
+    sites = {
+        name: access.model_copy(update={"link_port": _port(0, access.link_port, state.spec.listen, taken)})
+        for name, access in state.sites.items()
+    }
+    links = state.links or Credential.random("hub.links")
+    return state.model_copy(update={"sites": sites, "links": links})
 
 
 def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:
@@ -203,7 +239,7 @@ def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
 
 
 def _ports(state: MeshState) -> set[int]:
-    sites = {port for a in state.sites.values() for port in (a.spec.nats_port, a.spec.mqtt_port)}
+    sites = {p for a in state.sites.values() for p in (a.spec.nats_port, a.spec.mqtt_port, a.link_port)}
     return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from towpath.cli import access, checking, demo, events, jobs, logs, mesh, operations, replaying
+from towpath.cli import access, checking, demo, events, jobs, links, logs, mesh, operations, replaying
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.settings import global_options
 
@@ -25,6 +25,8 @@ app.command(rich_help_panel=MESH)(mesh.down)
 app.command(rich_help_panel=MESH)(mesh.status)
 app.command(rich_help_panel=MESH)(mesh.sites)
 app.command(rich_help_panel=MESH)(access.access)
+app.command(rich_help_panel=MESH)(links.links)
+app.command(rich_help_panel=MESH)(links.link)
 
 app.command(rich_help_panel=JOBS)(jobs.deploy)
 app.command(rich_help_panel=JOBS)(jobs.jobs)

@@ -17,6 +17,7 @@ from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_WILDCARD
+from towpath.contracts.links import LINK_COMMANDS
 from towpath.contracts.message import ROOT, Command, Model
 from towpath.mesh.home import Home
 
@@ -74,7 +75,7 @@ def publish(
 
 def read_command(verb: str, file: str) -> Command[Any]:
     """The command in a file, or on stdin. Raises `TowpathError` when it breaks the contract."""
-    kinds = {kind.verb(): kind for kind in COORDINATOR_COMMANDS}
+    kinds = {kind.verb(): kind for kind in (*COORDINATOR_COMMANDS, *LINK_COMMANDS)}
     if verb not in kinds:
         raise TowpathError(
             ErrorCode.UNKNOWN_COMMAND, "no such command", field="verb", value=verb, allowed=sorted(kinds)

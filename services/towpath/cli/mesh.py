@@ -38,6 +38,14 @@ def up(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="towpath.toml", help="File that describes the mesh.")
     ] = None,
+    emulate_links: Annotated[
+        bool | None,
+        typer.Option(
+            "--emulate-links/--direct-links",
+            help="Lead links to the hub through a process that can delay, throttle and cut them.",
+            show_default="as it was, at first direct",
+        ),
+    ] = None,
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
     ] = START_DEADLINE_S,
@@ -52,6 +60,8 @@ def up(
     """
     home = home_of(context)
     spec = _spec(home, sites, config)
+    if emulate_links is not None:
+        spec = spec.model_copy(update={"emulate_links": emulate_links})
     _check_java()
     with working("starting …") as status:
         state = lifecycle.up(home, spec)

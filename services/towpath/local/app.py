@@ -27,18 +27,30 @@ the agents' time this stays within the ten seconds in which a mesh shall be down
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Everything that runs, servers first. Writes the servers' configurations."""
     coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+    links = [_links(state, home)] if state.spec.emulate_links else []
     agents = [
         service(
             agent_name(site),
             ["towpath.agent", "--site", site],
             home,
-            after=("coordinator",),
+            after=("coordinator", *(child.name for child in links)),
             stop_s=AGENT_STOP_S,
-            version=hashlib.sha256(access.model_dump_json().encode()).hexdigest()[:16],
+            version=_version(access.model_dump_json(), str(state.leaf_remote_port(access))),
         )
         for site, access in state.sites.items()
     ]
-    return [hub_server(state, home), redis_server(state, home), coordinator, *agents]
+    return [hub_server(state, home), redis_server(state, home), coordinator, *links, *agents]
+
+
+def _links(state: MeshState, home: Home) -> ChildSpec:
+    ports = {site: access.link_port for site, access in state.sites.items()}
+    version = _version(repr(ports), str(state.leaf_port), state.spec.listen)
+    return service("links", ["towpath.links"], home, after=("hub",), version=version)
+
+
+def _version(*settings: str) -> str:
+    """Changes when a process must be started anew, because it read other settings."""
+    return hashlib.sha256("\n".join(settings).encode()).hexdigest()[:16]
 
 
 def agent_name(site: str) -> str:

@@ -1,0 +1,130 @@
+"""Commands for emulated links: how they are, and to make them worse or better."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from towpath.cli.connection import AnswerT, load_mesh, open_bus
+from towpath.cli.output import clock, print_json, print_table
+from towpath.cli.settings import AsJson, home_of
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.links import LinkConditions, LinkView, ListLinks, RestoreLink, ShapeLink
+from towpath.contracts.message import Command
+from towpath.mesh.home import Home
+
+DEADLINE_S = 20.0
+"""Everything is answered at once, unless the links' process is just being restarted."""
+
+ATTEMPT_S = 5.0
+"""Then a command is sent again: whoever heard it may have died."""
+
+COLUMNS = (
+    "site",
+    "link",
+    "delay",
+    "jitter",
+    "bandwidth",
+    "until",
+    "connections",
+    "bytes to hub",
+    "bytes to site",
+)
+
+
+def links(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the emulated links between sites and hub: how good each is, and what passed.
+
+    Example: `towpath links`
+    """
+    found = asyncio.run(_ask(home_of(context), ListLinks())).links
+    if as_json:
+        return print_json(found)
+    print_table(COLUMNS, [_row(view) for view in found], nothing="no links")
+
+
+def link(
+    context: typer.Context,
+    site: Annotated[str, typer.Argument(metavar="SITE", help="Whose link to the hub.")],
+    cut: Annotated[bool, typer.Option("--cut", help="Let nothing pass, as when a cable is pulled.")] = False,
+    delay_ms: Annotated[
+        float | None, typer.Option("--delay-ms", min=0, help="How long everything travels, one way.")
+    ] = None,
+    jitter_ms: Annotated[
+        float | None, typer.Option("--jitter-ms", min=0, help="By how much the delay varies, up and down.")
+    ] = None,
+    bandwidth: Annotated[
+        int | None, typer.Option("--bandwidth", min=1, help="Bytes per second in each direction.")
+    ] = None,
+    for_s: Annotated[
+        float | None, typer.Option("--for", help="Seconds after which the link restores itself.")
+    ] = None,
+    restore: Annotated[bool, typer.Option("--restore", help="Make the link perfect again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a site's link to the hub worse, or better. What is given replaces all that held before.
+
+    The mesh must emulate its links: `towpath up --emulate-links`.
+
+    Example: `towpath link jfk --cut --for 20`
+    """
+    given: dict[str, Any] = {
+        "cut": cut or None,
+        "delay_ms": delay_ms,
+        "jitter_ms": jitter_ms,
+        "bandwidth_bytes_per_s": bandwidth,
+        "for_s": for_s,
+    }
+    command = _command(site, {name: value for name, value in given.items() if value is not None}, restore)
+    view = asyncio.run(_ask(home_of(context), command))
+    if as_json:
+        return print_json(view)
+    print_table(COLUMNS, [_row(view)], nothing="no links")
+
+
+def _command(site: str, given: dict[str, Any], restore: bool) -> ShapeLink | RestoreLink:
+    """What the options ask for. Raises `TowpathError` or a validation error when they make no sense."""
+    senseless = bool(given) if restore else not given.keys() - {"for_s"}
+    if senseless:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "say either how bad the link shall be, or that it shall be restored",
+            field="link",
+            value=site,
+            allowed="--restore, or at least one of --cut, --delay-ms, --jitter-ms and --bandwidth",
+        )
+    if restore:
+        return RestoreLink(site=site)
+    return ShapeLink(site=site, conditions=LinkConditions.model_validate(given))
+
+
+async def _ask(home: Home, command: Command[AnswerT]) -> AnswerT:
+    mesh = await load_mesh(home)
+    if not mesh.spec.emulate_links:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "this mesh emulates no links; start it with `towpath up --emulate-links`",
+            field="emulate_links",
+            value=False,
+            allowed="true",
+        )
+    async with open_bus(home) as bus:
+        return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
+
+
+def _row(view: LinkView) -> tuple[object, ...]:
+    conditions = view.conditions
+    rate = conditions.bandwidth_bytes_per_s
+    return (
+        view.site,
+        "cut" if conditions.cut else "perfect" if conditions.perfect else "worse",
+        f"{conditions.delay_ms:g} ms",
+        f"{conditions.jitter_ms:g} ms",
+        None if rate is None else f"{rate:,} B/s",
+        clock(view.until),
+        view.connections,
+        f"{view.bytes_to_hub:,}",
+        f"{view.bytes_to_site:,}",
+    )

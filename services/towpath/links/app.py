@@ -1,0 +1,58 @@
+"""The wiring of the emulated links."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from towpath.bus import Bus
+from towpath.links.handlers import Handlers
+from towpath.links.record import Record
+from towpath.links.settings import Settings
+from towpath.proxy import Link
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Forward, and take commands, until `stop` is set. Raises `OSError` when a port is taken."""
+    restored: asyncio.Queue[str] = asyncio.Queue()
+    record = Record(settings.record)
+    # The links work before commands do: sites and hub find each other through them.
+    async with _links(settings, record, restored) as links, asyncio.TaskGroup() as tasks:
+        commands = tasks.create_task(_take_commands(settings, links, record, restored))
+        await stop.wait()
+        commands.cancel()
+
+
+@asynccontextmanager
+async def _links(
+    settings: Settings, record: Record, restored: asyncio.Queue[str]
+) -> AsyncIterator[dict[str, Link]]:
+    """All links, each as bad as it was when this process last ended."""
+    kept = await record.read()
+    far = (settings.hub_host, settings.hub_leaf_port)
+    async with AsyncExitStack() as stack:
+        links: dict[str, Link] = {}
+        for site, port in settings.ports.items():
+            links[site] = Link(site, (settings.listen, port), far, on_restored=restored.put_nowait)
+            if (conditions := kept.get(site)) is not None:
+                links[site].shape(conditions)
+                if conditions.perfect:
+                    restored.put_nowait(site)
+            await stack.enter_async_context(links[site])
+        log.info("links of %s", ", ".join(links))
+        yield links
+
+
+async def _take_commands(
+    settings: Settings, links: dict[str, Link], record: Record, restored: asyncio.Queue[str]
+) -> None:
+    async with await Bus.connect(
+        settings.hub_url, settings.hub_user, settings.hub_password, name="links"
+    ) as bus:
+        handlers = Handlers(links, record, bus)
+        await handlers.serve()
+        await handlers.tell_of_restored(restored)
