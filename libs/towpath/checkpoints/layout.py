@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 DIGEST_BYTES = 16
@@ -66,12 +67,22 @@ def inventory(checkpoint: Path) -> dict[str, str]:
     return {
         str(path.relative_to(checkpoint)): digest_of(path)
         for path in sorted(checkpoint.rglob("*"))
-        if path.is_file() and not _is_transient(path)
+        if path.is_file() and not is_transient(path)
     }
 
 
 def digest_of(path: Path) -> str:
-    """Digest of a file's content."""
+    """Digest of a file's content.
+
+    Files of a checkpoint never change in place: the digest of one that was read before is remembered by
+    its inode, size and time of change.
+    """
+    status = path.stat()
+    return _digest(path, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=100_000)
+def _digest(path: Path, _inode: int, _size: int, _changed_ns: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
 
@@ -88,7 +99,7 @@ def relocate(checkpoint: Path) -> None:
     Some operators' metadata hold the absolute path of their state schema files: it is rewritten.
     """
     for metadata in checkpoint.glob("state/*/_metadata/v2/*"):
-        if metadata.is_file() and not _is_transient(metadata):
+        if metadata.is_file() and not is_transient(metadata):
             _rewrite_paths(metadata, checkpoint)
 
 
@@ -127,5 +138,6 @@ def _numbered(directory: Path) -> list[int]:
     return [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
 
 
-def _is_transient(path: Path) -> bool:
+def is_transient(path: Path) -> bool:
+    """Whether a file is no part of the checkpoint: half written, or a checksum that may be missing."""
     return path.name.endswith((".tmp", ".crc")) or (path.name.startswith(".") and ".tmp" in path.name)

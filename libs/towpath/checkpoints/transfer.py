@@ -240,15 +240,18 @@ class _Receiver:
         return digest
 
     def _prepare(self, files: dict[str, str], generation: str) -> None:
-        """Fill the staging directory with what the target has already and the source will not send."""
-        shutil.rmtree(self.staging, ignore_errors=True)
-        self.staging.mkdir(parents=True)
-        have = inventory(self.base)
+        """Keep of the staging directory, and take from the older copy, what the source will not send."""
+        self.attempt.unlink(missing_ok=True)
+        staged, have = inventory(self.staging), inventory(self.base)
+        for path in staged:
+            if staged[path] != files.get(path):
+                (self.staging / path).unlink()
         for path, digest in files.items():
-            if have.get(path) == digest:
+            if have.get(path) == digest != staged.get(path):
                 target = self.staging / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(self.base / path, target)
+        self.staging.mkdir(parents=True, exist_ok=True)
         self.attempt.write_text(generation)
 
     def _current(self) -> str | None:

@@ -69,3 +69,23 @@ def live_stream(stream: str) -> str:
 def shadow_stream(job: str) -> str:
     """The stream that keeps results aside while two sites run a job."""
     return f"SHADOW_{job}"
+
+
+def shadow_subject(subject: str) -> str:
+    """Where results go instead of `subject` while the output does not accept them.
+
+    A subject of its own: a message on its way to the shadow can never reach the output late, and so
+    overtake what was taken over from the shadow.
+    """
+    return f"shadow.{subject}"
+
+
+def epochs_of(subjects: list[str]) -> list[int]:
+    """The epochs that a stream with these subjects accepts, in ascending order."""
+    numbers = {subject.rsplit(".", 1)[-1] for subject in subjects}
+    return sorted(int(number) for number in numbers if number.isdigit())
+
+
+DIVERTED = "towpath-diverted"
+"""Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its
+owner is not fenced, even at the moment when neither stream accepts it."""

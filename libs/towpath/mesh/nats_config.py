@@ -46,6 +46,7 @@ def hub_config(state: MeshState, home: Home) -> str:
     services = [
         _user(state.coordinator, permissions.coordinator(state.coordinator.user), "STANDARD"),
         _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
+        _user(state.monitor, permissions.monitor(state.monitor.user), "STANDARD"),
     ]
     if state.links is not None:
         services.append(_user(state.links, permissions.links(state.links.user), "STANDARD"))

@@ -112,6 +112,21 @@ def operator(user: str) -> Permissions:
     )
 
 
+def monitor(user: str) -> Permissions:
+    """The monitor: asks agents how far jobs are, reads outputs, publishes where results are diverted."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.command.*.report-progress",
+            f"{ROOT}.command.*.recompute-window",
+            "sink.*.*.*",
+            "reject.*.*.*",
+            *_api("*", _LOOK_UP),
+        ],
+        subscribe=[inbox(user), f"{ROOT}.command.monitor.>"],
+        answers=True,
+    )
+
+
 def leaf(site: str) -> Permissions:
     """A site's server at the hub: publish is what may come out of the site, subscribe what may go in."""
     return _permissions(

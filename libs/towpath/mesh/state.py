@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
@@ -83,6 +83,8 @@ class MeshState(Model):
     coordinator: Credential
     operator: Credential
     """What people and the command line use at the hub."""
+    monitor: Credential = Field(default_factory=lambda: Credential.random("hub.monitor"))
+    """A mesh saved before there was a monitor gets one at the next start."""
     redis_coordinator: Credential
     links: Credential | None = None
     """What the process of the emulated links uses at the hub; null while links were never emulated."""
@@ -137,7 +139,7 @@ class MeshState(Model):
         with _exclusively(home):
             old = cls.load(home) if home.state.exists() else None
             state = _extended(spec, old)
-            if state != old:
+            if old is None or home.state.read_text() != state.to_text():
                 state.save(home)
         for name in state.sites:
             home.create_site(name)
@@ -162,7 +164,11 @@ class MeshState(Model):
     def save(self, home: Home) -> None:
         """Write the mesh under `home`, whole or not at all, readable for its owner only."""
         home.create()
-        write_private_file(home.state, self.model_dump_json(indent=2))
+        write_private_file(home.state, self.to_text())
+
+    def to_text(self) -> str:
+        """What `save` writes."""
+        return self.model_dump_json(indent=2)
 
 
 def reachable(listen: str) -> str:
@@ -198,6 +204,7 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         leaf_port=_port(0, old.leaf_port if old else 0, filled.listen, taken),
         coordinator=old.coordinator if old else Credential.random("hub.coordinator"),
         operator=old.operator if old else Credential.random("hub.operator"),
+        monitor=old.monitor if old else Credential.random("hub.monitor"),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
         links=old.links if old else None,
         sites={access.spec.name: access for access in accesses},

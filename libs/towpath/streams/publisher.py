@@ -12,13 +12,20 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import MESSAGE_ID_HEADER, MQTT_QOS_HEADER, api_prefix
+from towpath.mesh.names import (
+    DIVERTED,
+    MESSAGE_ID_HEADER,
+    MQTT_QOS_HEADER,
+    api_prefix,
+    epochs_of,
+    shadow_subject,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +39,15 @@ BATCH_HEADER = "Towpath-Batch"
 """`generation.batch` of the micro-batch that published the message: tells a restart what it published."""
 
 
+RETRY_S = 0.2
+"""Between attempts while a site is out of reach."""
+
+CHANGING_S = 0.02
+"""Between attempts while the ownership of the output is changing hands: a matter of milliseconds."""
+
+
 class Fenced(RuntimeError):
-    """The stream accepts another epoch by now: somebody else owns the job."""
+    """The stream accepts a later epoch by now: somebody else owns the job."""
 
 
 class Unpublished(RuntimeError):
@@ -51,39 +65,57 @@ class Outgoing:
 
 @dataclass
 class Publisher:
-    """Publishes batches over one connection; use from the loop the connection belongs to."""
+    """Publishes batches over one connection; use from the loop the connection belongs to.
+
+    While two sites run a job, the output stream does not accept the epoch of one or both, and a shadow
+    stream takes their results: the publisher goes where its epoch is heard.
+    """
 
     connection: Client
     patience_s: float = 60.0
     """How long a batch is tried before it fails: longer than a broker's restart, shorter than a day."""
+    _aside: set[str] = field(default_factory=set)
+    """Subjects whose messages go to the shadow at present."""
 
     async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
-        """Store all messages, in order. Returns how many were new.
+        """Store all messages, in order; all have one subject. Returns how many were new.
 
-        Raises `Fenced` when the stream at `site` no longer accepts the subject, `Unpublished` when
-        it cannot be reached in time or refuses for another reason (full, say).
+        Raises `Fenced` when the stream at `site` accepts a later epoch, `Unpublished` when it cannot be
+        reached in time or refuses for another reason (full, say).
         """
         sending = _Sending(self.connection, messages, batch)
+        subject = messages[0].subject
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience_s
         try:
             await sending.open()
-            while not await sending.round():
-                if sending.unheard:
-                    await self._check_epoch(messages[0].subject, site, stream)
+            while not await sending.round(aside=subject in self._aside):
+                changing = sending.unheard and await self._is_changing(subject, site, stream)
                 if loop.time() > end:
                     raise Unpublished(f"{sending.left} results not stored at {site}: {sending.trouble}")
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(CHANGING_S if changing else RETRY_S)
         finally:
             await sending.close()
         return sending.new
 
-    async def _check_epoch(self, subject: str, site: str, stream: str) -> None:
-        """Nobody took the message: is the epoch over, or is the site only out of reach?"""
+    async def _is_changing(self, subject: str, site: str, stream: str) -> bool:
+        """Nobody took the message: find out where it belongs. False if the site does not answer.
+
+        Raises `Fenced` when its epoch is over.
+        """
         config = await stream_config(self.connection, site, stream)
-        accepted = (config or {}).get("subjects", [subject])
-        if subject not in accepted:
-            raise Fenced(f"{subject} is refused: {stream} accepts {', '.join(accepted)}")
+        if config is None:
+            return False
+        subjects = config.get("subjects", [])
+        [mine], accepted = epochs_of([subject]), epochs_of(subjects)
+        diverted = (config.get("metadata") or {}).get(DIVERTED) == str(mine)
+        if subject in subjects:
+            self._aside.discard(subject)
+        elif diverted or (accepted and max(accepted) < mine):
+            self._aside.add(subject)
+        else:
+            raise Fenced(f"{subject} is refused: {stream} accepts {', '.join(subjects)}")
+        return True
 
 
 class _Sending:
@@ -96,6 +128,7 @@ class _Sending:
         self.pending = set(range(len(messages)))
         self.new = 0
         self.unheard = False
+        self._rounds = 0
         self._unacknowledged = 0
         self.trouble = "no acknowledgement"
         self._inbox = connection.new_inbox()
@@ -107,7 +140,7 @@ class _Sending:
 
     async def open(self) -> None:
         self._subscription = await self.connection.subscribe(
-            f"{self._inbox}.*",
+            f"{self._inbox}.*.*",
             cb=self._on_acknowledgement,
             pending_msgs_limit=-1,
             pending_bytes_limit=-1,
@@ -117,13 +150,13 @@ class _Sending:
         if not self.connection.is_closed:
             await self._subscription.unsubscribe()
 
-    async def round(self) -> bool:
-        """Send what is pending, in order. True when everything is acknowledged."""
-        self.unheard, self._unacknowledged = False, 0
+    async def round(self, *, aside: bool) -> bool:
+        """Send what is pending, in order, to the output or aside. True when everything is acknowledged."""
+        self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
         for index in sorted(self.pending):
             if self.unheard:
                 break  # Keep the order: nothing may overtake a message that nobody took.
-            await self._send(index)
+            await self._send(index, aside=aside)
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False
         return await self._settle(0) and not self.pending
@@ -138,21 +171,23 @@ class _Sending:
                 return False
         return not self.unheard
 
-    async def _send(self, index: int) -> None:
+    async def _send(self, index: int, *, aside: bool) -> None:
         message = self.messages[index]
         self._unacknowledged += 1
         await self.connection.publish(
-            message.subject,
+            shadow_subject(message.subject) if aside else message.subject,
             message.body,
-            reply=f"{self._inbox}.{index}",
+            reply=f"{self._inbox}.{self._rounds}.{index}",
             headers={**self.headers, MESSAGE_ID_HEADER: message.identity},
         )
 
     async def _on_acknowledgement(self, message: Msg) -> None:
-        index = int(message.subject.rsplit(".", 1)[1])
+        _, round_, number = message.subject.rsplit(".", 2)
+        index = int(number)
         if (message.headers or {}).get("Status") == "503":
-            self.unheard, self.trouble = True, "nobody stores this subject"
-            self._progress.set()
+            if int(round_) == self._rounds:  # An earlier round's says nothing about this one.
+                self.unheard, self.trouble = True, "nobody stores this subject"
+                self._progress.set()
             return
         answer = json.loads(message.data)
         if "error" in answer:

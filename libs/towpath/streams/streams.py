@@ -65,11 +65,21 @@ class SiteStreams:
                 value=epoch,
                 allowed=f"{accepted} or more",
             )
+        await self.accept(job, epoch, output)
+
+    async def accept(
+        self, job: str, epoch: int, output: ResolvedOutput, *, diverted: int | None = None
+    ) -> None:
+        """Let the job's output streams accept `epoch` and nothing else, made if need be.
+
+        `diverted` names an older epoch whose results a shadow takes: its owner is not fenced.
+        """
         sink = names.sink_subject(self.site, job, epoch)
         reject = names.rejected_subject(self.site, job, epoch)
+        metadata = {names.DIVERTED: str(diverted)} if diverted is not None else {}
         # Rejects first: the result stream's change is the moment ownership changes hands.
-        await self._ensure_output(names.rejected_stream(job), reject, output.rejected_topic)
-        await self._ensure_output(output.stream, sink, output.topic)
+        await self._ensure_output(names.rejected_stream(job), reject, output.rejected_topic, metadata)
+        await self._ensure_output(output.stream, sink, output.topic, metadata)
 
     async def accepted_epoch(self, job: str) -> int | None:
         """The epoch the job's output accepts; None when there is no output stream yet."""
@@ -77,8 +87,7 @@ class SiteStreams:
             info = await self.jetstream.stream_info(names.output_stream(job))
         except NotFoundError:
             return None
-        subjects = info.config.subjects or []
-        return int(subjects[0].rsplit(".", 1)[1]) if subjects else None
+        return max(names.epochs_of(info.config.subjects or []), default=None)
 
     async def drop_output(self, job: str) -> None:
         """Delete a job's output streams with all they hold."""
@@ -126,7 +135,7 @@ class SiteStreams:
         first = state["first_seq"] if state["messages"] else state["last_seq"] + 1
         return StreamBounds(first, state["last_seq"])
 
-    async def _ensure_output(self, stream: str, subject: str, topic: str) -> None:
+    async def _ensure_output(self, stream: str, subject: str, topic: str, metadata: dict[str, str]) -> None:
         """An output stream, republished to the topic: for QoS 1 sessions by the stream itself, for
         everybody else (QoS 0, NATS) by a one-message stream fed from it. A stream republishes to one
         place only, hence the second; it is on disk, so it knows after a crash where it stood.
@@ -135,7 +144,11 @@ class SiteStreams:
         every_epoch = subject.rsplit(".", 1)[0] + ".*"
         stored = self._kept(stream, subjects=[subject])
         await self._ensure(
-            replace(stored, republish=RePublish(src=every_epoch, dest=names.MQTT_DELIVERY + public))
+            replace(
+                stored,
+                republish=RePublish(src=every_epoch, dest=names.MQTT_DELIVERY + public),
+                metadata=metadata,
+            )
         )
         live = StreamConfig(
             name=names.live_stream(stream),

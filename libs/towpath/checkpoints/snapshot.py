@@ -1,0 +1,64 @@
+"""A consistent copy of the checkpoint of a running query, without stopping it.
+
+Spark's files never change once they are visible, so the copy is made of hard links: it costs no space,
+and takes milliseconds however large the state is. What makes it consistent is the order:
+
+1. the newest committed micro-batch N;
+2. state: first what refers to other files (snapshots' archives, changelogs), then what is referred to;
+3. offsets, up to N only: whoever starts from the copy plans micro-batch N + 1 anew.
+
+State of versions above N may be in the copy as well: they have names of their own (each writer adds an
+identifier) and nobody asks for them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from towpath.checkpoints.layout import is_transient, newest_commit
+
+STATE_FILES = "SSTs"
+"""Directory of the immutable files that archives of snapshots refer to: uploaded before the archive,
+so linked after it."""
+
+
+def snapshot(checkpoint: Path, into: Path) -> int | None:
+    """Link the newest committed state of a live checkpoint into `into`, which is made anew.
+
+    Returns the number of the micro-batch it stands at; None, and an empty copy, when nothing was
+    committed yet.
+    """
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    batch = newest_commit(checkpoint)
+    if batch is None:
+        return None
+    for path in _in_order(checkpoint, batch):
+        target = into / path.relative_to(checkpoint)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, target)
+        except FileNotFoundError:
+            continue  # Maintenance has deleted it: an old version, which the newest does not need.
+    return batch
+
+
+def _in_order(checkpoint: Path, batch: int) -> Iterator[Path]:
+    yield from _numbered_through(checkpoint / "commits", batch)
+    state = [path for path in (checkpoint / "state").rglob("*") if path.is_file() and not is_transient(path)]
+    yield from (path for path in state if STATE_FILES not in path.parts)
+    # Listed again: what an archive refers to was complete before the archive appeared.
+    yield from (path for path in (checkpoint / "state").rglob(f"{STATE_FILES}/*") if not is_transient(path))
+    yield from _numbered_through(checkpoint / "offsets", batch)
+    for path in checkpoint.iterdir():
+        if path.is_file() and not is_transient(path):
+            yield path
+
+
+def _numbered_through(directory: Path, batch: int) -> Iterator[Path]:
+    for path in directory.iterdir():
+        if path.name.isdigit() and int(path.name) <= batch:
+            yield path

@@ -1,0 +1,183 @@
+"""Shadow streams: results that wait beside a job's output while two sites run the job.
+
+A shadow keeps the results of chosen epochs in the order in which they came. When the ownership of the
+output changes, what the new owner has published there is taken over into the output (`settle`), under
+the message ids it has, so that what the output holds already is dropped.
+
+Everything here is repeated after a crash at any line, and goes on where the streams themselves say.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from datetime import UTC, datetime, timedelta
+
+from nats.js.api import StorageType, StreamConfig, StreamInfo
+from nats.js.errors import NotFoundError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
+from towpath.mesh import names
+from towpath.streams.pages import StoredMessage, last_serial, read_after
+from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher, stream_life
+from towpath.streams.streams import DUPLICATE_WINDOW_S, SiteStreams
+
+log = logging.getLogger(__name__)
+
+OUTPUT_SERIAL = "towpath-output-serial"
+"""Key in a shadow's metadata: the output's last serial number when the shadow was opened."""
+
+REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
+"""Younger than this, a shadow holds nothing whose id the output could have forgotten."""
+
+PATIENCE_S = 10.0
+"""For the site's own server to store what is taken over."""
+
+
+class Shadows:
+    """The shadow streams of the outputs of one site."""
+
+    def __init__(self, streams: SiteStreams) -> None:
+        self.streams = streams
+        self.site = streams.site
+        self.jetstream = streams.jetstream
+
+    async def open(self, command: OpenShadow) -> int:
+        """Keep the results of some epochs aside; the output's last serial number when that began.
+
+        Raises `TowpathError` (fenced) when the output accepts one of these epochs, or a later one.
+        """
+        job, accepted = command.job, await self.streams.accepted_epoch(command.job)
+        if accepted is not None and accepted >= max(command.epochs):
+            raise _over(job, max(command.epochs), accepted)
+        info = await self._ensure(job, command.epochs)
+        if command.interim is not None:
+            await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
+        return int((info.config.metadata or {})[OUTPUT_SERIAL])
+
+    async def _ensure(self, job: str, epochs: list[int]) -> StreamInfo:
+        subjects = self._subjects(job, epochs)
+        info = await self._info(job)
+        if info is not None:
+            if info.config.subjects == subjects:
+                return info
+            # Left by an operation that has ended: its epochs are used up.
+            await self.drop(job)
+        serial = await last_serial(self.streams.connection, self.site, names.output_stream(job))
+        config = StreamConfig(
+            name=names.shadow_stream(job),
+            subjects=subjects,
+            storage=StorageType.FILE,
+            duplicate_window=DUPLICATE_WINDOW_S,
+            allow_direct=True,
+            metadata={OUTPUT_SERIAL: str(serial)},
+        )
+        return await self.jetstream.add_stream(config)
+
+    def _subjects(self, job: str, epochs: list[int]) -> list[str]:
+        kinds = (names.sink_subject, names.rejected_subject)
+        return [names.shadow_subject(kind(self.site, job, epoch)) for epoch in epochs for kind in kinds]
+
+    async def _info(self, job: str) -> StreamInfo | None:
+        try:
+            return await self.jetstream.stream_info(names.shadow_stream(job))
+        except NotFoundError:
+            return None
+
+    async def drop(self, job: str) -> None:
+        """Delete the shadow with what is in it, if there is one."""
+        if await self._info(job) is not None:
+            await self.jetstream.delete_stream(names.shadow_stream(job))
+
+    async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
+        """Take over what waits in the shadow, then let the output accept the new owner.
+
+        1. The shadow takes no more: who publishes there waits, and finds the output later.
+        2. The output refuses the old owner; it accepts what is taken over, and nothing else.
+        3. Amended results, then the new owner's in the order of the shadow.
+        4. The output accepts the new owner.
+        """
+        job, epoch = command.job, command.epoch
+        accepted = await self.streams.accepted_epoch(job)
+        if accepted is not None and accepted > epoch:
+            raise _over(job, epoch, accepted)
+        if accepted != epoch:
+            info = await self._frozen(job)
+            await self.streams.accept(job, settlement.interim, command.output)
+            if info is not None:
+                await self._take_over(job, settlement, info)
+            await self.streams.accept(job, epoch, command.output)
+        await self.drop(job)
+
+    async def _frozen(self, job: str) -> StreamInfo | None:
+        info = await self._info(job)
+        if info is None:
+            return None
+        closed = [f"shadow.closed.{self.site}.{job}"]
+        if info.config.subjects != closed:
+            info = await self.jetstream.update_stream(info.config, subjects=closed)
+        return info
+
+    async def _take_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
+        connection, output = self.streams.connection, names.output_stream(job)
+        waiting = await read_after(connection, self.site, names.shadow_stream(job), 0)
+        known = await self._known(job, shadow)
+        fresh = [message for message in waiting if message.identity not in known]
+        sink = names.sink_subject(self.site, job, settlement.epoch)
+        reject = names.rejected_subject(self.site, job, settlement.epoch)
+        results = [
+            m
+            for m in fresh
+            if m.subject == names.shadow_subject(sink) and m.serial > settlement.after_position
+        ]
+        # Of rejected events all: which window an event would have been in does not matter to them.
+        rejected = [m for m in fresh if m.subject == names.shadow_subject(reject)]
+        publisher = Publisher(connection, patience_s=PATIENCE_S)
+        interim = settlement.interim
+        stored = 0
+        if rejected:
+            subject = names.rejected_subject(self.site, job, interim)
+            stored += await self._store(publisher, rejected, subject, names.rejected_stream(job))
+        subject = names.sink_subject(self.site, job, interim)
+        if settlement.amended:
+            life = await stream_life(connection, self.site, output)
+            amended = [
+                Outgoing(subject, f"{life}/{result.identity}", result.body.encode())
+                for result in settlement.amended
+            ]
+            label = results[0].headers.get(BATCH_HEADER, "0.0") if results else "0.0"
+            stored += await publisher.publish(amended, site=self.site, stream=output, batch=label)
+        stored += await self._store(publisher, results, subject, output)
+        log.info("%s: %d results taken over from the shadow, %d were new", job, len(results), stored)
+
+    async def _known(self, job: str, shadow: StreamInfo) -> set[str]:
+        """Ids that the output holds and may have forgotten as ids; none while it remembers them all."""
+        created = shadow.created or datetime.now(UTC)
+        if datetime.now(UTC) - created < REMEMBERED:
+            return set()
+        since = int((shadow.config.metadata or {}).get(OUTPUT_SERIAL, "0"))
+        connection = self.streams.connection
+        stored = await read_after(connection, self.site, names.output_stream(job), since)
+        return {message.identity for message in stored}
+
+    async def _store(
+        self, publisher: Publisher, messages: list[StoredMessage], subject: str, stream: str
+    ) -> int:
+        """Publish again, micro-batch by micro-batch: each message keeps the label of its own."""
+        stored = 0
+        by_batch = itertools.groupby(messages, key=lambda m: m.headers.get(BATCH_HEADER, "0.0"))
+        for label, group in by_batch:
+            outgoing = [Outgoing(subject, message.identity, message.body) for message in group]
+            stored += await publisher.publish(outgoing, site=self.site, stream=stream, batch=label)
+        return stored
+
+
+def _over(job: str, epoch: int, accepted: int) -> TowpathError:
+    return TowpathError(
+        ErrorCode.FENCED,
+        f"the output of {job} is at epoch {accepted} already",
+        field="epoch",
+        value=epoch,
+        allowed=f"{accepted} or more",
+    )
