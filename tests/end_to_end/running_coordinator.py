@@ -19,6 +19,7 @@ from towpath.bus import Bus
 from towpath.contracts.commands import (
     ListJobs,
     MigrateJob,
+    StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
@@ -137,7 +138,7 @@ class Trial:
     async def migrate_in_background(self, job: str) -> tuple[MigrateJob, asyncio.Task[Any]]:
         """Begin a migration to lga that waits in pause-transfer."""
         self.agents.gates["pause-transfer"] = asyncio.Event()
-        command = MigrateJob(job=job, to="lga")
+        command = MigrateJob(job=job, to="lga", strategy=StrategyName.GENERAL)
         asking = asyncio.create_task(self.client.request(command, deadline_s=60, attempt_s=5))
         await until(lambda: self.agents.was_reached("jfk pause-transfer"))
         return command, asking

@@ -25,6 +25,8 @@ from towpath.contracts.errors import ErrorCode
 from towpath.contracts.site import SiteState
 from towpath.protocols.simulation import Hosted
 
+GENERAL = StrategyName.GENERAL
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
@@ -41,7 +43,7 @@ async def trial(running: Mesh) -> AsyncIterator[Trial]:
 async def test_job_when_deployed_migrated_and_removed_then_is_where_it_should_be(trial: Trial) -> None:
     assert (await trial.ask(DeployJob(spec=spec("counts")))).state is OperationState.COMPLETED
     assert trial.owners("counts") == ["jfk"]
-    answer = await trial.ask(MigrateJob(job="counts", to="lga"))
+    answer = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL))
     assert answer.state is OperationState.COMPLETED
     assert trial.owners("counts") == ["lga"]
     trial.check_nothing_lost("counts")
@@ -94,7 +96,7 @@ async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_a
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
-    accepted = await trial.ask(MigrateJob(job="counts", to="lga", wait=False))
+    accepted = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL, wait=False))
     for life_s in (0.0, 0.45, 0.5, 0.55, 0.6):
         # Lives of different lengths end at different lines; what they end at is the point, not a wait.
         await asyncio.sleep(life_s)
@@ -127,7 +129,7 @@ async def test_migration_when_target_refuses_the_state_then_source_goes_on(trial
     async def allow_undo() -> bool:
         return trial.agents.reached.count("jfk resume") > 0
 
-    moving = asyncio.create_task(trial.refusal(MigrateJob(job="counts", to="lga")))
+    moving = asyncio.create_task(trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL)))
     await until(allow_undo)
     trial.agents.refused = set()
     error = await moving
@@ -147,7 +149,7 @@ async def test_site_when_silent_then_is_down_and_takes_no_jobs(trial: Trial) -> 
         return [s.site for s in sites if s.state is SiteState.DOWN] == ["lga"]
 
     await until(down)
-    refused = await trial.refusal(MigrateJob(job="counts", to="lga"))
+    refused = await trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL))
     assert (refused.detail.code, refused.detail.allowed) == (ErrorCode.SITE_DOWN, ["jfk"])
 
     async def told() -> bool:

@@ -16,11 +16,11 @@ from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.handlers import Handlers
 from towpath.coordinator.operations import Operations
-from towpath.coordinator.plans import World
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry import Registry
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
+from towpath.coordinator.world import World
 from towpath.protocols.runner import Runner
 
 log = logging.getLogger(__name__)

@@ -9,12 +9,14 @@ from typing import TypeVar
 from towpath.bus import Bus
 from towpath.contracts.commands import (
     DeployJob,
+    ForecastMigration,
     JobList,
     JobView,
     ListJobs,
     ListOperations,
     ListSites,
     MigrateJob,
+    MigrationForecast,
     OperationAnswer,
     OperationKind,
     OperationList,
@@ -26,8 +28,10 @@ from towpath.contracts.commands import (
     UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.coordinator.migrations import forecast_migration, plan_migrate
 from towpath.coordinator.operations import Operations
-from towpath.coordinator.plans import Nothing, World, plan_deploy, plan_migrate, plan_remove, plan_update
+from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.world import World
 from towpath.protocols.record import JobEntry, OperationRecord
 
 QUERY_S = 10.0
@@ -49,6 +53,7 @@ class Handlers:
         await bus.serve(UpdateJob, self.update)
         await bus.serve(RemoveJob, self.remove)
         await bus.serve(MigrateJob, self.migrate)
+        await bus.serve(ForecastMigration, self.forecast)
         await bus.serve(ListJobs, self.list_jobs)
         await bus.serve(ListSites, self.list_sites)
         await bus.serve(ShowOperation, self.show_operation)
@@ -85,6 +90,10 @@ class Handlers:
         return await self._operations.accept(
             command, command.job, lambda: plan_migrate(command, self._world), wait=command.wait
         )
+
+    async def forecast(self, command: ForecastMigration) -> MigrationForecast:
+        """See `ForecastMigration`."""
+        return await _soon(forecast_migration(command, self._world))
 
     async def list_jobs(self, _: ListJobs) -> JobList:
         """See `ListJobs`."""
@@ -151,5 +160,6 @@ def _operation_view(record: OperationRecord) -> OperationView:
         begun_at=record.begun_at,
         ended_at=record.ended_at,
         note=record.note,
+        forecast=record.forecast,
         figures=record.figures,
     )

@@ -1,43 +1,22 @@
-"""Commands become operations: everything is validated here, before anything is written."""
+"""New, changed and removed jobs become operations: validated here, before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
-from towpath.bus import Bus
-from towpath.contracts.commands import (
-    DeployJob,
-    MigrateJob,
-    OperationKind,
-    RemoveJob,
-    StrategyName,
-    UpdateJob,
-)
+from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.message import Command, new_identifier, now
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.coordinator.registry import Registry
 from towpath.coordinator.schemas import check_readers
-from towpath.coordinator.sites import Sites
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.coordinator.world import World, check_free, entry_of, record_of
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
 class Nothing(Exception):
     """The command asks for what already is: there is nothing to do."""
-
-
-@dataclass(frozen=True)
-class World:
-    """What a decision looks at."""
-
-    registry: Registry
-    sites: Sites
-    bus: Bus
 
 
 def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
@@ -54,7 +33,7 @@ async def plan_deploy(command: DeployJob, world: World) -> OperationRecord:
     if existing is not None:
         if existing.spec == spec and existing.running:
             raise Nothing
-        await _check_free(spec.name, world)
+        await check_free(spec.name, world)
         raise TowpathError(
             ErrorCode.NAME_IN_USE,
             "another job has this name",
@@ -71,7 +50,7 @@ async def plan_deploy(command: DeployJob, world: World) -> OperationRecord:
     output = resolve_output(spec)
     kept = former.output if former else None
     after = JobEntry(spec=spec, site=spec.site, epoch=epoch + 1, inputs=inputs, output=output)
-    return _record(
+    return record_of(
         command,
         OperationKind.DEPLOY,
         spec.name,
@@ -84,11 +63,11 @@ async def plan_deploy(command: DeployJob, world: World) -> OperationRecord:
 async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
     """Raises `Nothing` when the job is already so, `TowpathError` when it cannot be changed so."""
     jobs = await world.registry.jobs()
-    before = _entry(jobs, command.spec.name, "name")
+    before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
     if spec == before.spec:
         raise Nothing
-    await _check_free(spec.name, world)
+    await check_free(spec.name, world)
     await world.sites.check_up(before.site, "site")
     await world.sites.check_up(before.output.site, "output.site")
     await _check_input_sites(spec, world)
@@ -106,18 +85,19 @@ async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
         spec=spec,
         site=before.site,
         epoch=before.next_epoch(),
+        used_epoch=before.used_epoch,
         generation=before.generation + (0 if survives and not command.drop_state else 1),
         inputs=inputs,
         output=resolve_output(spec),
     )
-    return _record(command, OperationKind.UPDATE, spec.name, before=before, after=after)
+    return record_of(command, OperationKind.UPDATE, spec.name, before=before, after=after)
 
 
 async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
     """Raises `TowpathError` when the job cannot be removed."""
     jobs = await world.registry.jobs()
-    before = _entry(jobs, command.job, "job")
-    await _check_free(command.job, world)
+    before = entry_of(jobs, command.job, "job")
+    await check_free(command.job, world)
     await world.sites.check_up(before.site, "job")
     if command.purge:
         await world.sites.check_up(before.output.site, "purge")
@@ -130,85 +110,7 @@ async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
                 value=True,
                 allowed=f"false, or remove {', '.join(reading)} first",
             )
-    return _record(command, OperationKind.REMOVE, command.job, before=before, purge=command.purge)
-
-
-async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
-    """Raises `TowpathError` when the job cannot be moved there now."""
-    jobs = await world.registry.jobs()
-    before = _entry(jobs, command.job, "job")
-    world.sites.check_known(command.to, "to")
-    await _check_free(command.job, world)
-    if command.to == before.site:
-        others = [name for name in world.sites.names if name != before.site]
-        raise TowpathError(
-            ErrorCode.ALREADY_THERE, "the job runs there", field="to", value=command.to, allowed=others
-        )
-    await world.sites.check_up(command.to, "to")
-    await world.sites.check_up(before.site, "job")
-    await world.sites.check_up(before.output.site, "job")
-    generation = before.generation + (1 if command.strategy is StrategyName.RESTART else 0)
-    after = before.model_copy(
-        update={"site": command.to, "epoch": before.epoch + 1, "generation": generation, "running": True}
-    )
-    return _record(
-        command,
-        OperationKind.MIGRATE,
-        command.job,
-        before=before,
-        after=after,
-        strategy=command.strategy,
-        progress=_progress(command.job, before, world),
-    )
-
-
-def _progress(job: str, entry: JobEntry, world: World) -> dict[str, int]:
-    """What the owner said it has processed; nothing if it spoke of an earlier job of that name."""
-    status = world.sites.job(entry.site, job)
-    return status.serials if status is not None and status.epoch == entry.epoch else {}
-
-
-def _record(
-    command: Command[Any],
-    kind: OperationKind,
-    job: str,
-    *,
-    before: JobEntry | None = None,
-    after: JobEntry | None = None,
-    old_epoch: int | None = None,
-    **fields: Any,
-) -> OperationRecord:
-    epoch = before.epoch if before else old_epoch or 0
-    return OperationRecord(
-        id=new_identifier(),
-        command=command.id,
-        kind=kind,
-        job=job,
-        before=before,
-        after=after,
-        old_epoch=epoch,
-        new_epoch=after.epoch if after else epoch + 1,
-        begun_at=now(),
-        **fields,
-    )
-
-
-def _entry(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
-    if job not in jobs:
-        raise TowpathError(ErrorCode.UNKNOWN_JOB, "no such job", field=field, value=job, allowed=sorted(jobs))
-    return jobs[job]
-
-
-async def _check_free(job: str, world: World) -> None:
-    holder = (await world.registry.locks()).get(job)
-    if holder is not None:
-        raise TowpathError(
-            ErrorCode.BUSY,
-            f"operation {holder} on this job is under way",
-            field="job",
-            value=job,
-            allowed=f"when operation {holder} has ended",
-        )
+    return record_of(command, OperationKind.REMOVE, command.job, before=before, purge=command.purge)
 
 
 async def _check_input_sites(spec: JobSpec, world: World) -> None:

@@ -42,6 +42,17 @@ class Changed(Exception):
     """The job is no longer what the decision was made on: decide again."""
 
 
+def busy(job: str, holder: str) -> TowpathError:
+    """The refusal of a second operation on a job."""
+    return TowpathError(
+        ErrorCode.BUSY,
+        f"operation {holder} on this job is under way",
+        field="job",
+        value=job,
+        allowed=f"when operation {holder} has ended",
+    )
+
+
 def record_key(operation: str) -> str:
     """Where an operation's record is."""
     return f"{PREFIX}operation:{operation}"
@@ -102,11 +113,12 @@ class Registry:
         """Accept an operation: lock, record and command in one durable write. Returns its id.
 
         The id of the earlier operation, if the same command was accepted before. Raises `Changed`
-        when the job's epoch is not that of `record.before` any more, `TowpathError` (busy) when another
+        when the job's epochs are not those of `record.before` any more, `TowpathError` (busy) when another
         operation holds the job.
         """
         operation = record.id
-        before = str(record.before.epoch) if record.before else ""
+        before = record.before
+        version = f"{before.epoch}/{before.used_epoch}" if before else ""
         verdict, detail = await self._run(
             BEGIN,
             [LOCKS, JOBS, record_key(operation), OPERATIONS, UNFINISHED, command_key(record.command)],
@@ -115,18 +127,12 @@ class Registry:
                 operation,
                 record.model_dump_json(),
                 str(record.begun_at.timestamp()),
-                before,
+                version,
                 str(COMMAND_REMEMBERED_S),
             ],
         )
         if verdict == "busy":
-            raise TowpathError(
-                ErrorCode.BUSY,
-                f"operation {detail} on this job is under way",
-                field="job",
-                value=record.job,
-                allowed=f"when operation {detail} has ended",
-            )
+            raise busy(record.job, detail)
         if verdict == "changed":
             raise Changed(record.job)
         return detail

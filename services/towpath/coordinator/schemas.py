@@ -14,6 +14,7 @@ from towpath.contracts.operators import (
     Forward,
     Map,
     Merge,
+    ProcessingWindow,
     Python,
     Window,
 )
@@ -28,7 +29,7 @@ def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
     match spec.operator:
         case Clean() as clean:
             return {name: rule.type for name, rule in clean.fields.items() if rule.required}
-        case Filter() | Map() | Window() | Python() as operator:
+        case Filter() | Map() | Window() | ProcessingWindow() | Python() as operator:
             return dict(operator.fields)
         case Forward() | Merge():
             return {}
@@ -46,20 +47,19 @@ def result_fields(
         case Map() as computed:
             return dict.fromkeys(computed.select)
         case Window() as window:
-            return _window_fields(window)
+            bounds = dict.fromkeys(("window_start", "window_end"), FieldType.TIMESTAMP)
+            return {**_aggregate_fields(window), **bounds}
+        case ProcessingWindow() as window:
+            return _aggregate_fields(window)
         case Forward() | Merge():
             return _passed_on(spec, jobs, seen | {spec.name})
         case Python():
             return None
 
 
-def _window_fields(window: Window) -> Schema:
+def _aggregate_fields(window: Window | ProcessingWindow) -> Schema:
     schema: Schema = {name: window.fields[name] for name in window.key}
-    schema |= {
-        "window_start": FieldType.TIMESTAMP,
-        "window_end": FieldType.TIMESTAMP,
-        "count": FieldType.LONG,
-    }
+    schema["count"] = FieldType.LONG
     for name, aggregate in window.aggregates.items():
         match aggregate.function:
             case AggregateFunction.COUNT | AggregateFunction.DISTINCT:

@@ -6,14 +6,18 @@ it recognises that it has been carried out and changes nothing.
 
 BEGIN = """
 -- KEYS locks, jobs, record, operations, unfinished, command
--- ARGV job, operation, record, begun (s), epoch of the job as it was read ('' for none), lifetime (s)
+-- ARGV job, operation, record, begun (s), version of the job as it was read ('' for none), lifetime (s)
 local earlier = redis.call('GET', KEYS[6])
 if earlier then return {'accepted', earlier} end
 local holder = redis.call('HGET', KEYS[1], ARGV[1])
 if holder then return {'busy', holder} end
-local entry = redis.call('HGET', KEYS[2], ARGV[1])
-local epoch = entry and string.format('%d', cjson.decode(entry).epoch) or ''
-if epoch ~= ARGV[5] then return {'changed', ''} end
+local text = redis.call('HGET', KEYS[2], ARGV[1])
+local version = ''
+if text then
+  local entry = cjson.decode(text)
+  version = string.format('%d/%d', entry.epoch, entry.used_epoch or 0)
+end
+if version ~= ARGV[5] then return {'changed', ''} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('SET', KEYS[3], ARGV[3])
 redis.call('ZADD', KEYS[4], ARGV[4], ARGV[2])
@@ -22,7 +26,8 @@ redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[6])
 return {'accepted', ARGV[2]}
 """
 """Take the job's lock and write the operation, if the job still is what the decision was made on:
-every operation that changes a job raises its epoch, so the epoch is its version."""
+every operation that changes a job raises its epoch, or at least the epoch it has used up, so the two are
+its version."""
 
 _CHANGE = """
 local function change(job, what, entry, former)

@@ -1,0 +1,137 @@
+"""What a migration is expected to cost: from what earlier ones cost, and how much state there is now."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.commands import MigrationForecast, OperationKind, StrategyName
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.message import new_identifier
+from towpath.contracts.migration import MeasureState
+from towpath.coordinator.world import World
+from towpath.protocols.record import JobEntry, OperationRecord
+
+log = logging.getLogger(__name__)
+
+MEASURE_S = 2.0
+"""For the source to say how large its state is. Nothing waits longer for a mere expectation."""
+
+LOOK_BACK = 200
+"""So many operations are searched for earlier migrations."""
+
+LEARN_FROM = 9
+"""At most so many of them count, the newest: machines and jobs change."""
+
+CARRYING = frozenset({StrategyName.GENERAL, StrategyName.HANDOVER})
+"""Strategies whose state crosses."""
+
+PLAIN_BASE_S = {
+    StrategyName.RESTART: 2.0,
+    StrategyName.GENERAL: 2.5,
+    StrategyName.HANDOVER: 5.0,
+    StrategyName.PARALLEL: 3.0,
+}
+"""Seconds that a migration of small state takes on two cores with warm engines, before there is anything to
+learn from. `parallel` also waits for `WINDOWS_WAITED_FOR` windows."""
+
+WINDOWS_WAITED_FOR = 2
+"""After so many windows the results of two runs usually agree."""
+
+PLAIN_BYTES_PER_S = 10e6
+"""How fast state crosses on such a machine."""
+
+TELLING_BYTES = 4_000_000
+"""Migrations whose state differs by less say nothing about the speed."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an earlier migration cost."""
+
+    job: str
+    total_s: float
+    state_bytes: int
+
+
+async def forecast(record: OperationRecord, reason: str, world: World) -> MigrationForecast:
+    """What the decided migration is expected to cost. A source that does not say its size in time costs no
+    more than `MEASURE_S`: its last known size counts then."""
+    assert record.strategy is not None, "a migration has a strategy"
+    before, after, strategy = record.entry_before, record.entry_after, record.strategy
+    costs = costs_of(await world.registry.latest(LOOK_BACK), strategy)
+    state_bytes, unsaid = 0, ""
+    if strategy in CARRYING:
+        measured = await _measured(before, world)
+        state_bytes = last_known(costs, record.job) if measured is None else measured
+        unsaid = "" if measured is not None else "; the source did not say in time how large its state is"
+    total_s, basis = expected(costs, record.job, strategy, state_bytes, window_s=record.window_s)
+    return MigrationForecast(
+        job=record.job,
+        source=before.site,
+        target=after.site,
+        strategy=strategy,
+        reason=reason,
+        total_s=round(total_s, 2),
+        state_bytes=state_bytes,
+        basis=basis + unsaid,
+    )
+
+
+async def _measured(before: JobEntry, world: World) -> int | None:
+    job = before.spec.name
+    question = MeasureState(site=before.site, operation=f"forecast-{new_identifier()}", job=job)
+    try:
+        return (await world.bus.request(question, deadline_s=MEASURE_S)).state_bytes
+    except (TowpathError, NatsError, OSError) as error:
+        log.warning("size of %s at %s: %s", job, before.site, error)
+        return None
+
+
+def costs_of(records: Sequence[OperationRecord], strategy: StrategyName) -> list[Cost]:
+    """What completed migrations of the strategy cost, in the order of the records."""
+    return [
+        Cost(r.job, r.figures.total_s, r.figures.state_bytes)
+        for r in records
+        if r.kind is OperationKind.MIGRATE and r.strategy is strategy and r.figures is not None
+    ]
+
+
+def last_known(costs: Sequence[Cost], job: str) -> int:
+    """Bytes that crossed when the job moved last; 0 when it never did."""
+    return next((cost.state_bytes for cost in costs if cost.job == job), 0)
+
+
+def expected(
+    costs: Sequence[Cost], job: str, strategy: StrategyName, state_bytes: int, *, window_s: float = 1.0
+) -> tuple[float, str]:
+    """Seconds a migration with so much state takes, and what that rests on. `costs`: the newest first."""
+    own = [cost for cost in costs if cost.job == job][:LEARN_FROM]
+    learnt = own or list(costs)[:LEARN_FROM]
+    if not learnt:
+        waiting_s = WINDOWS_WAITED_FOR * window_s if strategy is StrategyName.PARALLEL else 0.0
+        total_s = PLAIN_BASE_S[strategy] + waiting_s + state_bytes / PLAIN_BYTES_PER_S
+        return total_s, "no earlier migration: measured speed of a plain machine"
+    per_byte_s = _seconds_per_byte(learnt)
+    base_s = statistics.median(cost.total_s - cost.state_bytes * per_byte_s for cost in learnt)
+    whose = f"of {job}" if own else "of other jobs"
+    return max(
+        base_s, 0.0
+    ) + state_bytes * per_byte_s, f"the last {len(learnt)} {strategy} migration(s) {whose}"
+
+
+def _seconds_per_byte(costs: Sequence[Cost]) -> float:
+    """Median of the slopes between pairs (Theil and Sen): one outlier does not move it."""
+    slopes = [
+        (one.total_s - other.total_s) / (one.state_bytes - other.state_bytes)
+        for one, other in combinations(costs, 2)
+        if abs(one.state_bytes - other.state_bytes) >= TELLING_BYTES
+    ]
+    # Two migrations make one slope, which may be chance.
+    slope = statistics.median(slopes) if len(slopes) > 1 else 0.0
+    return slope if slope > 0 else 1 / PLAIN_BYTES_PER_S

@@ -1,0 +1,96 @@
+"""Moves become operations: where to, by which strategy, under which epochs."""
+
+from __future__ import annotations
+
+from towpath.contracts.commands import (
+    ConsistencyCheck,
+    ForecastMigration,
+    MigrateJob,
+    MigrationForecast,
+    OperationKind,
+    StrategyName,
+)
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.coordinator.forecasts import forecast
+from towpath.coordinator.world import World, check_free, entry_of, record_of
+from towpath.protocols.choice import choose
+from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
+
+EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
+"""Strategies in which the target begins with an empty checkpoint, which is the next generation's."""
+
+
+async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
+    """Raises `TowpathError` when the job cannot be moved there now, or not so."""
+    record, reason = await _decide(command, world)
+    if record.strategy is StrategyName.PARALLEL:
+        _check_comparable(command.check)
+    expected = await forecast(record, reason, world)
+    return record.model_copy(update={"check": command.check, "factor": command.factor, "forecast": expected})
+
+
+async def forecast_migration(command: ForecastMigration, world: World) -> MigrationForecast:
+    """What the migration would do. Raises `TowpathError` when it would be refused."""
+    record, reason = await _decide(command, world)
+    return await forecast(record, reason, world)
+
+
+async def _decide(command: MigrateJob | ForecastMigration, world: World) -> tuple[OperationRecord, str]:
+    """The operation, and why it follows its strategy."""
+    before = await _movable(command, world)
+    strategy, reason = choose(before.spec, command.strategy)
+    record = record_of(
+        command,
+        OperationKind.MIGRATE,
+        command.job,
+        before=before,
+        after=_moved(before, command.to, strategy),
+        strategy=strategy,
+        progress=_progress(command.job, before, world),
+    )
+    return record, reason
+
+
+async def _movable(command: MigrateJob | ForecastMigration, world: World) -> JobEntry:
+    """The job, if it can be moved there now."""
+    before = entry_of(await world.registry.jobs(), command.job, "job")
+    world.sites.check_known(command.to, "to")
+    await check_free(command.job, world)
+    if command.to == before.site:
+        others = [name for name in world.sites.names if name != before.site]
+        raise TowpathError(
+            ErrorCode.ALREADY_THERE, "the job runs there", field="to", value=command.to, allowed=others
+        )
+    await world.sites.check_up(command.to, "to")
+    await world.sites.check_up(before.site, "job")
+    await world.sites.check_up(before.output.site, "job")
+    return before
+
+
+def _moved(before: JobEntry, to: str, strategy: StrategyName) -> JobEntry:
+    """The job as the target will own it."""
+    return before.model_copy(
+        update={
+            "site": to,
+            "epoch": before.next_epoch(interim=strategy in SHADOWED),
+            "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
+            "running": True,
+        }
+    )
+
+
+def _check_comparable(check: ConsistencyCheck) -> None:
+    if check is ConsistencyCheck.IDENTITY:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "two runs of a processing-time window have no results of equal identity",
+            field="check",
+            value=check.value,
+            allowed=[ConsistencyCheck.SERIALS.value, ConsistencyCheck.RESULTS.value],
+        )
+
+
+def _progress(job: str, entry: JobEntry, world: World) -> dict[str, int]:
+    """What the owner said it has processed; nothing if it spoke of an earlier job of that name."""
+    status = world.sites.job(entry.site, job)
+    return status.serials if status is not None and status.epoch == entry.epoch else {}

@@ -1,0 +1,64 @@
+"""What decisions look at, and what all of them check and write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.bus import Bus
+from towpath.contracts.commands import OperationKind
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command, new_identifier, now
+from towpath.coordinator.registry import Registry, busy
+from towpath.coordinator.sites import Sites
+from towpath.protocols.record import JobEntry, OperationRecord
+
+
+@dataclass(frozen=True)
+class World:
+    """What a decision looks at."""
+
+    registry: Registry
+    sites: Sites
+    bus: Bus
+
+
+def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
+    """The job's entry. Raises `TowpathError` (unknown job), naming `field`, when there is none."""
+    if job not in jobs:
+        raise TowpathError(ErrorCode.UNKNOWN_JOB, "no such job", field=field, value=job, allowed=sorted(jobs))
+    return jobs[job]
+
+
+async def check_free(job: str, world: World) -> None:
+    """Raise `TowpathError` (busy) while an operation on the job is under way."""
+    holder = (await world.registry.locks()).get(job)
+    if holder is not None:
+        raise busy(job, holder)
+
+
+def record_of(
+    command: Command[Any],
+    kind: OperationKind,
+    job: str,
+    *,
+    before: JobEntry | None = None,
+    after: JobEntry | None = None,
+    old_epoch: int | None = None,
+    **fields: Any,
+) -> OperationRecord:
+    """The record of a decision: a fresh operation, begun now."""
+    epoch = before.epoch if before else old_epoch or 0
+    return OperationRecord(
+        id=new_identifier(),
+        command=command.id,
+        kind=kind,
+        job=job,
+        before=before,
+        after=after,
+        old_epoch=epoch,
+        new_epoch=after.epoch if after else epoch + 1,
+        begun_at=now(),
+        **fields,
+    )
