@@ -18,6 +18,9 @@ from towpath.agent.engine_client import EngineClient
 from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
+from towpath.agent.outputs import Outputs
+from towpath.agent.reception import Reception
+from towpath.agent.roles import Roles
 from towpath.agent.settings import Settings
 from towpath.bus import Bus
 from towpath.contracts.message import Command, Model
@@ -25,12 +28,18 @@ from towpath.contracts.migration import (
     AssignRole,
     CheckSpec,
     DropOutput,
+    DropShadow,
     LaunchRetrieve,
+    MeasureState,
     ObserveProgress,
+    OpenShadow,
     PauseTransfer,
+    RecomputeWindow,
+    ReportProgress,
     ResetRole,
     ResumeJob,
     SetEpoch,
+    ShipCheckpoint,
     StartJob,
     StopJob,
 )
@@ -61,9 +70,10 @@ async def run(settings: Settings) -> None:
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
             jobs = Jobs(AssignmentStore(settings.home.jobs(settings.site)), engine, streams)
-            handlers = Handlers(settings.site, jobs, streams, redis)
-            await handlers.recover()
-            await serve(bus, settings.site, handlers)
+            reception = Reception(settings.site, redis, jobs.store)
+            roles = Roles(settings.site, jobs, reception, redis)
+            await roles.recover()
+            await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor)
             tasks = [asyncio.create_task(jobs.keep()), asyncio.create_task(heartbeat.beat())]
             log.info("agent of %s is ready", settings.site)
@@ -71,7 +81,7 @@ async def run(settings: Settings) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await handlers.close()
+            await reception.close_all()
     finally:
         await supervisor.stop()
 
@@ -121,20 +131,26 @@ async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(ENSURE_PAUSE_S)
 
 
-async def serve(bus: Bus, site: str, handlers: Handlers) -> None:
+async def serve(bus: Bus, site: str, handlers: Handlers, roles: Roles, outputs: Outputs) -> None:
     """Answer the coordinator's commands."""
     table: list[tuple[type[Command[Any]], Callable[[Any], Awaitable[Model]]]] = [
         (CheckSpec, handlers.check_spec),
-        (SetEpoch, handlers.set_epoch),
-        (DropOutput, handlers.drop_output),
         (StartJob, handlers.start_job),
         (StopJob, handlers.stop_job),
-        (AssignRole, handlers.assign_role),
-        (LaunchRetrieve, handlers.launch_retrieve),
-        (PauseTransfer, handlers.pause_transfer),
-        (ResumeJob, handlers.resume),
-        (ObserveProgress, handlers.observe),
-        (ResetRole, handlers.reset),
+        (ReportProgress, handlers.report_progress),
+        (RecomputeWindow, handlers.recompute_window),
+        (MeasureState, handlers.measure_state),
+        (SetEpoch, outputs.set_epoch),
+        (OpenShadow, outputs.open_shadow),
+        (DropShadow, outputs.drop_shadow),
+        (DropOutput, outputs.drop_output),
+        (AssignRole, roles.assign_role),
+        (LaunchRetrieve, roles.launch_retrieve),
+        (PauseTransfer, roles.pause_transfer),
+        (ShipCheckpoint, roles.ship_checkpoint),
+        (ResumeJob, roles.resume),
+        (ObserveProgress, roles.observe),
+        (ResetRole, roles.reset),
     ]
     for kind, handler in table:
         await bus.serve(kind, handler, site=site)

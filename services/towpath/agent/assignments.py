@@ -3,18 +3,22 @@
 jobs/<job>/assignment.json       what to run (absent: nothing is to run)
 jobs/<job>/checkpoint-<n>/       state of generation n
 jobs/<job>/incoming/             state that is arriving in a migration
+jobs/<job>/outgoing/             links to the state that is being sent
 jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 
-from towpath.checkpoints.layout import digest_of_inventory, inventory, relocate
-from towpath.contracts.job import Assignment
+from towpath.checkpoints.layout import digest_of_inventory, inventory, is_transient, relocate
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, DesiredState
+from towpath.contracts.migration import StateSize
 
 
 class AssignmentStore:
@@ -42,6 +46,19 @@ class AssignmentStore:
     def incoming(self, job: str) -> Path:
         """Where state arrives."""
         return self._of(job) / "incoming"
+
+    def outgoing(self, job: str) -> Path:
+        """What is being sent while the job runs on."""
+        return self._of(job) / "outgoing"
+
+    def measure(self, assignment: Assignment) -> StateSize:
+        """Files and bytes of the job's checkpoint. What disappears meanwhile is not counted."""
+        sizes: list[int] = []
+        for path in self.checkpoint(assignment).rglob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.is_file() and not is_transient(path):
+                    sizes.append(path.stat().st_size)
+        return StateSize(files=len(sizes), state_bytes=sum(sizes))
 
     def cache(self, job: str) -> Path:
         """State of an earlier stay."""
@@ -101,3 +118,28 @@ def _write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def held(assignment: Assignment, migration: str | None) -> Assignment:
+    """The same, prepared and not running."""
+    return assignment.model_copy(update={"desired": DesiredState.HELD, "migration": migration})
+
+
+def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignment:
+    """The same, beginning after these serial numbers (input → serial)."""
+    inputs = [
+        entry.model_copy(update={"after_serial": serials.get(entry.name, entry.after_serial)})
+        for entry in assignment.inputs
+    ]
+    return assignment.model_copy(update={"inputs": inputs})
+
+
+def outdated(job: str, epoch: int, known: int) -> TowpathError:
+    """The refusal of an epoch that is over."""
+    return TowpathError(
+        ErrorCode.FENCED,
+        f"{job} is at epoch {known} here already",
+        field="epoch",
+        value=epoch,
+        allowed=f"{known} or more",
+    )

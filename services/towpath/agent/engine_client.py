@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from towpath.bus import Bus
-from towpath.contracts.engine import AnalyseJob, HaltQuery, ListQueries, QueryList, RunQuery
+from towpath.contracts.engine import (
+    AnalyseJob,
+    HaltQuery,
+    ListQueries,
+    QueryList,
+    RecomputeRange,
+    RunQuery,
+)
 from towpath.contracts.job import Assignment
-from towpath.contracts.migration import Paused
+from towpath.contracts.migration import Paused, Recomputed
 
 LIST_S = 3.0
 RUN_S = 30.0
 ANALYSE_S = 30.0
+RECOMPUTE_S = 20.0
 HALT_MARGIN_S = 20.0
 """Beyond the time given to the micro-batch under way: for stopping the query itself."""
 
@@ -44,6 +52,11 @@ class EngineClient:
         """Compile a job without starting it."""
         command = AnalyseJob(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
         await self.bus.request(command, deadline_s=ANALYSE_S)
+
+    async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
+        """Compute a range of events as one window, and publish nothing."""
+        command = RecomputeRange(site=self.site, assignment=assignment, after=after, through=through)
+        return await self.bus.request(command, deadline_s=RECOMPUTE_S)
 
     async def halt(self, job: str, within_s: float) -> Paused:
         """Stop a job at a micro-batch boundary."""

@@ -55,9 +55,10 @@ class Jobs:
 
     def statuses(self) -> list[JobStatus]:
         """How all jobs go, as of the last look at the engine."""
-        return [self._status(assignment) for assignment in self.assignments.values()]
+        return [self.status(assignment) for assignment in self.assignments.values()]
 
-    def _status(self, assignment: Assignment) -> JobStatus:
+    def status(self, assignment: Assignment) -> JobStatus:
+        """How a job goes, as of the last look at the engine."""
         job = assignment.spec.name
         status = self._statuses.get(job)
         if status is not None and status.epoch == assignment.epoch and _should_run(assignment):

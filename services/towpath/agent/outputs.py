@@ -1,0 +1,47 @@
+"""What the agent does as keeper of outputs: which epoch publishes, what waits beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from towpath.contracts.migration import DropOutput, DropShadow, OpenShadow, SetEpoch, ShadowOpened
+from towpath.contracts.reply import Done
+from towpath.streams.shadows import Shadows
+from towpath.streams.streams import SiteStreams
+
+
+class Outputs:
+    """Commands about the output streams of the site. One at a time for each job."""
+
+    def __init__(self, streams: SiteStreams) -> None:
+        self.streams = streams
+        self.shadows = Shadows(streams)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def set_epoch(self, command: SetEpoch) -> Done:
+        """Let the output accept one epoch only; first take over what waits for it."""
+        async with self._locks[command.job]:
+            if command.settlement is not None:
+                await self.shadows.settle(command, command.settlement)
+            else:
+                await self.streams.set_epoch(command.job, command.epoch, command.output)
+        return Done()
+
+    async def open_shadow(self, command: OpenShadow) -> ShadowOpened:
+        """Keep the results of some epochs aside."""
+        async with self._locks[command.job]:
+            return ShadowOpened(output_serial=await self.shadows.open(command))
+
+    async def drop_shadow(self, command: DropShadow) -> Done:
+        """Forget what was kept aside."""
+        async with self._locks[command.job]:
+            await self.shadows.drop(command.job)
+        return Done()
+
+    async def drop_output(self, command: DropOutput) -> Done:
+        """Delete an output."""
+        async with self._locks[command.job]:
+            await self.shadows.drop(command.job)
+            await self.streams.drop_output(command.job)
+        return Done()

@@ -1,0 +1,54 @@
+"""Checkpoints on their way to this site: one task a job, from the role of target until the job resumes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from redis.asyncio import Redis
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.checkpoints.transfer import receive
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import Assignment
+
+log = logging.getLogger(__name__)
+
+
+class Reception:
+    """Watches the state store for jobs that wait for their state."""
+
+    def __init__(self, site: str, redis: Redis, store: AssignmentStore) -> None:
+        self._site = site
+        self._redis = redis
+        self._store = store
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def open(self, assignment: Assignment) -> None:
+        """Receive whatever is sent for the job, from now on."""
+        job = assignment.spec.name
+        if job not in self._tasks:
+            self._tasks[job] = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
+
+    async def _watch(self, assignment: Assignment) -> None:
+        """A transfer that begins anew is received anew, until the job resumes."""
+        job, operation = assignment.spec.name, assignment.migration
+        assert operation is not None, "only a migration brings state"
+        incoming, cache = self._store.incoming(job), self._store.cache(job)
+        while True:
+            try:
+                await receive(self._redis, operation, incoming, cache, consumer=self._site)
+            except TowpathError as error:
+                log.error("state of %s: %s", job, error)
+
+    async def close(self, job: str) -> None:
+        """Receive nothing more for the job."""
+        task = self._tasks.pop(job, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def close_all(self) -> None:
+        """End what is under way."""
+        for job in list(self._tasks):
+            await self.close(job)

@@ -1,0 +1,211 @@
+"""What the agent does as source or target of a migration: `contracts/PROTOCOL.md`, sections 5 to 7.
+
+Every handler may be interrupted at any line and be called again: it records first what is to be
+done, and looks at what is there before it does anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+
+from redis.asyncio import Redis
+
+from towpath.agent.assignments import going_on_after, held, outdated
+from towpath.agent.jobs import Jobs
+from towpath.agent.reception import Reception
+from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.snapshot import snapshot
+from towpath.checkpoints.standing import standing
+from towpath.checkpoints.transfer import Sent, send
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, DesiredState, JobStatus
+from towpath.contracts.message import new_identifier
+from towpath.contracts.migration import (
+    AssignRole,
+    Launched,
+    LaunchRetrieve,
+    ObserveProgress,
+    Paused,
+    PauseTransfer,
+    ResetRole,
+    Resumed,
+    ResumeJob,
+    Role,
+    ShipCheckpoint,
+    Shipped,
+)
+from towpath.contracts.reply import Done
+
+log = logging.getLogger(__name__)
+
+START_S = 45.0
+"""For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
+
+TRANSFER_S = 30.0
+"""Without the target taking anything for so long, the source gives up and may be told to resume."""
+
+RECEIVED_S = 10.0
+"""The source has seen the target take the last chunk; this is for the target to write it down."""
+
+OBSERVE_S = 12.0
+
+
+class Roles:
+    """One method per command of a migration."""
+
+    def __init__(self, site: str, jobs: Jobs, reception: Reception, redis: Redis) -> None:
+        self.site = site
+        self.jobs = jobs
+        self.reception = reception
+        self.redis = redis
+
+    async def recover(self) -> None:
+        """After a restart of the agent: go on receiving state for jobs that wait for it."""
+        for assignment in self.jobs.assignments.values():
+            if assignment.desired is DesiredState.HELD and assignment.migration is not None:
+                self.reception.open(assignment)
+
+    async def assign_role(self, command: AssignRole) -> Done:
+        """Take a role, if it can be fulfilled."""
+        if command.role is Role.SOURCE:
+            self.jobs.get(command.job)
+        elif not await self.jobs.engine.answers():
+            raise TowpathError(
+                ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self.site
+            )
+        return Done()
+
+    async def launch_retrieve(self, command: LaunchRetrieve) -> Launched:
+        """Target: prepare everything, consume nothing, watch the state store."""
+        job, store = command.assignment.spec.name, self.jobs.store
+        async with self.jobs.lock(job):
+            known = self.jobs.assignments.get(job)
+            if known is not None and known.epoch >= command.assignment.epoch:
+                if known.migration != command.operation:
+                    raise outdated(job, command.assignment.epoch, known.epoch)
+                if known.desired is DesiredState.RUNNING:
+                    return Launched()  # A late repetition: the job was launched long ago.
+            else:
+                await asyncio.to_thread(store.drop_incoming, job)
+            waiting = held(command.assignment, command.operation)
+            prepared = await self.jobs.prepare_inputs(waiting, command.after_serials)
+            await self.jobs.keep_assignment(prepared)
+            self.reception.open(prepared)
+            await self.jobs.engine.analyse(prepared, store.checkpoint(prepared))
+        return Launched(have=await asyncio.to_thread(inventory, store.cache(job)))
+
+    async def pause_transfer(self, command: PauseTransfer) -> Paused:
+        """Source: stop at a boundary, then send the state. The source keeps it, too."""
+        async with self.jobs.lock(command.job):
+            waiting = held(self.jobs.get(command.job), None)
+            await self.jobs.keep_assignment(waiting)
+            paused = await self.jobs.halt(waiting)
+            if not command.transfer_state:
+                return paused
+            sent = await send(
+                self.redis,
+                command.operation,
+                self.jobs.store.checkpoint(waiting),
+                command.have,
+                generation=new_identifier(),
+                within_s=TRANSFER_S,
+            )
+            return paused.model_copy(
+                update={"files": sent.files, "state_bytes": sent.state_bytes, "digest": sent.digest}
+            )
+
+    async def ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
+        """Source: send the state of the running job, then what changed meanwhile, until that is little."""
+        assignment = self.jobs.get(command.job)
+        store = self.jobs.store
+        have, rounds, files = dict(command.have), list[int](), 0
+        copy = store.outgoing(command.job)
+        try:
+            while True:
+                batch = await asyncio.to_thread(snapshot, store.checkpoint(assignment), copy)
+                sent = await self._send_round(command, have)
+                rounds.append(sent.state_bytes)
+                files += sent.files
+                if sent.state_bytes <= command.enough_bytes or len(rounds) >= command.rounds:
+                    break
+                have = await asyncio.to_thread(inventory, copy)
+            at = await asyncio.to_thread(standing, copy, assignment)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+        return Shipped(
+            serials=at.serials,
+            batch=batch,
+            digest=sent.digest,
+            files=files,
+            state_bytes=sum(rounds),
+            round_bytes=rounds,
+        )
+
+    async def _send_round(self, command: ShipCheckpoint, have: dict[str, str]) -> Sent:
+        return await send(
+            self.redis,
+            command.operation,
+            self.jobs.store.outgoing(command.job),
+            have,
+            generation=new_identifier(),
+            within_s=TRANSFER_S,
+        )
+
+    async def resume(self, command: ResumeJob) -> Resumed:
+        """Consume from here on: with the state that arrived, without state, or with what was here."""
+        job = command.job
+        async with self.jobs.lock(job):
+            assignment = self.jobs.get(job)
+            if assignment.epoch > command.epoch:
+                raise outdated(job, command.epoch, assignment.epoch)
+            if assignment.desired is not DesiredState.RUNNING:
+                assignment = await self._restored(assignment, command)
+            running = assignment.model_copy(update={"epoch": command.epoch, "desired": DesiredState.RUNNING})
+            await self.jobs.keep_assignment(running)
+            await self.jobs.run(running)
+        await self.jobs.until_running(job, command.epoch, START_S)
+        size = sum(p.stat().st_size for p in self.jobs.store.checkpoint(running).rglob("*") if p.is_file())
+        return Resumed(serials=self.jobs.position(running), restored_bytes=size)
+
+    async def _restored(self, assignment: Assignment, command: ResumeJob) -> Assignment:
+        """Bring the state into place that the job goes on with."""
+        if command.after_serials is not None:
+            await self.reception.close(command.job)
+            await asyncio.to_thread(self.jobs.store.start_afresh, assignment)
+            return going_on_after(assignment, command.after_serials)
+        if command.digest is not None:
+            await self._adopt(assignment, command.digest)
+        return assignment
+
+    async def _adopt(self, assignment: Assignment, digest: str) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + RECEIVED_S
+        while not await asyncio.to_thread(self.jobs.store.adopt_incoming, assignment, digest):
+            if loop.time() > end:
+                raise TowpathError(
+                    ErrorCode.FAILED, "the state has not arrived completely", field="digest", value=digest
+                )
+            await asyncio.sleep(0.05)
+        await self.reception.close(assignment.spec.name)
+
+    async def observe(self, command: ObserveProgress) -> JobStatus:
+        """Wait for the first micro-batch with events."""
+        return await self.jobs.until_progress(command.job, OBSERVE_S)
+
+    async def reset(self, command: ResetRole) -> Done:
+        """End a migration: an ordinary owner from now on, or nothing."""
+        job = command.job
+        async with self.jobs.lock(job):
+            await self.reception.close(job)
+            assignment = self.jobs.assignments.get(job)
+            if assignment is None:
+                return Done(note="nothing was here")
+            if command.keep_job:
+                await self.jobs.keep_assignment(assignment.model_copy(update={"migration": None}))
+                await asyncio.to_thread(shutil.rmtree, self.jobs.store.cache(job), ignore_errors=True)
+                return Done()
+            await self.jobs.halt(assignment)
+            await self.jobs.drop(assignment, forget=False)
+        return Done()
