@@ -8,14 +8,13 @@ import threading
 from dataclasses import dataclass, field, replace
 
 import nats
-from nats.aio.client import Client
 from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
-from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
+from towpath.mesh.names import epochs_of, rejected_stream, rejected_subject, sink_subject
 from towpath.streams.published import batch_label, published_since
-from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_config, stream_life
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +29,18 @@ class SinkConnection:
         self._settings = settings
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
-        self._client: Client | None = None
+        self._publisher: Publisher | None = None
         self._connecting = asyncio.Lock()
 
     def start(self) -> None:
         """Start the thread; the connection is made when it is first needed."""
         self._thread.start()
 
-    async def _connected(self) -> Client:
+    async def _connected(self) -> Publisher:
+        """The one publisher of the engine: it remembers whose results go aside."""
         async with self._connecting:
-            if self._client is None:
-                self._client = await nats.connect(
+            if self._publisher is None:
+                client = await nats.connect(
                     self._settings.nats_url,
                     user=self._settings.user,
                     password=self._settings.password,
@@ -51,13 +51,14 @@ class SinkConnection:
                     pending_size=256 * 1024**2,
                     error_cb=_log_error,
                 )
-            return self._client
+                self._publisher = Publisher(client)
+            return self._publisher
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
 
         async def work() -> int:
-            publisher = Publisher(await self._connected())
+            publisher = await self._connected()
             return await publisher.publish(messages, site=site, stream=stream, batch=batch)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
@@ -66,17 +67,23 @@ class SinkConnection:
         """See `stream_life`; blocks."""
 
         async def work() -> str:
-            return await stream_life(await self._connected(), site, stream)
+            return await stream_life((await self._connected()).connection, site, stream)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
-    def published_since(self, *, site: str, stream: str, generation: int, batch: int) -> set[str]:
-        """Ids that a micro-batch has stored already; blocks."""
+    def published_since(self, *, site: str, stream: str, epoch: int, generation: int, batch: int) -> set[str]:
+        """Ids that a micro-batch has stored already; blocks.
+
+        None while the stream is at an earlier epoch than the asker's: what it publishes then goes aside,
+        complete, to be compared.
+        """
 
         async def work() -> set[str]:
-            return await published_since(
-                await self._connected(), site=site, stream=stream, generation=generation, batch=batch
-            )
+            client = (await self._connected()).connection
+            config = await stream_config(client, site, stream)
+            if config is not None and max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
+                return set()
+            return await published_since(client, site=site, stream=stream, generation=generation, batch=batch)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
@@ -91,10 +98,10 @@ class JobSink:
     """Results newly stored in this run."""
     rejected: int = 0
     _known: dict[str, set[str]] = field(default_factory=dict)
-    """Stream → ids that the first micro-batch of this run, if it is a repetition, has stored before."""
+    """Stream → ids that were stored before by the first micro-batches of this run, if they repeat
+    earlier ones: its own, or those of another site before a migration was rolled back."""
     _lives: dict[str, str] = field(default_factory=dict)
     """Stream → what its message ids begin with."""
-    _first: int | None = None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
@@ -122,22 +129,19 @@ class JobSink:
         named = [replace(message, identity=f"{life}/{message.identity}") for message in messages]
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
+        if len(fresh) == len(named):
+            known.clear()  # This micro-batch is behind all that may be a repetition.
         if not fresh:
             return 0
         label = batch_label(self.assignment.generation, batch)
         return self.connection.publish(fresh, site=self.assignment.output.site, stream=stream, batch=label)
 
     def _stored_before(self, batch: int, stream: str) -> set[str]:
-        """Only the first micro-batch of a run can be a repetition: later ones never ran before."""
-        if self._first is None:
-            self._first = batch
-        if batch != self._first:
-            self._known.clear()
-            return set()
         if stream not in self._known:
             self._known[stream] = self.connection.published_since(
                 site=self.assignment.output.site,
                 stream=stream,
+                epoch=self.assignment.epoch,
                 generation=self.assignment.generation,
                 batch=batch,
             )
