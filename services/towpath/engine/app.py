@@ -12,9 +12,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from towpath.bus import Bus
-from towpath.contracts.engine import AnalyseJob, HaltQuery, ListQueries, QueryList, RunQuery
+from towpath.contracts.engine import (
+    AnalyseJob,
+    HaltQuery,
+    ListQueries,
+    QueryList,
+    RecomputeRange,
+    RunQuery,
+)
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import Paused
+from towpath.contracts.migration import Paused, Recomputed
 from towpath.contracts.reply import Done
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
@@ -68,6 +75,9 @@ async def serve(bus: Bus, site: str, queries: Queries) -> None:
     async def halt(command: HaltQuery) -> Paused:
         return await queries.halt(command.job, command.within_s)
 
+    async def recompute(command: RecomputeRange) -> Recomputed:
+        return await queries.recompute(command.assignment, command.after, command.through)
+
     async def list_queries(_: ListQueries) -> QueryList:
         return QueryList(incarnation=incarnation, queries=queries.statuses())
 
@@ -75,6 +85,7 @@ async def serve(bus: Bus, site: str, queries: Queries) -> None:
     await bus.serve(AnalyseJob, analyse, site=site)
     await bus.serve(HaltQuery, halt, site=site)
     await bus.serve(ListQueries, list_queries, site=site)
+    await bus.serve(RecomputeRange, recompute, site=site)
 
 
 async def _exit_without_jvm(session: SparkSession) -> None:

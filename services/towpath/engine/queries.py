@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
-from towpath.contracts.migration import Paused
+from towpath.contracts.migration import AmendedResult, Paused, Recomputed
 from towpath.engine.query import Query, compile_for
+from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 
@@ -124,6 +125,13 @@ class Queries:
         query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
         plan = await asyncio.to_thread(compile_for, self.session, self.settings, assignment, query.pause_file)
         self._compiled[assignment.spec.name] = (_essence(assignment), plan)
+
+    async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
+        """The job's results over a range of its input, as one window. Raises `TowpathError`."""
+        results = await asyncio.to_thread(
+            recompute_window, self.session, self.settings, assignment, after, through
+        )
+        return Recomputed(results=[AmendedResult(identity=name, body=body) for name, body in results])
 
     def _plan_of(self, assignment: Assignment) -> DataFrame | None:
         """The plan of an earlier analysis, if it is of this very assignment."""
