@@ -119,7 +119,7 @@ def test_asyncapi_when_it_shows_an_event_then_the_mesh_sends_it() -> None:
 def test_reference_when_its_links_are_followed_then_each_meets_a_heading() -> None:
     text = (CONTRACTS / "REFERENCE.md").read_text()
     headings = re.findall(r"^#+ (.+)$", text, re.M)
-    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    anchors = {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     links = set(re.findall(r"\]\(#([^)]+)\)", text))
     assert links
     assert links - anchors == set()

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from towpath.streams import source
 from towpath.streams.log_reader import EventsLost
-from towpath.streams.source import SerialRange, StreamReader
+from towpath.streams.source import RangeReader, SerialRange, StreamReader
 
 
 class Log:
@@ -51,6 +51,23 @@ def test_latest_offset_when_paused_then_is_the_start(log: Log, tmp_path: Path) -
     assert paused.latestOffset({"serial": 10}, ReadAllAvailable()) == {"serial": 10}
 
 
+@pytest.mark.parametrize(("position", "planned"), [(0, 30), (70, 100), (71, 71), (100, 100)])
+def test_latest_offset_when_a_batch_has_an_exact_size_then_plans_so_many_or_none(
+    log: Log, position: int, planned: int
+) -> None:
+    counting = reader(exact_events="30")
+    assert counting.latestOffset({"serial": position}, counting.getDefaultReadLimit()) == {"serial": planned}
+
+
+def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_so_many_came(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "IDLE_WAIT_S", 60.0)
+    monkeypatch.setattr(source.time, "sleep", lambda _: setattr(log, "last", log.last + 10))
+    patient = reader(exact_events="30", wait_for_news="true")
+    assert patient.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 125}
+
+
 def test_latest_offset_when_events_are_gone_then_says_which(log: Log) -> None:
     log.first = 51
     with pytest.raises(EventsLost, match=r"serials 11\.\.50 of IN"):
@@ -72,3 +89,12 @@ def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) ->
     ranges = reader(cores="2").partitions({"serial": 0}, {"serial": 60_000})
     assert ranges == [SerialRange(0, 30_000), SerialRange(30_000, 60_000)]
     assert reader(cores="2").partitions({"serial": 5}, {"serial": 5, "nudges": 1}) == []
+
+
+def test_range_when_read_as_a_batch_then_is_split_like_a_backlog() -> None:
+    options = {"url": "nats://nowhere", "credentials_file": "none", "stream": "IN", "cores": "2"}
+    assert RangeReader({**options, "after": "10", "through": "10"}).partitions() == []
+    assert RangeReader({**options, "after": "10", "through": "60010"}).partitions() == [
+        SerialRange(10, 30_010),
+        SerialRange(30_010, 60_010),
+    ]

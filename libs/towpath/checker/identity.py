@@ -22,6 +22,15 @@ class WindowIdentity(NamedTuple):
     key: Values
 
 
+class RangeIdentity(NamedTuple):
+    """A processing-time window of a job, for one key: the events with `after` < serial number ≤ `through`."""
+
+    job: str
+    after: int
+    through: int
+    key: Values
+
+
 class SerialIdentity(NamedTuple):
     """The result, or the rejection, of one event of one input of a job."""
 
@@ -53,13 +62,14 @@ class Unreadable(NamedTuple):
     digest: int
 
 
-Identity = WindowIdentity | SerialIdentity | ValuesIdentity | EventIdentity | Unreadable
+Identity = WindowIdentity | RangeIdentity | SerialIdentity | ValuesIdentity | EventIdentity | Unreadable
 IdentityOf = Callable[[Mapping[str, Any]], Identity]
 """From a parsed result (or rejected event) to its identity."""
 
 
 def identity_of(body: Mapping[str, Any]) -> Identity:
-    """`(job, window start, window end, key)` for a window's result, else `(job, input, serial)`.
+    """`(job, window start, window end, key)` for a window's result, `(job, after, through, key)` for that of
+    a processing-time window, else `(job, input, serial)`.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a body that is neither a `Result` nor a `Rejected`.
     """
@@ -67,6 +77,9 @@ def identity_of(body: Mapping[str, Any]) -> Identity:
     if window is not None:
         start, end = utc(window["start"]), utc(window["end"])
         return WindowIdentity(body["job"], start, end, named(body.get("key") or {}))
+    if body.get("through") is not None:
+        key = named(body.get("key") or {})
+        return RangeIdentity(body["job"], int(body["after"]), int(body["through"]), key)
     return SerialIdentity(body["job"], body.get("input"), int(body["serial"]))
 
 

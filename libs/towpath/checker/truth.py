@@ -35,11 +35,7 @@ def window_truth(
     linearly, as Spark's exact one does. Raises `TowpathError` if a field is not a column.
     """
     used = [event_time, *key, *(a.field for a in aggregates.values() if a.field is not None)]
-    for name in used:
-        if name not in events.columns:
-            raise TowpathError(
-                ErrorCode.INVALID, "no such column", field=name, allowed=[str(c) for c in events.columns]
-            )
+    check_columns(events, used)
     if not size_s > 0:
         raise TowpathError(ErrorCode.INVALID, "not a length", field="size_s", value=size_s, allowed="above 0")
     placed = events.dropna(subset=[event_time])
@@ -47,7 +43,7 @@ def window_truth(
     at_us = pd.to_datetime(_column(placed, event_time), utc=True).dt.as_unit("us").astype("int64")
     by: list[Any] = [at_us // size_us, *(_column(placed, name) for name in key)]
     groups = placed.groupby(by, dropna=False, sort=True)
-    table = pd.DataFrame({name: _aggregated(groups, a) for name, a in aggregates.items()}).astype(object)
+    table = pd.DataFrame({name: aggregated(groups, a) for name, a in aggregates.items()}).astype(object)
     truth: WindowTruth = {}
     for group, row in zip(table.index.tolist(), table.itertuples(index=False, name=None), strict=True):
         number, *values = group if isinstance(group, tuple) else (group,)
@@ -71,6 +67,15 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def check_columns(events: pd.DataFrame, used: Sequence[str]) -> None:
+    """Raise `TowpathError` if one of the fields is not a column."""
+    for name in used:
+        if name not in events.columns:
+            raise TowpathError(
+                ErrorCode.INVALID, "no such column", field=name, allowed=[str(c) for c in events.columns]
+            )
+
+
 def _column(table: pd.DataFrame, name: str) -> pd.Series:
     return cast(pd.Series, table[name])
 
@@ -87,8 +92,8 @@ _OF_GROUPS: dict[AggregateFunction, Callable[[Any, float | None], Any]] = {
 """By the standard definitions of pandas, none of which counts a missing value."""
 
 
-def _aggregated(groups: Any, aggregate: Aggregate) -> pd.Series:
-    """One aggregate of every window and key."""
+def aggregated(groups: Any, aggregate: Aggregate) -> pd.Series:
+    """One aggregate of every group."""
     if aggregate.function is AggregateFunction.COUNT:
         return groups.size()
     return _OF_GROUPS[aggregate.function](groups[aggregate.field], aggregate.q)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from towpath.checker.comparison import differing
-from towpath.checker.identity import Identity, SerialIdentity, WindowIdentity, utc
+from towpath.checker.identity import Identity, RangeIdentity, SerialIdentity, WindowIdentity, utc
 from towpath.checker.observation import Observation
 
 REDELIVERY_SPAN = 1_000
@@ -22,12 +22,19 @@ OrderKey = Callable[[Identity], tuple[Hashable, Any] | None]
 
 
 def in_window_or_serial_order(identity: Identity) -> tuple[Hashable, Any] | None:
-    """Windows of one job and key by their start; events of one job and input by their serial number."""
+    """Windows of one job and key by their beginning; events of one job and input by their serial number."""
     if isinstance(identity, WindowIdentity):
         return (identity.job, identity.key), identity.start
+    if isinstance(identity, RangeIdentity):
+        return (identity.job, identity.key), identity.after
     if isinstance(identity, SerialIdentity):
         return (identity.job, identity.input), identity.serial
     return None
+
+
+def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is compared: `values` of a result; of a rejected event its text, for reasons are prose."""
+    return body["values"] if "values" in body else {"event": body.get("event")}
 
 
 @dataclass(slots=True)
@@ -61,6 +68,12 @@ class Verdict:
         """Whether exactly the expected results came, each once and right. Order and lateness aside."""
         return self.lost == self.duplicated == self.wrong == self.unexpected == 0
 
+    def example(self, kind: str, description: Callable[[], str]) -> None:
+        """Keep an example of a kind of fault, if there are not enough yet."""
+        examples = self.examples.setdefault(kind, [])
+        if len(examples) < EXAMPLES:
+            examples.append(description())
+
 
 def judge(
     expected: Mapping[Identity, Mapping[str, Any]],
@@ -69,6 +82,7 @@ def judge(
     late_after_s: float | None = None,
     order_key: OrderKey = in_window_or_serial_order,
     redelivery_span: int = REDELIVERY_SPAN,
+    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
 ) -> Verdict:
     """Compare what came, in order of receipt, with what should have come.
 
@@ -79,9 +93,10 @@ def judge(
     connection began. A copy on one and the same connection is always a duplicate.
 
     `tolerance` is relative and for floating-point numbers only. Lateness is `received_at - stored_at`; it
-    compares two machines' clocks where sites and subscriber are apart.
+    compares two machines' clocks where sites and subscriber are apart. `compared` picks what of a result
+    must be as expected.
     """
-    judging = _Judging(expected, tolerance, late_after_s, order_key, redelivery_span)
+    judging = _Judging(expected, tolerance, late_after_s, order_key, redelivery_span, compared)
     for observation in observations:
         judging.take(observation)
     return judging.finish()
@@ -120,12 +135,14 @@ class _Judging:
         late_after_s: float | None,
         order_key: OrderKey,
         redelivery_span: int,
+        compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
     ) -> None:
         self._expected = expected
         self._tolerance = tolerance
         self._late_after_s = late_after_s
         self._order_key = order_key
         self._span = redelivery_span
+        self._compared = compared
         self._verdict = Verdict(expected=len(expected))
         self._subscribers: dict[str, _Subscriber] = {}
         self._seen: set[Identity] = set()
@@ -144,14 +161,14 @@ class _Judging:
         should_be = self._expected.get(identity)
         if should_be is None:
             self._verdict.unexpected += 1
-            self._example("unexpected", lambda: _describe(identity))
+            self._verdict.example("unexpected", lambda: describe(identity))
             return
         body = observation.body
         self._check_values(identity, body, should_be)
         if identity in self._seen:
             self._verdict.duplicated += 1
-            self._example(
-                "duplicated", lambda: f"{_describe(identity)} on connection {observation.connection}"
+            self._verdict.example(
+                "duplicated", lambda: f"{describe(identity)} on connection {observation.connection}"
             )
             return
         self._seen.add(identity)
@@ -163,14 +180,14 @@ class _Judging:
         lost = [identity for identity in self._expected if identity not in self._seen]
         self._verdict.lost = len(lost)
         for identity in lost[:EXAMPLES]:
-            self._example("lost", lambda identity=identity: _describe(identity))
+            self._verdict.example("lost", lambda identity=identity: describe(identity))
         return self._verdict
 
     def _check_values(self, identity: Identity, body: dict[str, Any], should_be: Mapping[str, Any]) -> None:
-        difference = differing(should_be, values_of(body), self._tolerance)
+        difference = differing(should_be, self._compared(body), self._tolerance)
         if difference is not None:
             self._verdict.wrong += 1
-            self._example("wrong", lambda: f"{_describe(identity)}: {difference}")
+            self._verdict.example("wrong", lambda: f"{describe(identity)}: {difference}")
 
     def _check_order(self, identity: Identity) -> None:
         place = self._order_key(identity)
@@ -180,7 +197,7 @@ class _Judging:
         newest = self._newest.get(key)
         if newest is not None and position < newest:
             self._verdict.out_of_order += 1
-            self._example("out_of_order", lambda: f"{_describe(identity)} after {newest}")
+            self._verdict.example("out_of_order", lambda: f"{describe(identity)} after {newest}")
         else:
             self._newest[key] = position
 
@@ -190,20 +207,10 @@ class _Judging:
         latency = observation.received_at - utc(body["stored_at"]).timestamp()
         if latency > self._late_after_s:
             self._verdict.late += 1
-            self._example("late", lambda: f"{_describe(observation.identity)} after {latency:.3f} s")
-
-    def _example(self, kind: str, describe: Callable[[], str]) -> None:
-        examples = self._verdict.examples.setdefault(kind, [])
-        if len(examples) < EXAMPLES:
-            examples.append(describe())
+            self._verdict.example("late", lambda: f"{describe(observation.identity)} after {latency:.3f} s")
 
 
-def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is compared: `values` of a result; of a rejected event its text, for reasons are prose."""
-    return body["values"] if "values" in body else {"event": body.get("event")}
-
-
-def _describe(identity: Identity) -> str:
+def describe(identity: Identity) -> str:
     """An identity on one line, for people."""
     fields: dict[str, Any] = identity._asdict()
     for name in fields.keys() & {"key", "values"}:
