@@ -34,6 +34,17 @@ COLUMNS = (
 )
 
 
+Site = Annotated[str, typer.Argument(metavar="SITE", help="Whose link to the hub.")]
+Cut = Annotated[bool, typer.Option("--cut", help="Let nothing pass, as when a cable is pulled.")]
+Delay = Annotated[float | None, typer.Option("--delay-ms", help="How long everything travels, one way.")]
+Jitter = Annotated[
+    float | None, typer.Option("--jitter-ms", help="By how much the delay varies, up and down.")
+]
+Bandwidth = Annotated[int | None, typer.Option("--bandwidth", help="Bytes per second in each direction.")]
+For = Annotated[float | None, typer.Option("--for", help="Seconds after which the link restores itself.")]
+Restore = Annotated[bool, typer.Option("--restore", help="Make the link perfect again.")]
+
+
 def links(context: typer.Context, as_json: AsJson = False) -> None:
     """List the emulated links between sites and hub: how good each is, and what passed.
 
@@ -47,21 +58,13 @@ def links(context: typer.Context, as_json: AsJson = False) -> None:
 
 def link(
     context: typer.Context,
-    site: Annotated[str, typer.Argument(metavar="SITE", help="Whose link to the hub.")],
-    cut: Annotated[bool, typer.Option("--cut", help="Let nothing pass, as when a cable is pulled.")] = False,
-    delay_ms: Annotated[
-        float | None, typer.Option("--delay-ms", min=0, help="How long everything travels, one way.")
-    ] = None,
-    jitter_ms: Annotated[
-        float | None, typer.Option("--jitter-ms", min=0, help="By how much the delay varies, up and down.")
-    ] = None,
-    bandwidth: Annotated[
-        int | None, typer.Option("--bandwidth", min=1, help="Bytes per second in each direction.")
-    ] = None,
-    for_s: Annotated[
-        float | None, typer.Option("--for", help="Seconds after which the link restores itself.")
-    ] = None,
-    restore: Annotated[bool, typer.Option("--restore", help="Make the link perfect again.")] = False,
+    site: Site,
+    cut: Cut = False,
+    delay_ms: Delay = None,
+    jitter_ms: Jitter = None,
+    bandwidth: Bandwidth = None,
+    for_s: For = None,
+    restore: Restore = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a site's link to the hub worse, or better. What is given replaces all that held before.
