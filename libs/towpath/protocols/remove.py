@@ -21,7 +21,8 @@ def start_again(record: OperationRecord) -> StartJob:
 def record_removed(record: OperationRecord) -> RegistryChange:
     """The name is free; its epochs go on where they stood."""
     before = record.entry_before
-    former = FormerJob(epoch=before.epoch, output=None if record.purge else before.output)
+    epoch = max(before.epoch, before.used_epoch)
+    former = FormerJob(epoch=epoch, output=None if record.purge else before.output)
     return RegistryChange(job=record.job, entry=None, former=former)
 
 

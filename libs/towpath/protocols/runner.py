@@ -23,6 +23,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.message import Event, Model, now
 from towpath.contracts.migration import StepCommand
+from towpath.protocols.abort import aborted, unless
 from towpath.protocols.course import Course, Phase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
 from towpath.protocols.step import Compensation, Step
@@ -121,8 +122,11 @@ class Runner:
         self._publish = publish
         self._clock = clock or SystemClock()
 
-    async def run(self, operation: str) -> OperationRecord:
+    async def run(self, operation: str, abort: asyncio.Event | None = None) -> OperationRecord:
         """Take an accepted operation to its end from wherever it stands; return its final record.
+
+        Once `abort` is set it is rolled back, unless only going forward is safe by then: what is under
+        way is not waited for. Whoever sets it keeps the request: the next coordinator must set it, too.
 
         Raises `Superseded` when another coordinator runs it.
         """
@@ -130,7 +134,7 @@ class Runner:
         if record.state not in ENDED:
             course = Course(record, entries)
             await self._announce_standing(course)
-            await self._forward(course)
+            await self._forward(course, abort or asyncio.Event())
             await self._back(course)
             record = await self._finish(course)
         # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
@@ -146,13 +150,16 @@ class Runner:
         else:
             await self._publish(_begun(record))
 
-    async def _forward(self, course: Course) -> None:
+    async def _forward(self, course: Course, abort: asyncio.Event) -> None:
         for step in course.to_take():
             if course.failure is not None:
                 return
-            await self._take(course, step)
+            if abort.is_set() and not course.beyond_return:
+                await self._write(course, step.name, Phase.FAILED, _reason(aborted()))
+                continue
+            await self._take(course, step, abort)
 
-    async def _take(self, course: Course, step: Step) -> None:
+    async def _take(self, course: Course, step: Step, abort: asyncio.Event) -> None:
         if step.name not in course.record.begun:
             await self._write(course, step.name, Phase.BEGUN)
         # SIGKILL here: begun, perhaps not sent. The next coordinator sends it, under the same identifier.
@@ -162,15 +169,21 @@ class Runner:
             await self._write(course, step.name, Phase.CONFIRMED, change=action)
             return
         command = action.model_copy(update={"id": f"{course.record.id}-{step.name}"})
-        insist = course.beyond_return and not step.optional
-        deadline_s = math.inf if insist and step.endless else step.deadline_s
         try:
-            answer = await self._ask(command, deadline_s, step.attempt_s, insist=insist)
+            answer = await self._answer(course, step, command, abort)
         except TowpathError as error:
             await self._write(course, step.name, Phase.FAILED, _reason(error))
             return
         # SIGKILL here: done, not confirmed. Sent again, the agent repeats its answer.
         await self._write(course, step.name, Phase.CONFIRMED, answer.model_dump(mode="json"))
+
+    async def _answer(
+        self, course: Course, step: Step, command: StepCommand[Any], abort: asyncio.Event
+    ) -> Model:
+        insist = course.beyond_return and not step.optional
+        deadline_s = math.inf if insist and step.endless else step.deadline_s
+        asking = self._ask(command, deadline_s, step.attempt_s, insist=insist)
+        return await (asking if course.beyond_return else unless(abort, asking))
 
     async def _back(self, course: Course) -> None:
         if course.failure is None:

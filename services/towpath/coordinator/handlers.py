@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from towpath.bus import Bus
 from towpath.contracts.commands import (
+    AbortMigration,
     DeployJob,
     ForecastMigration,
     JobList,
@@ -54,6 +55,7 @@ class Handlers:
         await bus.serve(RemoveJob, self.remove)
         await bus.serve(MigrateJob, self.migrate)
         await bus.serve(ForecastMigration, self.forecast)
+        await bus.serve(AbortMigration, self.abort)
         await bus.serve(ListJobs, self.list_jobs)
         await bus.serve(ListSites, self.list_sites)
         await bus.serve(ShowOperation, self.show_operation)
@@ -94,6 +96,10 @@ class Handlers:
     async def forecast(self, command: ForecastMigration) -> MigrationForecast:
         """See `ForecastMigration`."""
         return await _soon(forecast_migration(command, self._world))
+
+    async def abort(self, command: AbortMigration) -> OperationAnswer:
+        """See `AbortMigration`."""
+        return await self._operations.abort(command.operation, wait=command.wait)
 
     async def list_jobs(self, _: ListJobs) -> JobList:
         """See `ListJobs`."""

@@ -10,6 +10,7 @@ from typing import Any
 from towpath.contracts.commands import OperationAnswer, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command
+from towpath.coordinator.aborts import check_abortable, rolled_back
 from towpath.coordinator.registry import Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
 from towpath.protocols.runner import Runner, Superseded
@@ -30,6 +31,7 @@ class Operations:
         self._registry = registry
         self._runner = runner
         self._tasks: dict[str, asyncio.Task[OperationRecord]] = {}
+        self._aborts: dict[str, asyncio.Event] = {}
         self._guards: dict[str, asyncio.Lock] = {}
 
     def guard(self, job: str) -> asyncio.Lock:
@@ -67,6 +69,27 @@ class Operations:
             record = await asyncio.shield(running)
         return _outcome(record) if wait else record.answer()
 
+    async def abort(self, operation: str, *, wait: bool) -> OperationAnswer:
+        """Roll a migration back that is under way. Again has no further effect.
+
+        Raises `TowpathError`: `not_allowed` when it has ended or only going forward is safe, `failed`
+        when it was waited for and could not be undone.
+        """
+        record, entries = await self._registry.load(operation)
+        check_abortable(record, entries)
+        if record.state not in ENDED and await self._registry.request_abort(record):
+            # SIGKILL here: the wish is kept, and the next coordinator finds it.
+            self._abort_of(operation).set()
+            running = self._start(operation)
+            if not wait:
+                return record.answer()
+            return rolled_back(await asyncio.shield(running))
+        record, _ = await self._registry.load(operation)
+        return rolled_back(record)
+
+    def _abort_of(self, operation: str) -> asyncio.Event:
+        return self._aborts.setdefault(operation, asyncio.Event())
+
     async def _begin(self, job: str, plan: Callable[[], Awaitable[OperationRecord]]) -> str:
         async with self.guard(job):
             for _ in range(DECISIONS):
@@ -92,7 +115,10 @@ class Operations:
         """Run to the end; after an unforeseen error again, for the job stays locked until then."""
         while True:
             try:
-                return await self._runner.run(operation)
+                abort = self._abort_of(operation)
+                if await self._registry.is_abort_requested(operation):
+                    abort.set()
+                return await self._runner.run(operation, abort)
             except Superseded as error:
                 raise TowpathError(
                     ErrorCode.UNREACHABLE, f"operation {operation} is run by another coordinator"
@@ -103,6 +129,7 @@ class Operations:
 
     def _over(self, operation: str, task: asyncio.Task[OperationRecord]) -> None:
         self._tasks.pop(operation, None)
+        self._aborts.pop(operation, None)
         if not task.cancelled() and task.exception() is not None:
             log.warning("operation %s: %s", operation, task.exception())
 

@@ -2,7 +2,8 @@
 
 Keys: `towpath:jobs` (name → entry), `towpath:former` (name → what is left of a removed job),
 `towpath:locks` (job → operation under way), `towpath:operation:<id>`, `towpath:journal:<id>`,
-`towpath:operations` (by time), `towpath:unfinished`, `towpath:command:<id>` (→ operation).
+`towpath:operations` (by time), `towpath:unfinished`, `towpath:aborts` (operations to be rolled back),
+`towpath:command:<id>` (→ operation).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, T
 
 from towpath.contracts.commands import JournalEntry
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.scripts import APPEND, BEGIN, FINISH
+from towpath.coordinator.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
 from towpath.coordinator.settings import Settings
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 PREFIX = "towpath:"
 JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
-OPERATIONS, UNFINISHED = f"{PREFIX}operations", f"{PREFIX}unfinished"
+OPERATIONS, UNFINISHED, ABORTS = f"{PREFIX}operations", f"{PREFIX}unfinished", f"{PREFIX}aborts"
 
 COMMAND_REMEMBERED_S = 7 * 24 * 3600
 """How long the repetition of a command is recognised."""
@@ -176,7 +177,20 @@ class Registry:
 
     async def announced(self, operation: str) -> None:
         """See `Ledger.announced`."""
+        await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(ABORTS, operation)))
+        # SIGKILL here: the operation is still unfinished, so the next coordinator comes to this line again.
         await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(UNFINISHED, operation)))
+
+    async def request_abort(self, record: OperationRecord) -> bool:
+        """Keep the wish to roll an operation back; false when it has ended."""
+        return await self._run(REQUEST_ABORT, [LOCKS, ABORTS], [record.job, record.id]) == "noted"
+
+    async def is_abort_requested(self, operation: str) -> bool:
+        """Whether an operation shall be rolled back."""
+        wished = await self._patiently(
+            lambda: cast("Awaitable[Any]", self._redis.sismember(ABORTS, operation))
+        )
+        return bool(wished)
 
     async def unfinished(self) -> list[str]:
         """Operations that a coordinator must continue."""

@@ -70,3 +70,12 @@ return 'written'
 """
 )
 """Write the ended record and give the lock back."""
+
+REQUEST_ABORT = """
+-- KEYS locks, aborts
+-- ARGV job, operation
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'ended' end
+redis.call('SADD', KEYS[2], ARGV[2])
+return 'noted'
+"""
+"""Note that an operation shall be rolled back, if it has not ended."""

@@ -1,0 +1,35 @@
+"""Giving up what is under way, because somebody asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+T = TypeVar("T")
+
+ABORTED = "aborted by request"
+"""The reason of a step that failed because its operation was to be rolled back."""
+
+
+def aborted() -> TowpathError:
+    """The failure of a step that was given up."""
+    return TowpathError(ErrorCode.FAILED, ABORTED)
+
+
+async def unless(abort: asyncio.Event, asking: Coroutine[Any, Any, T]) -> T:
+    """The answer, unless the abort comes first. Raises `TowpathError` then: what was asked may be done or
+    not, as if its deadline had passed."""
+    answer, stopped = asyncio.create_task(asking), asyncio.create_task(abort.wait())
+    try:
+        await asyncio.wait((answer, stopped), return_when=asyncio.FIRST_COMPLETED)
+        # An answer that is there counts: the step is done for certain.
+        if not answer.done():
+            raise aborted()
+        return answer.result()
+    finally:
+        for task in (answer, stopped):
+            task.cancel()
+        await asyncio.gather(answer, stopped, return_exceptions=True)

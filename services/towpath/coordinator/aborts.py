@@ -1,0 +1,55 @@
+"""Which migrations can still be rolled back on request, and how that is answered."""
+
+from __future__ import annotations
+
+from towpath.contracts.commands import JournalEntry, OperationAnswer, OperationKind, OperationState
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.protocols.abort import ABORTED
+from towpath.protocols.course import Course
+from towpath.protocols.record import ENDED, OperationRecord
+
+
+def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> None:
+    """Raise `TowpathError` (not allowed) for what is no migration, has ended, or only goes forward.
+
+    A migration that an earlier request rolled back passes: asking again is no mistake.
+    """
+    if record.kind is not OperationKind.MIGRATE:
+        raise _refusal(record, f"operation {record.id} is no migration but a {record.kind}", "a migration")
+    if record.state in ENDED and not was_aborted(record):
+        raise _refusal(
+            record, f"migration {record.id} has ended already: {record.state}", "a migration under way"
+        )
+    if Course(record, entries).beyond_return:
+        raise _beyond_return(record)
+
+
+def was_aborted(record: OperationRecord) -> bool:
+    """Whether the migration was rolled back because somebody asked for it."""
+    return record.state is OperationState.ROLLED_BACK and ABORTED in record.note
+
+
+def rolled_back(record: OperationRecord) -> OperationAnswer:
+    """The answer to an abort whose migration has ended.
+
+    Raises `TowpathError`: not allowed when it was completed all the same, failed when it needs a person.
+    """
+    if record.state is OperationState.COMPLETED:
+        raise _beyond_return(record)
+    if record.state is OperationState.NEEDS_OPERATOR:
+        raise TowpathError(
+            ErrorCode.FAILED, f"migration {record.id} could not be rolled back by itself: {record.note}"
+        )
+    return record.answer()
+
+
+def _beyond_return(record: OperationRecord) -> TowpathError:
+    return _refusal(
+        record,
+        f"migration {record.id} is past its point of no return: only going forward is safe",
+        f"when it has ended, `towpath migrate {record.job} --to {record.source}` moves the job back",
+    )
+
+
+def _refusal(record: OperationRecord, message: str, allowed: str) -> TowpathError:
+    return TowpathError(ErrorCode.NOT_ALLOWED, message, field="operation", value=record.id, allowed=allowed)
