@@ -1,0 +1,234 @@
+"""Shadow streams on a real server: nothing of two owners is lost, doubled or out of order at the cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import nats
+import pytest
+from conftest import Server
+from nats.aio.client import Client
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Settlement
+from towpath.contracts.site import Retention
+from towpath.mesh.names import (
+    output_stream,
+    rejected_stream,
+    rejected_subject,
+    shadow_stream,
+    sink_subject,
+)
+from towpath.streams.pages import last_serial, read_after
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
+from towpath.streams.shadows import Shadows
+from towpath.streams.streams import SiteStreams
+
+OUTPUT = ResolvedOutput(
+    site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
+)
+HANDOVER = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[3], output=OUTPUT)
+DIVERT = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[1, 3], interim=2, output=OUTPUT)
+
+
+@pytest.fixture
+async def connection(nats_server: Server) -> AsyncIterator[Client]:
+    client = await nats.connect(f"nats://127.0.0.1:{nats_server.port}")
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def streams(connection: Client) -> SiteStreams:
+    """The streams of a site with a job at epoch 1."""
+    made = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
+    await made.set_epoch("hourly", 1, OUTPUT)
+    return made
+
+
+async def publish(
+    connection: Client, epoch: int, numbers: range, *, rejected: bool = False, patience_s: float = 10
+) -> int:
+    """Publish results as the owner of an epoch."""
+    stream = rejected_stream("hourly") if rejected else OUTPUT.stream
+    subject = (rejected_subject if rejected else sink_subject)("jfk", "hourly", epoch)
+    life = await stream_life(connection, "jfk", stream)
+    messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
+    publisher = Publisher(connection, patience_s=patience_s)
+    return await publisher.publish(messages, site="jfk", stream=stream, batch=f"1.{epoch}")
+
+
+async def held(connection: Client, stream: str = OUTPUT.stream) -> list[int]:
+    """What a stream holds, in order."""
+    return [json.loads(m.body)["n"] for m in await read_after(connection, "jfk", stream, 0)]
+
+
+def settle(*, position: int = 0, amended: list[AmendedResult] | None = None) -> SetEpoch:
+    return SetEpoch(
+        site="jfk",
+        operation="m1",
+        job="hourly",
+        epoch=3,
+        output=OUTPUT,
+        settlement=Settlement(epoch=3, after_position=position, amended=amended or [], interim=2),
+    )
+
+
+async def do_settle(shadows: Shadows, command: SetEpoch) -> None:
+    assert command.settlement is not None
+    await shadows.settle(command, command.settlement)
+
+
+async def test_publish_when_the_epoch_is_still_to_come_then_results_wait_in_the_shadow(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await publish(connection, 1, range(5))
+    assert await Shadows(streams).open(HANDOVER) == 5
+    assert await publish(connection, 3, range(3, 9)) == 6
+    assert await held(connection) == [0, 1, 2, 3, 4]
+    assert await held(connection, shadow_stream("hourly")) == [3, 4, 5, 6, 7, 8]
+
+
+async def test_settle_when_both_have_published_then_the_output_has_each_once_and_in_order(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    await publish(connection, 1, range(5))
+    await publish(connection, 3, range(9))
+    await do_settle(shadows, settle())
+    assert await publish(connection, 3, range(9, 12)) == 3
+    assert await held(connection) == list(range(12))
+    assert await streams.accepted_epoch("hourly") == 3
+    assert await last_serial(connection, "jfk", shadow_stream("hourly")) == 0
+    with pytest.raises(Fenced):
+        await publish(connection, 1, range(20, 21))
+
+
+async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_overtakes(
+    streams: SiteStreams, connection: Client, nats_server: Server
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    other = await nats.connect(f"nats://127.0.0.1:{nats_server.port}")
+    life = await stream_life(other, "jfk", OUTPUT.stream)
+    publisher = Publisher(other)
+    subject = sink_subject("jfk", "hourly", 3)
+    going_on, batches = asyncio.Event(), 0
+
+    async def new_owner() -> None:
+        nonlocal batches
+        while batches < 60:
+            numbers = range(batches * 500, (batches + 1) * 500)
+            messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
+            await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=f"1.{batches}")
+            batches += 1
+            if batches == 10:
+                going_on.set()
+
+    task = asyncio.create_task(new_owner())
+    await asyncio.wait_for(going_on.wait(), 20)
+    await do_settle(shadows, settle())
+    await asyncio.wait_for(task, 30)
+    await other.close()
+    assert await held(connection) == list(range(30_000))
+
+
+def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
+    """Let the agent die just before a step of `settle`."""
+    accept = shadows.streams.accept
+
+    async def die(*_: object, **__: object) -> None:
+        raise ConnectionError("killed")
+
+    async def accept_or_die(job: str, epoch: int, output: ResolvedOutput) -> None:
+        if epoch == (2 if moment == "accept interim" else 3):
+            await die()
+        await accept(job, epoch, output)
+
+    if moment.startswith("accept"):
+        patch.setattr(shadows.streams, "accept", accept_or_die)
+    else:
+        patch.setattr(shadows, "_take_over" if moment == "take over" else "drop", die)
+
+
+@pytest.mark.parametrize("moment", ["accept interim", "take over", "accept", "drop"])
+async def test_settle_when_it_dies_at_any_moment_and_is_repeated_then_the_result_is_the_same(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    await publish(connection, 1, range(5))
+    await publish(connection, 3, range(9))
+
+    with monkeypatch.context() as patch:
+        break_at(moment, shadows, patch)
+        with pytest.raises(ConnectionError):
+            await do_settle(shadows, settle())
+    await do_settle(shadows, settle())
+    assert await held(connection) == list(range(9))
+    assert await streams.accepted_epoch("hourly") == 3
+
+
+async def test_divert_when_the_source_publishes_on_then_it_is_not_fenced_and_goes_aside(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await publish(connection, 1, range(3))
+    await Shadows(streams).open(DIVERT)
+    assert await publish(connection, 1, range(3, 6)) == 3
+    assert await publish(connection, 2, range(100, 101)) == 1, "the monitor publishes meanwhile"
+    assert await held(connection) == [0, 1, 2, 100]
+    assert await held(connection, shadow_stream("hourly")) == [3, 4, 5]
+
+
+async def test_settle_when_results_were_amended_then_these_come_first_and_earlier_ones_are_left_out(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(DIVERT)
+    await publish(connection, 1, range(3))
+    await publish(connection, 3, range(10, 13))
+    await publish(connection, 3, range(7, 9), rejected=True)
+    amended = [AmendedResult(identity="amended", body='{"n": 99}')]
+    await do_settle(shadows, settle(position=4, amended=amended))
+    assert await held(connection) == [99, 11, 12]
+    assert await held(connection, rejected_stream("hourly")) == [7, 8], "rejected events are taken over all"
+
+
+async def test_undivert_when_rolled_back_then_what_the_source_published_meanwhile_is_in_the_output(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await publish(connection, 1, range(3))
+    await shadows.open(DIVERT)
+    await publish(connection, 1, range(3, 6))
+    await publish(connection, 2, range(3, 4))  # The monitor has forwarded one of them.
+    await publish(connection, 3, range(50, 52))
+    undo = settle().model_copy(update={"epoch": 5, "settlement": Settlement(epoch=1, interim=4)})
+    await do_settle(shadows, undo)
+    assert await held(connection) == list(range(6))
+    with pytest.raises(Fenced):
+        await publish(connection, 3, range(60, 61))
+
+
+async def test_open_when_its_operation_has_ended_then_it_is_refused(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    with pytest.raises(TowpathError) as refused:
+        await shadows.open(HANDOVER)
+    assert refused.value.detail.code is ErrorCode.FENCED
+
+
+async def test_open_when_an_ended_operation_left_a_shadow_then_it_is_made_anew(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    await publish(connection, 3, range(3))
+    await shadows.open(HANDOVER.model_copy(update={"epochs": [5]}))
+    assert await held(connection, shadow_stream("hourly")) == []
