@@ -32,24 +32,30 @@ class Run:
 
 
 @st.composite
-def windows(draw: st.DrawFn, first: int, last: int) -> list[tuple[int, int]]:
-    """A partition of the serials first..last into windows."""
-    ends = draw(st.sets(st.integers(first, last), max_size=last))
-    return list(pairwise([first - 1, *sorted(ends | {last})]))
+def windows(draw: st.DrawFn, after: int, through: int) -> list[tuple[int, int]]:
+    """A partition of the serials `after < serial <= through` into windows."""
+    longest = draw(st.sampled_from([1, 2, 3, 5, 9]))
+    ends = [after]
+    while ends[-1] < through:
+        ends.append(min(through, ends[-1] + draw(st.integers(1, longest))))
+    return list(pairwise(ends))
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
-    count = draw(st.integers(1, 40))
-    begin = draw(st.integers(1, count))
-    source = draw(windows(1, count))
-    target = draw(windows(begin, count))
-    order = draw(st.permutations([Role.SOURCE] * len(source) + [Role.TARGET] * len(target)))
-    left = {Role.SOURCE: iter(source), Role.TARGET: iter(target)}
+    """Both operators read to the end; either may lag behind, by a little or by everything."""
+    count = draw(st.sampled_from([1, 2, 3, 5, 8, 13, 20, 30, 40]))
+    left = {
+        Role.SOURCE: draw(windows(0, count)),
+        Role.TARGET: draw(windows(draw(st.integers(0, count - 1)), count)),
+    }
+    lag = {role: draw(st.sampled_from([0, 0, 2, 5, 40])) for role in left}
     log = []
-    for place, origin in enumerate(order):
-        after, through = next(left[origin])
-        log.append(LoggedResult(origin, after, through, 3 * place, f"{origin}-{through}"))
+    while any(left.values()):
+        due = {role: rest[0][1] + draw(st.integers(0, lag[role])) for role, rest in left.items() if rest}
+        origin = min(due, key=lambda role: due[role])
+        after, through = left[origin].pop(0)
+        log.append(LoggedResult(origin, after, through, 3 * len(log), f"{origin}-{through}"))
     return Run(count, log)
 
 
@@ -128,19 +134,29 @@ def synchronisers() -> st.SearchStrategy[Synchroniser]:
 
 
 @settings(max_examples=600, deadline=None)
-@given(run=runs(), synchroniser=synchronisers())
-def test_take_when_synchronised_then_the_output_partitions_the_serials(
-    run: Run, synchroniser: Synchroniser
+@given(run=runs(), synchroniser=synchronisers(), read=st.floats(0, 1))
+def test_take_when_the_log_ends_anywhere_then_the_output_partitions_the_serials(
+    run: Run, synchroniser: Synchroniser, read: float
 ) -> None:
-    actions = acted(synchroniser, run.log)
-    decision = synchroniser.synchronised
-    if decision is None:
+    log = run.log[: round(read * len(run.log))]
+    actions = acted(synchroniser, log)
+    reached = {role: max((e.through for e in log if e.origin is role), default=0) for role in Role}
+    if synchroniser.synchronised is None:
         actions += synchroniser.abandon()
-    intervals = covered(actions)
-    assert intervals[0][0] == 0
-    assert intervals[-1][1] == run.count
+        complete_to = reached[Role.SOURCE]
+    else:
+        complete_to = max(synchroniser.synchronised.cut, reached[Role.TARGET])
+    intervals = [(0, 0), *covered(actions)]
+    assert all(after < through for after, through in intervals[1:])
     assert all(earlier[1] == later[0] for earlier, later in pairwise(intervals))
-    assert sorted(a.event.position for a in actions) == [e.position for e in run.log]
+    assert intervals[-1][1] == complete_to
+    assert sorted(a.event.position for a in actions) == [e.position for e in log]
+
+
+@settings(max_examples=200, deadline=None)
+@given(run=runs(), synchroniser=st.sampled_from([ByResults, Cut]).map(lambda kind: kind(0)))
+def test_take_when_the_factor_is_zero_then_no_result_is_amended(run: Run, synchroniser: Synchroniser) -> None:
+    assert not any(isinstance(action, Amend) for action in acted(synchroniser, run.log))
 
 
 @settings(max_examples=600, deadline=None)
