@@ -32,12 +32,10 @@ class ByResults(LogSynchroniser):
         return None if agreement is None else agreement.last.serial
 
     def _step(self, event: LoggedResult) -> list[Action]:
-        decided = self._state.agreement is not None
         result = ResultEvent(event.origin, event.through, event.through - event.after)
         actions = self._applied(check(self._state, result), event)
-        if event.origin is Role.SOURCE and not decided:
-            if self._state.agreement is None:
-                self._source = event
+        if event.origin is Role.SOURCE and self._state.agreement is None:
+            self._source = event
         elif all(action.event is not event for action in actions):
             actions.append(Drop(event))
         return actions
