@@ -21,6 +21,9 @@ PAGE = 2000
 PAGE_BYTES = 64 * 1024**2
 PAGE_DEADLINE_S = 15.0
 
+NOBODY_LISTENS = "503"
+"""Status of the server's own answer to a request that reaches nobody: no such stream, or no link."""
+
 
 @dataclass(frozen=True)
 class StoredMessage:
@@ -56,11 +59,12 @@ async def page(
     Raises `TimeoutError` when the site does not answer.
     """
     messages: list[StoredMessage] = []
-    complete = asyncio.Event()
+    complete: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def on_message(message: Msg) -> None:
         if message.headers is None or "Status" in message.headers:
-            complete.set()
+            if not complete.done():
+                complete.set_result((message.headers or {}).get("Status", ""))
         else:
             messages.append(_stored(message))
 
@@ -69,9 +73,11 @@ async def page(
     try:
         request = json.dumps({"seq": first, "batch": count, "max_bytes": PAGE_BYTES}).encode()
         await connection.publish(f"{api_prefix(site)}.DIRECT.GET.{stream}", request, reply=inbox)
-        await asyncio.wait_for(complete.wait(), PAGE_DEADLINE_S)
+        status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:
         await subscription.unsubscribe()
+    if status == NOBODY_LISTENS:
+        raise TimeoutError(f"nobody answers for {stream} at {site}")
     return messages
 
 

@@ -7,10 +7,11 @@ import hashlib
 import logging
 import signal
 import sys
+from dataclasses import replace
 
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, redis_server
+from towpath.mesh.servers import hub_server, port_open, redis_server
 from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, Supervisor
 
@@ -20,14 +21,15 @@ AGENT_STOP_S = 8.0
 """An agent ends its engine, which commits or interrupts a micro-batch, and then its broker."""
 
 SERVICE_STOP_S = 2.0
-"""For the coordinator and the servers, which keep everything on disk and can end at any moment. With
-the agents' time this stays within the ten seconds in which a mesh shall be down."""
+"""For the services and the servers, which keep everything on disk and can end at any moment. With the
+agents' time this stays within the ten seconds in which a mesh shall be down."""
 
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Everything that runs, servers first. Writes the servers' configurations."""
     coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
     links = [_links(state, home)] if state.spec.emulate_links else []
+    monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
     agents = [
         service(
             agent_name(site),
@@ -39,13 +41,18 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         )
         for site, access in state.sites.items()
     ]
-    return [hub_server(state, home), redis_server(state, home), coordinator, *links, *agents]
+    return [hub_server(state, home), redis_server(state, home), coordinator, monitor, *links, *agents]
 
 
 def _links(state: MeshState, home: Home) -> ChildSpec:
     ports = {site: access.link_port for site, access in state.sites.items()}
     version = _version(repr(ports), str(state.leaf_port), state.spec.listen)
-    return service("links", ["towpath.links"], home, after=("hub",), version=version)
+
+    async def ready() -> bool:
+        return await port_open(state.leaf_host, next(iter(ports.values())))
+
+    child = service("links", ["towpath.links"], home, after=("hub",), version=version)
+    return replace(child, ready=ready)
 
 
 def _version(*settings: str) -> str:

@@ -1,0 +1,72 @@
+"""Follows a stream that grows, anywhere in the mesh, by asking again and again for what is new."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nats.aio.client import Client
+
+from towpath.streams.pages import StoredMessage, page
+from towpath.streams.publisher import Fenced, Unpublished, stream_life
+
+PAGE = 500
+"""Messages at a time: a few milliseconds of work, and little memory."""
+
+PAGE_S = 5.0
+"""For one page. Later counts as out of reach."""
+
+LOOK_S = 2.0
+"""A stream that has nothing new is looked for this often: it may have been deleted."""
+
+
+class StreamGoneError(RuntimeError):
+    """The stream was deleted, or made anew."""
+
+
+class Follower:
+    """Reads one stream from behind a serial number on, in order; what has expired is passed over."""
+
+    def __init__(self, connection: Client, site: str, stream: str, *, after: int = 0) -> None:
+        self.connection = connection
+        self.site = site
+        self.stream = stream
+        self.last = after
+        """Serial number of the newest message read."""
+        self.at_end = False
+        """Whether the newest page was all there was."""
+        self._life: str | None = None
+        self._looked_at = float("-inf")
+
+    async def read(self) -> list[StoredMessage]:
+        """The next messages; none when there is nothing new.
+
+        Raises `StreamGoneError` when the stream does not exist any more, `TimeoutError` when its site
+        does not answer.
+        """
+        await self._look()
+        try:
+            async with asyncio.timeout(PAGE_S):
+                messages = await page(self.connection, self.site, self.stream, self.last + 1, PAGE)
+        except TimeoutError:
+            self._looked_at = float("-inf")
+            raise
+        self.at_end = len(messages) < PAGE
+        if messages:
+            self.last = messages[-1].serial
+        return messages
+
+    async def _look(self) -> None:
+        """See now and then that the stream lives, and is the same: one that is gone looks like one
+        without news."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < LOOK_S:
+            return
+        try:
+            life = await stream_life(self.connection, self.site, self.stream, timeout_s=PAGE_S)
+        except Fenced as gone:
+            raise StreamGoneError(f"there is no {self.stream} at {self.site}") from gone
+        except Unpublished as silent:
+            raise TimeoutError(str(silent)) from silent
+        if life != (self._life or life):
+            raise StreamGoneError(f"{self.stream} at {self.site} was made anew")
+        self._life, self._looked_at = life, now

@@ -1,0 +1,1 @@
+"""The synchronisation monitor: compares two runs of one job and says when one can follow the other."""

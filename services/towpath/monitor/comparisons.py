@@ -1,0 +1,121 @@
+"""All comparisons under way, each a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol
+
+from towpath.bus import Bus
+from towpath.contracts.commands import ConsistencyCheck
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+from towpath.contracts.monitor import Consistent, Watch
+from towpath.monitor.identity_check import IdentityCheck
+
+log = logging.getLogger(__name__)
+
+REMEMBERED_STOPS = 1000
+"""Operations whose late commands are recognised. They come within seconds of the stop."""
+
+
+class Check(Protocol):
+    """How two runs of one job are compared."""
+
+    awaited: asyncio.Event
+    """Set when somebody wants to know."""
+
+    async def run(self) -> Consistent:
+        """Compare until the runs are consistent. Raises `TowpathError` when they cannot become so."""
+        ...
+
+    def standing(self) -> str:
+        """How far the two are apart now, for people."""
+        ...
+
+
+class Comparison:
+    """A check that runs. Owned by `Comparisons`."""
+
+    def __init__(self, operation: str, check: Check) -> None:
+        self._check = check
+        self._task = asyncio.create_task(check.run(), name=f"compare {operation}")
+        self._task.add_done_callback(_log_end)
+
+    async def consistent(self, within_s: float) -> Consistent:
+        """Wait until the runs are consistent.
+
+        Raises `TowpathError` when they differ, when they are not consistent in time, or when the
+        comparison was stopped.
+        """
+        self._check.awaited.set()
+        await asyncio.wait({self._task}, timeout=within_s)
+        if not self._task.done():
+            raise TowpathError(
+                ErrorCode.FAILED, f"not consistent within {within_s:g} s: {self._check.standing()}"
+            )
+        if self._task.cancelled():
+            raise _was_stopped()
+        return self._task.result()
+
+    async def stop(self) -> None:
+        """Compare no more."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+
+class Comparisons:
+    """The comparisons by operation. Nothing is durable: a command that comes again begins one anew."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._by_operation: dict[str, Comparison] = {}
+        self._stopped: deque[str] = deque(maxlen=REMEMBERED_STOPS)
+
+    def ensure(self, operation: str, watch: Watch) -> Comparison:
+        """The operation's comparison; it begins now if there is none.
+
+        Raises `TowpathError` when it was stopped: the command is a late repetition.
+        """
+        if operation in self._stopped:
+            raise _was_stopped()
+        if operation not in self._by_operation:
+            log.info(
+                "%s: %s of %s at %s and %s", operation, watch.check, watch.job, watch.source, watch.target
+            )
+            self._by_operation[operation] = Comparison(operation, _check(self._bus, operation, watch))
+        return self._by_operation[operation]
+
+    async def stop(self, operation: str) -> bool:
+        """End the operation's comparison; false if there was none."""
+        self._stopped.append(operation)
+        comparison = self._by_operation.pop(operation, None)
+        if comparison is None:
+            return False
+        await comparison.stop()
+        return True
+
+    async def close(self) -> None:
+        """End all."""
+        await asyncio.gather(*(self.stop(operation) for operation in list(self._by_operation)))
+
+
+def _was_stopped() -> TowpathError:
+    return TowpathError(ErrorCode.FAILED, "the comparison was stopped")
+
+
+def _check(bus: Bus, operation: str, watch: Watch) -> Check:
+    if watch.check is ConsistencyCheck.IDENTITY:
+        return IdentityCheck(bus, operation, watch)
+    raise TowpathError(ErrorCode.INVALID, "no such check", field="watch.check", value=watch.check)
+
+
+def _log_end(task: asyncio.Task[Model]) -> None:
+    """Say how a comparison ended, also when nobody waits for it any more."""
+    if task.cancelled():
+        log.info("%s: stopped", task.get_name())
+    elif (error := task.exception()) is None:
+        log.info("%s: consistent", task.get_name())
+    else:
+        log.warning("%s: %s", task.get_name(), error, exc_info=not isinstance(error, TowpathError))

@@ -1,0 +1,128 @@
+"""The check `identity`: what both runs publish under one identity is equal, and the target has caught up.
+
+The source publishes into the output by itself; the target's results wait in the shadow stream. Nothing is
+published here, and nothing is decided that another monitor would not find again in the streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.checker.pairs import Pairs, Suspicion, difference
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.monitor import Consistent, Watch
+from towpath.mesh.names import shadow_stream, shadow_subject, sink_subject
+from towpath.monitor.progress import Progress
+from towpath.streams.follower import Follower, StreamGoneError
+from towpath.streams.pages import StoredMessage, page
+
+log = logging.getLogger(__name__)
+
+ROUND_S = 0.2
+"""Between rounds: each asks both agents, and reads what is new in both streams."""
+
+
+class IdentityCheck:
+    """Compares the output with the shadow, result by result."""
+
+    def __init__(self, bus: Bus, operation: str, watch: Watch) -> None:
+        self.awaited = asyncio.Event()
+        self._watch = watch
+        self._connection = bus.connection
+        self._progress = Progress(bus, operation, watch)
+        self._output = self._follower(watch.output.stream, watch.output_serial)
+        self._shadow = self._follower(shadow_stream(watch.job), 0)
+        self._trouble = ""
+        self._compared = 0
+        self._suspicions: deque[Suspicion] = deque()
+        """Pairs that have yet to be looked at."""
+
+    def _follower(self, stream: str, after: int) -> Follower:
+        return Follower(self._connection, self._watch.output.site, stream, after=after)
+
+    async def run(self) -> Consistent:
+        """See `Check.run`."""
+        pairs = Pairs()
+        while True:
+            pause = asyncio.create_task(asyncio.sleep(ROUND_S))
+            try:
+                if await self._round(pairs):
+                    return Consistent(
+                        position=pairs.target_covered(self._shadow.last), compared=pairs.compared
+                    )
+                await pause
+            finally:
+                pause.cancel()
+
+    async def _round(self, pairs: Pairs) -> bool:
+        """Compare what is new. True when the target has caught up, and everything was compared."""
+        if self.awaited.is_set():
+            # Asked before reading: what they report is then in the streams.
+            await self._progress.ask()
+        try:
+            await self._compare(pairs)
+        except StreamGoneError as gone:
+            raise TowpathError(ErrorCode.FAILED, f"the comparison has ended: {gone}") from gone
+        except (TimeoutError, NatsError, OSError) as error:
+            self._trouble = f"{self._watch.output.site} does not answer: {error}"
+            return False
+        self._trouble, self._compared = "", pairs.compared
+        return self.awaited.is_set() and self._progress.caught_up
+
+    async def _compare(self, pairs: Pairs) -> None:
+        while True:
+            for message in await self._output.read():
+                if self._is_of(message, self._watch.source_epoch):
+                    self._suspect(pairs.from_source(message.identity, message.serial, message.body))
+            for message in await self._shadow.read():
+                if self._is_of(message, self._watch.target_epoch):
+                    self._suspect(pairs.from_target(message.identity, message.serial, message.body))
+                else:
+                    # A rejected event: whether the source has published it too was not looked at.
+                    pairs.give_up(message.serial)
+            while self._suspicions:
+                await self._judge(self._suspicions[0])
+                self._suspicions.popleft()
+            if self._output.at_end and self._shadow.at_end:
+                return
+
+    def _suspect(self, suspicion: Suspicion | None) -> None:
+        if suspicion is not None:
+            self._suspicions.append(suspicion)
+
+    def _is_of(self, message: StoredMessage, epoch: int) -> bool:
+        """Whether the message is a result of this epoch."""
+        sink = sink_subject(self._watch.output.site, self._watch.job, epoch)
+        return message.subject in (sink, shadow_subject(sink))
+
+    async def _judge(self, suspicion: Suspicion) -> None:
+        """Look at two results whose digests differ. Raises `TowpathError` if they differ indeed."""
+        source = await self._body(self._output, suspicion.source_serial)
+        target = await self._body(self._shadow, suspicion.target_serial)
+        found = difference(source, target) if source is not None and target is not None else None
+        if found is None:
+            return
+        _, _, name = suspicion.identity.partition("/")
+        raise TowpathError(
+            ErrorCode.FAILED,
+            f"result {name} is {found.source!r} at {self._watch.source} "
+            f"and {found.target!r} at {self._watch.target}",
+            field=found.path or None,
+            value=found.target,
+            allowed=str(found.source),
+        )
+
+    async def _body(self, stream: Follower, serial: int) -> bytes | None:
+        """The body of a message that was read before; None if it has expired since."""
+        messages = await page(self._connection, stream.site, stream.stream, serial, 1)
+        return messages[0].body if messages and messages[0].serial == serial else None
+
+    def standing(self) -> str:
+        """See `Check.standing`."""
+        parts = [self._trouble, self._progress.standing(), f"{self._compared} results compared"]
+        return "; ".join(part for part in parts if part)

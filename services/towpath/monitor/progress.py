@@ -1,0 +1,84 @@
+"""How far the two runs are: what their agents report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobState, JobStatus
+from towpath.contracts.migration import ReportProgress
+from towpath.contracts.monitor import Watch
+from towpath.monitor.catch_up import CatchUp
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 2.0
+"""For one report: a broken link makes it no later, so that silence is noticed in time."""
+
+SILENCE_S = 20.0
+"""An agent that says nothing for so long will not end its migration: longer than its restart takes."""
+
+
+class Progress:
+    """Asks both agents, and remembers what they said last."""
+
+    def __init__(self, bus: Bus, operation: str, watch: Watch, *, silence_s: float = SILENCE_S) -> None:
+        self._bus = bus
+        self._operation = operation
+        self._watch = watch
+        self._silence_s = silence_s
+        self._catch_up = CatchUp((i.name for i in watch.inputs), watch.trigger_s)
+        self._heard: dict[str, float] = {}
+        """Site → when it answered last; when it was first asked, if it never has."""
+        self._trouble: dict[str, str] = {}
+        self.source: JobStatus | None = None
+        self.target: JobStatus | None = None
+        self.caught_up = False
+        """Whether the target has caught up, by the newest reports of both."""
+
+    async def ask(self) -> None:
+        """Ask both at the same time.
+
+        Raises `TowpathError` when one of them has not answered for too long, or when the target says
+        that it cannot run the job.
+        """
+        watch = self._watch
+        source, target = await asyncio.gather(self._report(watch.source), self._report(watch.target))
+        if target is not None and target.epoch != watch.target_epoch:
+            target = None  # What the site did before this migration.
+        if target is not None and target.state is JobState.FAILED:
+            raise TowpathError(ErrorCode.FAILED, f"the job cannot run at {watch.target}: {target.error}")
+        self.source, self.target = source or self.source, target or self.target
+        self.caught_up = False
+        if source is not None and target is not None and target.state is JobState.RUNNING:
+            at = asyncio.get_running_loop().time()
+            self.caught_up = self._catch_up.observe(at, source.serials, target.serials)
+
+    async def _report(self, site: str) -> JobStatus | None:
+        loop = asyncio.get_running_loop()
+        self._heard.setdefault(site, loop.time())
+        command = ReportProgress(site=site, operation=self._operation, job=self._watch.job)
+        try:
+            status = await self._bus.request(command, deadline_s=ANSWER_S)
+        except (TowpathError, NatsError, OSError) as error:
+            self._trouble[site] = str(error)
+            if loop.time() - self._heard[site] > self._silence_s:
+                raise TowpathError(
+                    ErrorCode.FAILED, f"{site} has not reported for {self._silence_s:g} s: {error}"
+                ) from error
+            return None
+        self._heard[site] = loop.time()
+        self._trouble.pop(site, None)
+        return status
+
+    def standing(self) -> str:
+        """How far the two are apart, and who does not answer, for people."""
+        watch = self._watch
+        parts = [f"{watch.target} is {n} behind in {name}" for name, n in self._catch_up.distances().items()]
+        if self.target is None:
+            parts = [f"{watch.target} does not run the job yet"]
+        return "; ".join([*parts, *(f"{site}: {trouble}" for site, trouble in self._trouble.items())])
