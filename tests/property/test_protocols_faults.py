@@ -70,7 +70,7 @@ class Schedule:
         self.ledger = MemoryLedger(around=self.moment, jobs={JOB: BEFORE})
         self.faults, self.moments = list(reversed(faults)), list(reversed(moments))
         self.late: list[SiteCommand[Any]] = []
-        self.mesh.outputs[JOB] = (1, OUTPUT)
+        self.mesh.accept(JOB, 1, OUTPUT)
         self.mesh.sites["jfk"].handle(
             StartJob(id="s0", site="jfk", operation="o0", assignment=BEFORE.assignment())
         )
@@ -174,5 +174,5 @@ def test_operation_when_anything_fails_at_random_then_one_owner_and_every_event_
     mesh.work()
     mesh.check(JOB)
     assert mesh.owners(JOB) == [entry.site]
-    assert mesh.outputs[JOB][0] == entry.epoch
+    assert mesh.outputs[JOB].accepted == entry.epoch
     assert mesh.published[JOB] == set(range(1, mesh.stored + 1))

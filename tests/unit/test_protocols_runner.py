@@ -96,7 +96,7 @@ class Trial:
             self.ledger.jobs[JOB] = before
             self.mesh.sites["jfk"].handle(start(before))
         if self.record.kind is not OperationKind.DEPLOY or self.record.output_existed:
-            self.mesh.outputs[JOB] = (1, entry().output)
+            self.mesh.accept(JOB, 1, entry().output)
         self.mesh.work(10)
         self.ledger.accept(self.record)
 
@@ -148,7 +148,7 @@ class Trial:
         assert self.mesh.owners(JOB) == [owner.site]
         hosted = self.mesh.sites[owner.site].hosted[JOB].assignment
         assert (hosted.epoch, hosted.generation) == (owner.epoch, owner.generation)
-        assert self.mesh.outputs[JOB][0] == owner.epoch
+        assert self.mesh.outputs[JOB].accepted == owner.epoch
         assert self.mesh.published[JOB] == set(range(1, self.mesh.stored + 1))
 
 

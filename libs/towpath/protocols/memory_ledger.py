@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from towpath.contracts.commands import JournalEntry
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
+
+
+@lru_cache(maxsize=4096)
+def _entry(line: str) -> JournalEntry:
+    """Parsed once: whoever explores many courses reads the same lines again and again."""
+    return JournalEntry.model_validate_json(line)
+
+
+@lru_cache(maxsize=4096)
+def _record(text: str) -> OperationRecord:
+    return OperationRecord.model_validate_json(text)
 
 
 @dataclass
@@ -22,6 +34,18 @@ class MemoryLedger:
     around: Callable[[str], None] = lambda moment: None
     """Called with a moment's name before and after each write; may raise to crash the runner there."""
 
+    def copy(self) -> MemoryLedger:
+        """A ledger that goes its own way from here."""
+        journals = {operation: list(lines) for operation, lines in self.journals.items()}
+        return replace(
+            self,
+            records=dict(self.records),
+            journals=journals,
+            jobs=dict(self.jobs),
+            locks=dict(self.locks),
+            unannounced=set(self.unannounced),
+        )
+
     def accept(self, record: OperationRecord) -> None:
         """Begin an operation."""
         self.records[record.id] = record.model_dump_json()
@@ -31,8 +55,7 @@ class MemoryLedger:
 
     async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
         """See `Ledger.load`."""
-        lines = [JournalEntry.model_validate_json(line) for line in self.journals[operation]]
-        return OperationRecord.model_validate_json(self.records[operation]), lines
+        return _record(self.records[operation]), [_entry(line) for line in self.journals[operation]]
 
     async def append(
         self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None

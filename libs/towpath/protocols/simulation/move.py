@@ -1,0 +1,60 @@
+"""What can happen to a message, or to a party, while an operation runs: one line of a scenario each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+MESSAGE_MOVES: dict[str, str] = {
+    "send": "the command arrives, and its answer",
+    "lose": "nobody gets the command, until its deadline",
+    "lose-answer": "the command is carried out; no answer comes, until its deadline",
+    "repeat": "the command arrives twice",
+    "copy": "the command arrives, and a copy of it is still under way",
+    "delay": "the command is under way for longer than its deadline",
+    "refuse": "the command is refused",
+    "die": "the agent of the output is killed so many lines into the command, and starts again",
+}
+"""Moves that end with the answer, or the failure, of the command that is about to be sent."""
+
+OTHER_MOVES: dict[str, str] = {
+    "late": "a copy, or a delayed command, arrives",
+    "crash": "a site's agent, or the monitor, is killed and starts again",
+    "stall": "a site's engine stands still until the operations have ended",
+    "go": "a site's engine goes on",
+    "work": "everybody does a micro-batch",
+    "events": "so many events come in, and everybody works",
+    "forget": "two minutes pass: the server forgets the message ids it has seen",
+    "abort": "somebody asks for the operation to be rolled back",
+}
+"""Moves before the command that is about to be sent."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One move."""
+
+    verb: str
+    what: str = ""
+    """Command, party, or number."""
+    number: int = 0
+    """Of `die`: after how many lines."""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.verb, self.what, str(self.number or "")) if part)
+
+    @property
+    def is_of_message(self) -> bool:
+        """Whether it decides the fate of the command that is about to be sent."""
+        return self.verb in MESSAGE_MOVES
+
+
+def parse_move(text: str) -> Move:
+    """The move of a line. Raises `TowpathError` (invalid)."""
+    verb, *rest = text.split()
+    if verb not in MESSAGE_MOVES and verb not in OTHER_MOVES:
+        allowed = sorted(MESSAGE_MOVES | OTHER_MOVES)
+        raise TowpathError(ErrorCode.INVALID, "no such move", field="move", value=verb, allowed=allowed)
+    number = int(rest[1]) if len(rest) > 1 else 0
+    return Move(verb, rest[0] if rest else "", number)

@@ -1,0 +1,182 @@
+"""The streams of one job at its output site: results, rejected events, and the shadow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
+from towpath.protocols.simulation.weakness import Violation, Weakness
+
+
+class Result(NamedTuple):
+    """A result over the events `after` < serial ≤ `through`; also its message id."""
+
+    after: int
+    through: int
+    rejected: bool = False
+    """A rejected event, in a stream of its own."""
+
+
+def parse_result(identity: str) -> Result:
+    """The result of an id that `identity_of` made."""
+    after, through = identity.split("-")
+    return Result(int(after), int(through))
+
+
+def identity_of(result: Result) -> str:
+    """A message id as text."""
+    return f"{result.after}-{result.through}"
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """Results kept aside, in the order in which they came."""
+
+    operation: str
+    epochs: tuple[int, ...]
+    output_serial: int
+    """Results in the output when the shadow was opened."""
+    diverted: int | None = None
+    """Epoch of the output's owner, when its results come here instead."""
+    messages: tuple[tuple[int, Result], ...] = ()
+    """Epoch and result; positions count from 1."""
+    frozen: bool = False
+    """Accepts nothing any more: it is being settled."""
+
+    def accepts(self, epoch: int) -> bool:
+        """Whether a run of this epoch may publish here."""
+        return epoch in self.epochs and not self.frozen
+
+    def of(self, epoch: int) -> list[tuple[int, Result]]:
+        """Position and result of all that this epoch published, rejected events too."""
+        return [(n, r) for n, (e, r) in enumerate(self.messages, start=1) if e == epoch]
+
+
+@dataclass
+class SimulatedOutput:
+    """One output stream, its stream of rejected events, its shadow."""
+
+    stream: ResolvedOutput
+    weak: frozenset[Weakness] = frozenset()
+    accepted: int = 0
+    """The one epoch whose results are taken."""
+    results: list[Result] = field(default_factory=list)
+    remembered: set[Result] = field(default_factory=set)
+    """Ids the server still remembers by itself."""
+    shadow: Shadow | None = None
+
+    def copy(self) -> SimulatedOutput:
+        """An output that goes its own way from here."""
+        return replace(self, results=list(self.results), remembered=set(self.remembered))
+
+    def store(self, result: Result, *, reads_back: bool = True) -> None:
+        """Take a result unless it is there. Raises `Violation` when an event then counts twice."""
+        if result in self.remembered or (reads_back and result in self.results):
+            return
+        if not result.rejected:
+            double = [
+                r for r in self.results
+                if not r.rejected and r.after < result.through and result.after < r.through
+            ]  # fmt: skip
+            if double:
+                raise Violation(f"events of {identity_of(result)} count already in {identity_of(double[0])}")
+        elif result in self.results:
+            raise Violation(f"rejected event {result.through} counts twice")
+        self.results.append(result)
+        self.remembered.add(result)
+
+    def publish(self, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
+        """What the owner of an epoch publishes; False if its epoch is accepted nowhere."""
+        if epoch == self.accepted:
+            for result in results:
+                self.store(result, reads_back=reads_back)
+            return True
+        if self.shadow is not None and self.shadow.accepts(epoch):
+            held = set(self.shadow.messages)
+            new = tuple((epoch, result) for result in results if (epoch, result) not in held)
+            self.shadow = replace(self.shadow, messages=self.shadow.messages + new)
+            return True
+        return False
+
+    def accepts(self, epoch: int) -> bool:
+        """Whether results of this epoch are taken anywhere."""
+        return epoch == self.accepted or (self.shadow is not None and self.shadow.accepts(epoch))
+
+    def is_fenced(self, epoch: int) -> bool:
+        """Whether a run of this epoch need never try again."""
+        diverted = self.shadow is not None and self.shadow.diverted == epoch
+        return not self.accepts(epoch) and epoch < self.accepted and not diverted
+
+    def open(self, command: OpenShadow) -> int:
+        """Keep epochs aside. Raises `TowpathError` (fenced) when their time is over."""
+        newest, known = max(command.epochs), self.shadow
+        if self.accepted >= newest:
+            raise fenced(f"epoch {newest}: the output is at {self.accepted}")
+        if known is not None and max(known.epochs) > newest and Weakness.REPLACE_NEWER_SHADOW not in self.weak:
+            raise fenced(f"epoch {newest}: a shadow of epoch {max(known.epochs)} is open")
+        reopen = known is not None and known.frozen and Weakness.REOPEN_FROZEN_SHADOW in self.weak
+        if known is None or known.epochs != tuple(command.epochs) or reopen:
+            diverted = min(command.epochs) if command.interim is not None else None
+            epochs = tuple(command.epochs)
+            known = Shadow(command.operation, epochs, len(self.results), diverted)
+        self.shadow = known
+        if command.interim is not None:
+            self.accepted = max(self.accepted, command.interim)
+        return known.output_serial
+
+    def drop_shadow(self, operation: str) -> None:
+        """Delete the shadow that this operation opened."""
+        anybody = Weakness.SHADOW_OF_ANYBODY in self.weak
+        if self.shadow is not None and (anybody or self.shadow.operation == operation):
+            self.shadow = None
+
+    def set_epoch(self, command: SetEpoch) -> Iterator[None]:
+        """Change hands, line by line: the agent may die at each `yield`.
+
+        Raises `TowpathError` (fenced) when the output accepts a higher epoch.
+        """
+        if command.epoch < self.accepted:
+            raise fenced(f"epoch {command.epoch}: the output is at {self.accepted}")
+        settlement = command.settlement or self._owed(command)
+        if settlement is None:
+            self.accepted = command.epoch
+            return
+        if command.epoch > self.accepted:
+            yield from self._settle(settlement)
+            self.accepted = command.epoch
+            yield
+        late = Weakness.DROP_AT_EQUAL_EPOCH in self.weak
+        if self.shadow is not None and (late or max(self.shadow.epochs) <= command.epoch):
+            self.shadow = None
+
+    def _owed(self, command: SetEpoch) -> Settlement | None:
+        """What a change of epoch must settle although nobody says so: diverted results of the owner."""
+        shadow = self.shadow
+        weak = Weakness.PLAIN_SET_EPOCH_SETTLES_NOTHING in self.weak
+        if shadow is None or shadow.diverted is None or max(shadow.epochs) >= command.epoch or weak:
+            return None
+        return Settlement(epoch=shadow.diverted, interim=command.epoch - 1)
+
+    def _settle(self, settlement: Settlement) -> Iterator[None]:
+        if self.shadow is not None:
+            self.shadow = replace(self.shadow, frozen=True)
+        yield
+        self.accepted = max(self.accepted, settlement.interim)
+        yield
+        for amended in settlement.amended:
+            self.store(parse_result(amended.identity))
+            yield
+        reads_back = Weakness.SETTLE_BY_MEMORY not in self.weak
+        for position, result in self.shadow.of(settlement.epoch) if self.shadow else []:
+            if result.rejected or position > settlement.after_position:
+                self.store(result, reads_back=reads_back)
+                yield
+
+
+def fenced(message: str) -> TowpathError:
+    """A refusal of what an older epoch asks."""
+    return TowpathError(ErrorCode.FENCED, message)
