@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ from towpath.checker.verdict import Verdict, judge, values_of
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson, home_of
-from towpath.contracts.commands import ListJobs
+from towpath.contracts.commands import JobView, ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import new_identifier
@@ -45,7 +45,11 @@ def check(
         Path | None, typer.Option(help="File with the results there should be, as JSON lines.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="`departures`: compute a window job's results from the recording.")
+        str | None,
+        typer.Option(
+            help="`departures`: compute a window job's results from the recording. `input`: compute those of "
+            "a processing window from what its input stream holds."
+        ),
     ] = None,
     airport: Annotated[str | None, typer.Option(help="As given to replay.", show_default="all three")] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="As given to replay.", show_default="all")] = None,
@@ -66,11 +70,19 @@ def check(
             ErrorCode.INVALID, "nothing to compare with", allowed="either --expected or --against"
         )
     home = home_of(context)
-    if expected is not None:
-        truth = read_expected(expected)
+    if against == "input":
+        if until_complete:
+            raise _invalid("windows end as long as the job runs", "until_complete", "true", "--for SECONDS")
+        # It imports pandas, which takes longer than most commands run.
+        from towpath.cli.range_checking import judge_against_input
+
+        verdict = asyncio.run(judge_against_input(home, site, topic, seconds, late_after_s))
     else:
-        truth = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
-    verdict = asyncio.run(_judged(home, site, topic, seconds, until_complete, truth, late_after_s))
+        if expected is not None:
+            truth = read_expected(expected)
+        else:
+            truth = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
+        verdict = asyncio.run(_judged(home, site, topic, seconds, until_complete, truth, late_after_s))
     if as_json_:
         print_json(as_json(verdict))
     else:
@@ -107,11 +119,17 @@ async def _computed(
 ) -> Truth:
     """What the job that publishes on `topic` should make of the recorded departures."""
     if against != "departures":
-        raise _invalid("no such recording", "against", against, "departures")
-    jobs = (await ask(home, ListJobs())).jobs
-    outputs = {f"{job.spec.output_site}/{job.spec.output.topic}": job.spec for job in jobs}
-    spec = outputs.get(f"{site}/{topic}")
-    if spec is None:
+        raise _invalid("no such recording", "against", against, "departures, or input")
+    spec = job_on((await ask(home, ListJobs())).jobs, site, topic).spec
+    with working("computing what the results should be …"):
+        return await asyncio.to_thread(_window_truth, spec, airport, limit)
+
+
+def job_on(jobs: Sequence[JobView], site: str, topic: str) -> JobView:
+    """The job that publishes on a topic of a site. Raises `TowpathError` (unknown topic)."""
+    outputs = {f"{job.spec.output_site}/{job.spec.output.topic}": job for job in jobs}
+    job = outputs.get(f"{site}/{topic}")
+    if job is None:
         raise TowpathError(
             ErrorCode.UNKNOWN_TOPIC,
             "no job publishes here",
@@ -119,8 +137,7 @@ async def _computed(
             value=f"{site}/{topic}",
             allowed=sorted(outputs),
         )
-    with working("computing what the results should be …"):
-        return await asyncio.to_thread(_window_truth, spec, airport, limit)
+    return job
 
 
 def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Truth:
@@ -148,8 +165,18 @@ async def _judged(
     late_after_s: float | None,
 ) -> Verdict:
     """Collect for so many seconds, or until complete, then judge."""
+    collector = await collector_at(home, site, topic)
+    with working("subscribing …") as status:
+        async with collector:
+            say(f"subscribed to {topic} at {site}: collecting for {seconds:g} s")
+            await _collect(collector, status, seconds, truth, until_complete)
+    return judge(truth, collector.observations, late_after_s=late_after_s)
+
+
+async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
+    """A subscriber of one topic, not connected yet."""
     access = (await load_mesh(home)).site(site)
-    collector = ResultCollector(
+    return ResultCollector(
         access.mqtt_host,
         access.mqtt_port,
         [topic],
@@ -157,11 +184,6 @@ async def _judged(
         access.device.user,
         access.device.password,
     )
-    with working("subscribing …") as status:
-        async with collector:
-            say(f"subscribed to {topic} at {site}: collecting for {seconds:g} s")
-            await _collect(collector, status, seconds, truth, until_complete)
-    return judge(truth, collector.observations, late_after_s=late_after_s)
 
 
 async def _collect(

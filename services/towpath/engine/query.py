@@ -56,7 +56,7 @@ def input_frames(
             **batch_options(assignment),
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
             "pause_file": str(pause),
-            "wait_for_news": "true" if spec.trigger_s == 0 else "false",
+            "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
             "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
         }
         return session.readStream.format(FORMAT).options(**options).load()
