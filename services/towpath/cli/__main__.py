@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from towpath.cli import access, checking, demo, events, jobs, links, logs, mesh, operations, replaying
+from towpath.cli import (
+    access,
+    checking,
+    demo,
+    events,
+    jobs,
+    links,
+    logs,
+    mesh,
+    migrating,
+    operations,
+    replaying,
+)
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.settings import global_options
 
@@ -31,14 +43,15 @@ app.command(rich_help_panel=MESH)(links.link)
 app.command(rich_help_panel=JOBS)(jobs.deploy)
 app.command(rich_help_panel=JOBS)(jobs.jobs)
 app.command(rich_help_panel=JOBS)(jobs.update)
-app.command(rich_help_panel=JOBS)(jobs.migrate)
+app.command(rich_help_panel=JOBS)(migrating.migrate)
 app.command(rich_help_panel=JOBS)(jobs.remove)
 
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
 
-app.command(rich_help_panel=WATCH)(operations.migrations)
+app.command(rich_help_panel=WATCH)(migrating.migrations)
+app.command(rich_help_panel=WATCH)(migrating.migration)
 app.command(rich_help_panel=WATCH)(operations.operation)
 app.command(rich_help_panel=WATCH)(events.events)
 app.command(rich_help_panel=WATCH)(events.publish)

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from nats.aio.msg import Msg
 
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
+from towpath.cli.journals import choice_line, print_costs
 from towpath.cli.output import print_json, say, working
-from towpath.contracts.commands import (
-    MigrationFigures,
-    OperationAnswer,
-    OperationKind,
-    OperationState,
-    ShowOperation,
-)
+from towpath.contracts.commands import OperationAnswer, OperationKind, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.events import StepDone
-from towpath.contracts.message import Command
+from towpath.contracts.events import OperationBegun, StepDone
+from towpath.contracts.message import Command, Event
 from towpath.mesh.home import Home
 
 DEFAULT_DEADLINE_S = 120.0
 """For a deploy, update, remove or migrate: a warm engine needs seconds, one that just starts a minute."""
 
 Change = Command[OperationAnswer]
+
+EventT = TypeVar("EventT", bound=Event)
 
 GONE_WRONG = frozenset(
     {OperationState.ROLLING_BACK, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR}
@@ -41,7 +40,7 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
     async with open_bus(home) as bus:
         try:
             for command in commands:
-                answers.append(await _watched(bus, command, within_s))
+                answers.append(await _watched(bus, command, within_s, tell=not as_json))
                 _judge(answers[-1])
                 if not as_json:
                     await _tell(bus, answers[-1])
@@ -50,28 +49,53 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
                 print_json(answers)
 
 
-async def _watched(bus: Bus, command: Change, within_s: float) -> OperationAnswer:
+async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) -> OperationAnswer:
     """Send the command; meanwhile the spinner names the step under way."""
-    title = command.verb()
+    title, operations = command.verb(), set[str]()
     with working(f"{title} …") as status:
 
-        async def show(message: Msg) -> None:
-            step = StepDone.from_bytes(message.data)
-            status.update(f"{title} {step.job}: {step.step} {step.phase}")
+        async def begin(begun: OperationBegun) -> None:
+            if begun.command == command.id:
+                operations.add(begun.operation)
+                if tell and begun.kind is OperationKind.MIGRATE:
+                    await _tell_choice(bus, begun.operation)
 
-        watch = await bus.connection.subscribe(StepDone.wildcard(), cb=show)
-        try:
+        async def show(step: StepDone) -> None:
+            if step.operation in operations:
+                status.update(f"{title} {step.job}: {step.step} {step.phase}")
+
+        async with _following(bus, OperationBegun, begin), _following(bus, StepDone, show):
             return await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
-        finally:
-            await watch.unsubscribe()
+
+
+@asynccontextmanager
+async def _following(
+    bus: Bus, kind: type[EventT], handle: Callable[[EventT], Awaitable[None]]
+) -> AsyncIterator[None]:
+    async def on_message(message: Msg) -> None:
+        await handle(kind.from_bytes(message.data))
+
+    watch = await bus.connection.subscribe(kind.wildcard(), cb=on_message)
+    try:
+        yield
+    finally:
+        await watch.unsubscribe()
+
+
+async def _tell_choice(bus: Bus, operation: str) -> None:
+    """Say how the job moves and why so, before it does."""
+    view = await bus.request(ShowOperation(operation=operation), deadline_s=LOOK_DEADLINE_S)
+    if view.forecast is not None:
+        say(choice_line(view.forecast))
 
 
 def _judge(answer: OperationAnswer) -> None:
     if answer.state in GONE_WRONG:
         state = answer.state.replace("_", " ")
         why = answer.note or "its journal says why"
-        where = f"towpath operation {answer.operation}"
-        raise TowpathError(ErrorCode.FAILED, f"{answer.kind} of {answer.job} is {state}: {why} ({where})")
+        raise TowpathError(
+            ErrorCode.FAILED, f"{answer.kind} of {answer.job} is {state}: {why} (`{shown_by(answer)}`)"
+        )
 
 
 async def _tell(bus: Bus, answer: OperationAnswer) -> None:
@@ -79,15 +103,12 @@ async def _tell(bus: Bus, answer: OperationAnswer) -> None:
     print(f"{answer.kind} {answer.job} {answer.state} (operation {answer.operation}){note}")
     if answer.kind is OperationKind.MIGRATE and answer.state is OperationState.COMPLETED:
         view = await bus.request(ShowOperation(operation=answer.operation), deadline_s=LOOK_DEADLINE_S)
-        if view.figures is not None:
-            print(describe(view.figures))
+        print_costs(view)
     elif answer.state is OperationState.RUNNING:
-        say(f"follow it with: towpath operation {answer.operation}")
+        say(f"follow it with: {shown_by(answer)}")
 
 
-def describe(figures: MigrationFigures) -> str:
-    """What a migration cost, in one line."""
-    downtime = (
-        "no input came meanwhile" if figures.downtime_s is None else f"downtime {figures.downtime_s:.2f} s"
-    )
-    return f"took {figures.total_s:.2f} s, {downtime}, {figures.state_bytes:,} bytes of state moved"
+def shown_by(answer: OperationAnswer) -> str:
+    """The command that shows an operation step by step."""
+    command = "migration" if answer.kind is OperationKind.MIGRATE else "operation"
+    return f"towpath {command} {answer.operation}"

@@ -1,4 +1,4 @@
-"""Commands that show, start, change, move and remove jobs."""
+"""Commands that show, start, change and remove jobs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from towpath.contracts.commands import (
     DeployJob,
     JobView,
     ListJobs,
-    MigrateJob,
     RemoveJob,
-    StrategyName,
     UpdateJob,
 )
 
@@ -88,24 +86,6 @@ def remove(
     Example: `towpath remove hourly-jfk --purge`
     """
     _change(context, [RemoveJob(job=job, purge=purge, wait=wait)], within_s, as_json)
-
-
-def migrate(
-    context: typer.Context,
-    job: JobArgument,
-    to: Annotated[str, typer.Option("--to", metavar="SITE", help="The site it moves to.")],
-    strategy: Annotated[
-        StrategyName, typer.Option(help="restart: without its state. general: with its state.")
-    ] = StrategyName.GENERAL,
-    wait: Wait = True,
-    within_s: Within = DEFAULT_DEADLINE_S,
-    as_json: AsJson = False,
-) -> None:
-    """Move a running job to another site and tell what it cost.
-
-    Example: `towpath migrate hourly-jfk --to cloud`
-    """
-    _change(context, [MigrateJob(job=job, to=to, strategy=strategy, wait=wait)], within_s, as_json)
 
 
 def _change(context: typer.Context, commands: Sequence[Change], within_s: float, as_json: bool) -> None:

@@ -1,0 +1,170 @@
+"""Commands that move jobs, look at moves, and call them off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import typer
+
+from towpath.cli.changes import DEFAULT_DEADLINE_S, carry_out
+from towpath.cli.connection import ask
+from towpath.cli.jobs import JobArgument, Wait, Within
+from towpath.cli.journals import amount, choice_line, downtime, print_operation, seconds
+from towpath.cli.output import clock, print_json, print_table, working
+from towpath.cli.settings import AsJson, home_of
+from towpath.contracts.commands import (
+    AbortMigration,
+    ConsistencyCheck,
+    ForecastMigration,
+    ListOperations,
+    MigrateJob,
+    MigrationForecast,
+    OperationKind,
+    OperationView,
+    ShowOperation,
+    StrategyName,
+)
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.home import Home
+
+COMPARING = frozenset({StrategyName.AUTO, StrategyName.PARALLEL})
+"""Strategies that may compare results before the job changes hands."""
+
+FORECAST_S = 20.0
+"""For a forecast: the source measures its state for it."""
+
+ABORT_S = 180.0
+"""For a rollback: longer than a site takes to restart."""
+
+To = Annotated[str, typer.Option("--to", metavar="SITE", help="The site it moves to.")]
+Strategy = Annotated[
+    StrategyName,
+    typer.Option(
+        help="auto: what suits the job. restart: without its state. general: pause, carry the state, resume. "
+        "parallel: both sites run until their results agree. handover: carry the state while it runs."
+    ),
+]
+Check = Annotated[
+    Literal["serials", "results"] | None,
+    typer.Option(help="For parallel: results agree by their serial numbers, or by the thesis's algorithms."),
+]
+Factor = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="S", help="For --check results: by how many events results may differ."),
+]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and the expected cost.")]
+Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
+MigrationArgument = Annotated[str, typer.Argument(metavar="ID", help="As `towpath migrations` lists it.")]
+Action = Annotated[
+    Literal["abort"] | None, typer.Argument(metavar="abort", help="Roll it back while it is under way.")
+]
+
+
+def migrate(
+    context: typer.Context,
+    job: JobArgument,
+    to: To,
+    strategy: Strategy = StrategyName.AUTO,
+    check: Check = None,
+    factor: Factor = None,
+    dry_run: Dry = False,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Move a running job to another site and tell what it cost.
+
+    Example: `towpath migrate hourly-jfk --to cloud`
+    """
+    command = MigrateJob(job=job, to=to, strategy=strategy, wait=wait, **_comparison(strategy, check, factor))
+    home = home_of(context)
+    if dry_run:
+        question = ForecastMigration(job=job, to=to, strategy=strategy)
+        return _show_forecast(asyncio.run(ask(home, question, deadline_s=FORECAST_S)), as_json)
+    asyncio.run(carry_out(home, [command], within_s=within_s, as_json=as_json))
+
+
+def migrations(context: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
+    """List migrations, newest first, with what they cost.
+
+    Example: `towpath migrations --limit 5`
+    """
+    question = ListOperations(kind=OperationKind.MIGRATE, limit=limit)
+    found = asyncio.run(ask(home_of(context), question)).operations
+    if as_json:
+        return print_json(found)
+    columns = ("id", "job", "from → to", "strategy", "state", "total", "downtime", "state moved", "forecast")
+    print_table((*columns, "when"), [_row(view) for view in found], nothing="no migrations yet")
+
+
+def migration(
+    context: typer.Context, identifier: MigrationArgument, action: Action = None, as_json: AsJson = False
+) -> None:
+    """Show a migration with its journal, step by step; or abort it.
+
+    Example: `towpath migration 5f0c9a7be210` or `towpath migration 5f0c9a7be210 abort`
+    """
+    home = home_of(context)
+    if action == "abort":
+        return _abort(home, AbortMigration(operation=identifier), as_json)
+    view = asyncio.run(ask(home, ShowOperation(operation=identifier)))
+    if view.kind is not OperationKind.MIGRATE:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"this is no migration but a {view.kind}",
+            field="operation",
+            value=identifier,
+            allowed=f"`towpath operation {identifier}` shows it",
+        )
+    if as_json:
+        return print_json(view)
+    print_operation(view)
+
+
+def _comparison(strategy: StrategyName, check: str | None, factor: int | None) -> dict[str, Any]:
+    """What was said of the comparison. Raises `TowpathError` (invalid) where nothing is compared so."""
+    given = {"check": check and ConsistencyCheck(check), "factor": factor}
+    said = {name: value for name, value in given.items() if value is not None}
+    if said and strategy not in COMPARING:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            f"--{next(iter(said))} is for parallel migrations",
+            field="strategy",
+            value=strategy.value,
+            allowed=sorted(COMPARING),
+        )
+    return said
+
+
+def _show_forecast(expected: MigrationForecast, as_json: bool) -> None:
+    if as_json:
+        return print_json(expected)
+    print(f"{expected.job} would move from {expected.source} to {expected.target}")
+    print(choice_line(expected))
+    print(f"expected: {seconds(expected.total_s)}, {amount(expected.state_bytes)} of state")
+    print(f"expected by: {expected.basis}")
+
+
+def _abort(home: Home, command: AbortMigration, as_json: bool) -> None:
+    with working("rolling back …"):
+        answer = asyncio.run(ask(home, command, deadline_s=ABORT_S))
+    if as_json:
+        return print_json(answer)
+    print(f"{answer.kind} {answer.job} {answer.state.replace('_', ' ')} (operation {answer.operation})")
+
+
+def _row(view: OperationView) -> tuple[object, ...]:
+    figures, forecast = view.figures, view.forecast
+    return (
+        view.operation,
+        view.job,
+        f"{view.source} → {view.target}",
+        view.strategy,
+        view.state.replace("_", " "),
+        seconds(figures.total_s) if figures else None,
+        downtime(figures.downtime_s) if figures else None,
+        amount(figures.state_bytes) if figures else None,
+        seconds(forecast.total_s) if forecast else None,
+        clock(view.begun_at),
+    )
