@@ -201,23 +201,38 @@ async def test_command_is_refused_with_the_sites_when_there_is_no_such_link(mesh
 
 
 async def test_site_cannot_command_links_when_it_tries(mesh: Mesh) -> None:
-    command = ShapeLink(site="lga", conditions=LinkConditions(cut=True))
+    command = ShapeLink(site="lga", conditions=LinkConditions(cut=True)).to_subject()
+    event = "towpath.v1.event.job.clean.changed"
+    async with mesh.agent("jfk") as agent, mesh.operator() as operator:
+        assert await passed(agent, operator, [command, event]) == {event}
+
+
+async def test_links_can_only_speak_of_links_when_they_try_more(mesh: Mesh) -> None:
+    event = "towpath.v1.event.link.jfk.changed"
+    forged = ["towpath.v1.event.site.jfk.changed", QUESTION.format(site="jfk")]
+    links = mesh.state.links
+    assert links is not None
+    async with mesh.client(mesh.state.hub_url, links) as sender, mesh.operator() as operator:
+        assert await passed(sender, operator, [*forged, event]) == {event}
+
+
+async def passed(sender: Client, receiver: Client, subjects: list[str]) -> set[str]:
+    """Which messages of `sender` reach `receiver`. The last must; it comes after the others."""
     arrived: list[str] = []
 
     async def on_message(message: Msg) -> None:
         arrived.append(message.subject)
 
-    async with mesh.agent("jfk") as agent, mesh.operator() as operator:
-        await operator.subscribe("towpath.v1.command.links.>", cb=on_message)
-        await operator.subscribe("towpath.v1.event.job.>", cb=on_message)
+    await receiver.subscribe("towpath.v1.>", cb=on_message)
 
-        async def both_published() -> bool:
-            await agent.publish(command.to_subject(), command.to_bytes())
-            await agent.publish("towpath.v1.event.job.clean.changed", b"allowed")
-            return len(arrived) > 1
+    async def published() -> bool:
+        for subject in subjects:
+            await sender.publish(subject, b"{}")
+        # Interest crosses to a site by and by: the second time, all of it has arrived.
+        return arrived.count(subjects[-1]) > 1
 
-        await eventually(both_published)
-        assert set(arrived) == {"towpath.v1.event.job.clean.changed"}
+    await eventually(published)
+    return set(arrived) & set(subjects)
 
 
 async def test_command_line_shapes_shows_and_restores_when_asked(mesh: Mesh) -> None:

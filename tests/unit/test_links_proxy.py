@@ -131,6 +131,14 @@ async def test_connection_breaks_when_nobody_listens_at_the_far_end() -> None:
         assert await is_broken(await connect(link))
 
 
+async def test_connection_breaks_when_the_far_end_breaks_it() -> None:
+    async with running_link() as (link, end):
+        near, far = await connected(link, end)
+        await passes(near, far, b"before")
+        far[1].transport.abort()
+        assert await is_broken(near)
+
+
 async def test_round_trip_takes_both_delays_when_the_link_has_one() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
@@ -316,7 +324,7 @@ async def test_sender_has_to_wait_when_too_much_is_in_flight() -> None:
 
 async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
     """What the link, the sockets and the far end hold together is bounded."""
-    size = 128 * 1024**2
+    size = 64 * 1024**2
     async with running_link() as (link, end):
         near, far = await connected(link, end)
         sending = asyncio.create_task(send(near, bytes(size)))
