@@ -18,7 +18,6 @@ from towpath.protocols.duties import (
     assign_source,
     assign_target,
     launch_retrieve,
-    observe,
     record_owner,
     reset_source,
     reset_target,
@@ -137,7 +136,6 @@ STEPS: tuple[Step, ...] = (
     Step("record-owner",      COORDINATOR, record_owner),
     Step("reset-source",      SOURCE,      reset_source,      20.0, 3.0),
     Step("reset-target",      TARGET,      reset_target,      20.0, 3.0),
-    Step("observe",           TARGET,      observe,           15.0, 15.0,                 optional=True),
 )
 # fmt: on
 
