@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from towpath.checker.comparison import differing
@@ -67,6 +67,15 @@ class Verdict:
     def clean(self) -> bool:
         """Whether exactly the expected results came, each once and right. Order and lateness aside."""
         return self.lost == self.duplicated == self.wrong == self.unexpected == 0
+
+    def add(self, other: Verdict) -> None:
+        """Count the verdict on other results in."""
+        for counted in fields(other):
+            if counted.type == "int":
+                setattr(self, counted.name, getattr(self, counted.name) + getattr(other, counted.name))
+        for kind, examples in other.examples.items():
+            for text in examples:
+                self.example(kind, lambda text=text: text)
 
     def example(self, kind: str, description: Callable[[], str]) -> None:
         """Keep an example of a kind of fault, if there are not enough yet."""

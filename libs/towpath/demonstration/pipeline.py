@@ -16,6 +16,7 @@ from towpath.contracts.operators import (
     FieldRule,
     FieldType,
     Forward,
+    ProcessingWindow,
     Window,
 )
 from towpath.streams.departures import AIRPORTS, max_disorder_s
@@ -26,9 +27,13 @@ SITES = (*EDGES, CLOUD)
 MOVING_JOB = "hourly-jfk"
 """The job that changes site while it runs."""
 
+PACE_JOB = "pace-jfk"
+"""The job that changes site instead, where a strategy is for processing-time windows only."""
+
 DEVICE_TOPIC = "site/departures"
 CLEAN_TOPIC = "departures/clean"
 HOURLY_TOPIC = "departures/hourly"
+PACE_TOPIC = "departures/pace"
 
 WATERMARK_MARGIN_S = 3600.0
 """Beyond the disorder that the file has."""
@@ -66,6 +71,31 @@ def hourly(watermark_s: float) -> Window:
             "mean_delay": Aggregate(function=AggregateFunction.AVG, field=delay),
             "p95_delay": Aggregate(function=AggregateFunction.PERCENTILE, field=delay, q=0.95),
         },
+    )
+
+
+PACE = ProcessingWindow(
+    fields={"carrier": FieldType.STRING, "delay": FieldType.DOUBLE},
+    size_s=3.0,
+    key=["carrier"],
+    aggregates={
+        "departures": Aggregate(function=AggregateFunction.COUNT),
+        "mean_delay": Aggregate(function=AggregateFunction.AVG, field="delay"),
+    },
+)
+"""Departures and mean delay per carrier, every three seconds of processing time."""
+
+
+def pace_job(trigger_s: float = 1.0) -> JobSpec:
+    """How fast departures come in at the airport whose job moves."""
+    edge = PACE_JOB.rsplit("-", 1)[1]
+    return JobSpec(
+        name=PACE_JOB,
+        site=edge,
+        inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
+        output=Output(topic=PACE_TOPIC),
+        operator=PACE,
+        trigger_s=trigger_s,
     )
 
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from towpath.bus import Bus
 from towpath.checker.collector import ResultCollector, ResultCollectors
-from towpath.checker.identity import EventIdentity, WindowIdentity, utc
-from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import (
     DeployJob,
@@ -27,6 +22,8 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
+from towpath.demonstration.figures import Figures, arrivals
+from towpath.demonstration.pace import covered, judge_pace, last_input
 from towpath.demonstration.picture import Arrival
 from towpath.demonstration.pipeline import (
     CLEAN_TOPIC,
@@ -35,9 +32,12 @@ from towpath.demonstration.pipeline import (
     EDGES,
     HOURLY_TOPIC,
     MOVING_JOB,
+    PACE_JOB,
+    PACE_TOPIC,
+    pace_job,
     pipeline,
 )
-from towpath.demonstration.report import MigrationReport, Report
+from towpath.demonstration.report import Report
 from towpath.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
 from towpath.mesh.state import MeshState
 from towpath.streams.departures import closing_event, departures, with_malformed
@@ -64,13 +64,18 @@ class Options:
     """Events per second at each airport."""
     malformed_every: int = 200
     """After so many departures one malformed record."""
-    strategy: StrategyName = StrategyName.GENERAL
+    strategy: StrategyName = StrategyName.AUTO
     move_at: tuple[float, ...] = (0.5, 0.8)
     """Shares of the replay at which the job moves: to the cloud, and back."""
     trigger_s: float = 3.0
     """Ten jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""
     settle_s: float = 90.0
     """How long results may take after the last event."""
+
+    @property
+    def moving_job(self) -> str:
+        """The job that changes site: one that the strategy is for."""
+        return PACE_JOB if self.strategy is StrategyName.PARALLEL else MOVING_JOB
 
 
 @dataclass
@@ -79,6 +84,7 @@ class Outcome:
 
     report: Report
     verdict: Verdict
+    moving_job: str
     moving: list[Arrival]
     passing: list[Arrival]
 
@@ -97,24 +103,32 @@ class Demonstration:
     def __post_init__(self) -> None:
         """One event for each migration."""
         self._replayed = {share: asyncio.Event() for share in self.options.move_at}
+        moves_pace = self.options.moving_job == PACE_JOB
+        self._pace = pace_job() if moves_pace else None
 
     async def run(self) -> Outcome:
         """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
         begun = time.time()
         jobs = pipeline(self.options.per_airport, self.options.trigger_s)
+        operator = _window(jobs)
+        if self._pace is not None:
+            jobs.append(self._pace)
         sent = {edge: self._events(edge) for edge in EDGES}
         await self.deploy(jobs)
         subscribers = [one for site in (*EDGES, CLOUD) for one in self._collectors(site)]
         async with ResultCollectors(*subscribers) as collectors:
             replays, migrations = await self._under_load(sent)
             # Only now: it would take the interpreter from the subscribers, whose clock measures latency.
-            truth = await asyncio.to_thread(truth_of, sent, _window(jobs))
+            truth = await asyncio.to_thread(truth_of, sent, operator)
             await self._settled(collectors, truth)
             observations = collectors.observations
         verdict = await asyncio.to_thread(verdict_on, truth, observations)
-        moving, passing = _arrivals(observations, jobs)
-        figures = _Figures(truth, verdict, observations, replays, migrations, passing)
-        return Outcome(figures.report(time.time() - begun), verdict, moving, passing)
+        if self._pace is not None:
+            verdict.add(await judge_pace(self.bus, self._pace, observations))
+        moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
+        figures = Figures(verdict, observations, replays, migrations, passing)
+        report = figures.report(time.time() - begun)
+        return Outcome(report, verdict, self.options.moving_job, moving, passing)
 
     async def deploy(self, jobs: list[JobSpec]) -> None:
         """Deploy all jobs; those that do not read each other's output at once."""
@@ -156,14 +170,15 @@ class Demonstration:
 
     async def _move(self) -> list[OperationView]:
         """Move the job to the cloud and back, each when its share of the events has been sent."""
-        home = MOVING_JOB.rsplit("-", 1)[1]
+        job = self.options.moving_job
+        home = job.rsplit("-", 1)[1]
         done: list[OperationView] = []
         for share, to in zip(self.options.move_at, itertools.cycle((CLOUD, home)), strict=False):
             await self._replayed[share].wait()
-            self.say(f"moving {MOVING_JOB} to {to}")
-            done.append(await self.migrate(MOVING_JOB, to))
+            self.say(f"moving {job} to {to}")
+            done.append(await self.migrate(job, to))
             figures = done[-1].figures
-            self.say(f"{MOVING_JOB} is at {to}" + (f" after {figures.total_s:.1f} s" if figures else ""))
+            self.say(f"{job} is at {to}" + (f" after {figures.total_s:.1f} s" if figures else ""))
         return done
 
     async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
@@ -177,7 +192,7 @@ class Demonstration:
             client_id=f"devices-{edge}",
             rate=self.options.rate,
         )
-        moves = MOVING_JOB.endswith(edge)
+        moves = self.options.moving_job.endswith(edge)
 
         def progress(report: ReplayReport) -> None:
             for share, reached in self._replayed.items():
@@ -200,6 +215,8 @@ class Demonstration:
         topics = [HOURLY_TOPIC]
         if name in EDGES:
             topics += [CLEAN_TOPIC, f"{CLEAN_TOPIC}/rejected"]
+        if self._pace is not None and name == self._pace.output_site:
+            topics.append(PACE_TOPIC)
         return [
             ResultCollector(
                 site.mqtt_host,
@@ -217,11 +234,16 @@ class Demonstration:
         """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
         self.say(f"waiting for the last of {truth.messages:,} messages")
 
+        end = 0 if self._pace is None else await last_input(self.bus, self._pace)
+
         def received() -> int:
             return sum(len(collector.observations) for collector in collectors.collectors)
 
+        def complete() -> bool:
+            return received() >= truth.messages and (end == 0 or covered(collectors.observations) >= end)
+
         try:
-            await collectors.wait_until(lambda: received() >= truth.messages, self.options.settle_s)
+            await collectors.wait_until(complete, self.options.settle_s)
         except TowpathError as error:
             log.warning("%s", error)
         # A surplus would come now: what is published twice is as wrong as what is missing.
@@ -235,59 +257,6 @@ class Demonstration:
 class _Recorded:
     payload: bytes
     at: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Figures:
-    """Everything the report is made from."""
-
-    truth: Truth
-    verdict: Verdict
-    observations: list[Observation]
-    replays: list[ReplayReport]
-    migrations: list[OperationView]
-    passing: list[Arrival]
-
-    def report(self, seconds: float) -> Report:
-        events = sum(replay.sent for replay in self.replays)
-        latencies = [arrival.latency_s for arrival in self.passing]
-        return Report(
-            events=events,
-            events_per_s=round(events / max(replay.seconds for replay in self.replays), 1),
-            expected_results=len(self.truth.results),
-            results=self.verdict.results,
-            lost=self.verdict.lost,
-            duplicated=self.verdict.duplicated,
-            wrong=self.verdict.wrong + self.verdict.unexpected,
-            out_of_order=self.verdict.out_of_order,
-            redelivered=self.verdict.redelivered,
-            rejected=sum(isinstance(o.identity, EventIdentity) for o in self.observations),
-            latency_p50_s=_percentile(latencies, 50),
-            latency_p99_s=_percentile(latencies, 99),
-            seconds=round(seconds, 1),
-            migrations=[_migration(view) for view in self.migrations],
-            examples=self.verdict.examples,
-        )
-
-
-def _migration(view: OperationView) -> MigrationReport:
-    assert view.figures is not None
-    assert view.ended_at is not None
-    return MigrationReport(
-        job=view.job,
-        source=view.source or "",
-        target=view.target or "",
-        strategy=str(view.strategy),
-        total_s=round(view.figures.total_s, 3),
-        downtime_s=None if view.figures.downtime_s is None else round(view.figures.downtime_s, 3),
-        state_bytes=view.figures.state_bytes,
-        begun_at=view.begun_at.timestamp(),
-        ended_at=view.ended_at.timestamp(),
-    )
-
-
-def _percentile(values: list[float], percent: float) -> float | None:
-    return round(float(np.percentile(values, percent)), 3) if values else None
 
 
 def _stages(jobs: list[JobSpec]) -> list[list[JobSpec]]:
@@ -307,29 +276,3 @@ def _window(jobs: list[JobSpec]) -> Window:
     operator = next(job.operator for job in jobs if job.name == MOVING_JOB)
     assert isinstance(operator, Window)
     return operator
-
-
-def _arrivals(observations: list[Observation], jobs: list[JobSpec]) -> tuple[list[Arrival], list[Arrival]]:
-    """Results of the moving job, and those of the cleaning jobs, as they came."""
-    edge = MOVING_JOB.rsplit("-", 1)[1]
-    bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
-    cleaned = [(o, b) for o, b in bodies if str(b["job"]).startswith("clean-")]
-    passing = [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in cleaned]
-    mine = [b for _, b in cleaned if b["job"] == f"clean-{edge}"]
-    moved = [(o, b) for o, b in bodies if b["job"] == MOVING_JOB]
-    if not mine or not moved:
-        return [], passing
-    # A window closes with the first event that moves the watermark past its end.
-    times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
-    stored = [utc(b["stored_at"]).timestamp() for b in mine]
-    ends = [o.identity.end.timestamp() for o, _ in moved if isinstance(o.identity, WindowIdentity)]
-    closing = np.searchsorted(times - _window(jobs).watermark_s, ends, side="left")
-    moving = [
-        _arrival(o, b, stored[min(int(index), len(stored) - 1)])
-        for (o, b), index in zip(moved, closing, strict=True)
-    ]
-    return moving, passing
-
-
-def _arrival(observation: Observation, body: dict, stored_at: float) -> Arrival:
-    return Arrival(observation.received_at, max(0.0, observation.received_at - stored_at), body["site"])

@@ -12,6 +12,7 @@ from towpath.checker.clean_truth import CleanTruth, clean_truth
 from towpath.checker.identity import (
     EventIdentity,
     Identity,
+    RangeIdentity,
     identity_by_event,
     identity_by_values,
     identity_of,
@@ -77,13 +78,14 @@ def _hourly(frame: pd.DataFrame, operator: Window, job: str) -> Expected:
 
 
 def verdict_on(truth: Truth, observations: list[Observation]) -> Verdict:
-    """Judge results strictly; of rejected events only whether each came at all.
+    """Judge results strictly; of rejected events only whether each came at all. Processing-time windows
+    have a verdict of their own.
 
     A device repeats an event when an acknowledgement is lost. Events that `clean` accepts carry an
     identity and count once; a malformed one has none, and its repetition is one more malformed event.
     """
     rejected = [o for o in observations if isinstance(o.identity, EventIdentity)]
-    others = [o for o in observations if not isinstance(o.identity, EventIdentity)]
+    others = [o for o in observations if not isinstance(o.identity, EventIdentity | RangeIdentity)]
     verdict = judge(truth.results, others)
     missing = list(truth.rejections.keys() - {o.identity for o in rejected})
     surplus = [o.identity for o in rejected if o.identity not in truth.rejections]

@@ -32,7 +32,7 @@ ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 def demo(
     events: Annotated[int, typer.Option(min=100, max=34_000, help="Departures of each airport.")] = 22_000,
     rate: Annotated[float, typer.Option(min=1, help="Events per second at each airport.")] = 300.0,
-    strategy: Annotated[StrategyName, typer.Option(help="How the job changes site.")] = StrategyName.GENERAL,
+    strategy: Annotated[StrategyName, typer.Option(help="How the job changes site.")] = StrategyName.AUTO,
     output: Annotated[Path, typer.Option(help="Where report and picture go.")] = Path("demo"),
     keep: Annotated[bool, typer.Option("--keep", help="Leave the mesh running afterwards.")] = False,
     as_json: AsJson = False,
@@ -88,12 +88,11 @@ async def _run(home: Home, options: Options) -> Outcome:
 
 def _write(output: Path, report: Report, outcome: Outcome) -> None:
     from towpath.demonstration.picture import draw
-    from towpath.demonstration.pipeline import MOVING_JOB
 
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").write_text(report.model_dump_json(indent=2) + "\n")
     if outcome.moving and outcome.passing:
-        draw(output / "migration.png", report, outcome.moving, outcome.passing, MOVING_JOB)
+        draw(output / "migration.png", report, outcome.moving, outcome.passing, outcome.moving_job)
 
 
 def _table(report: Report) -> Table:
