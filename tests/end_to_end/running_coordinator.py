@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,15 +17,12 @@ from redis.asyncio import Redis
 from running_mesh import Mesh
 
 from towpath.bus import Bus
-from towpath.contracts.commands import (
-    ListJobs,
-    MigrateJob,
-    StrategyName,
-)
+from towpath.contracts.commands import ListJobs, MigrateJob, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command, Model
-from towpath.contracts.migration import SITE_COMMANDS, SiteCommand
+from towpath.contracts.migration import SITE_COMMANDS, MeasureState, StateSize, StepCommand
+from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.registry import PREFIX
 from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
@@ -34,6 +32,11 @@ COUNT_BY_CARRIER: dict[str, Any] = {
     "fields": {"carrier": "string", "delay": "double"},
     "size_s": 3600,
     "key": ["carrier"],
+    "aggregates": {"departures": {"function": "count"}},
+}
+PROCESSING_WINDOW: dict[str, Any] = {
+    "kind": "processing_window",
+    "size_s": 1,
     "aggregates": {"departures": {"function": "count"}},
 }
 FILTER: dict[str, Any] = {"kind": "filter", "fields": {"delay": "double"}, "where": "delay > 15"}
@@ -56,32 +59,53 @@ async def until(condition: Callable[[], Awaitable[object]], within_s: float = 30
             await asyncio.sleep(0.05)
 
 
+def job_of(command: StepCommand[Any]) -> str:
+    """The job that a command is about."""
+    for holder in ("assignment", "watch"):
+        if hasattr(command, holder):
+            held = getattr(command, holder)
+            return held.spec.name if holder == "assignment" else held.job
+    return getattr(command, "job", "")
+
+
 @dataclass
 class Agents:
-    """Agents of both sites: real connections, simulated engines."""
+    """Agents of both sites, and the monitor: real connections, simulated engines."""
 
     mesh: SimulatedMesh
     buses: dict[str, Bus]
+    """Site → the connection of its agent."""
+    state_bytes: int = 0
+    """How large every state is said to be."""
     silent: set[str] = field(default_factory=set)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Verb → what its command waits for before it is carried out."""
+    """Verb, or verb and job → what its command waits for before it is carried out."""
     refused: set[str] = field(default_factory=set)
     """Verbs that are refused."""
     reached: list[str] = field(default_factory=list)
 
     async def serve(self, site: str) -> None:
-        async def handle(command: SiteCommand[Any]) -> Model:
-            verb = command.verb()
-            self.reached.append(f"{site} {verb}")
-            if verb in self.refused:
-                raise TowpathError(ErrorCode.FAILED, f"{site} refuses {verb}")
-            if verb in self.gates:
-                await self.gates[verb].wait()
-            self.mesh.work()
-            return self.mesh.sites[site].handle(command)
-
+        """Answer what agents are asked."""
         for kind in SITE_COMMANDS:
-            await self.buses[site].serve(kind, handle, site=site)
+            await self.buses[site].serve(kind, partial(self._handle, site), site=site)
+
+    async def serve_as_monitor(self, bus: Bus) -> None:
+        """Answer what the monitor is asked."""
+        for kind in MONITOR_COMMANDS:
+            await bus.serve(kind, partial(self._handle, "monitor"))
+
+    async def _handle(self, party: str, command: StepCommand[Any]) -> Model:
+        verb, job = command.verb(), job_of(command)
+        self.reached.append(f"{party} {verb}")
+        if verb in self.refused:
+            raise TowpathError(ErrorCode.FAILED, f"{party} refuses {verb}")
+        for gate in (verb, f"{verb} {job}"):
+            if gate in self.gates:
+                await self.gates[gate].wait()
+        if isinstance(command, MeasureState):
+            return StateSize(files=1, state_bytes=self.state_bytes)
+        self.mesh.work()
+        return self.mesh.handle(command)
 
     async def beat(self) -> None:
         while True:
@@ -135,22 +159,36 @@ class Trial:
         jobs = (await self.ask(ListJobs())).jobs
         return next((job for job in jobs if job.spec.name == name), None)
 
-    async def migrate_in_background(self, job: str) -> tuple[MigrateJob, asyncio.Task[Any]]:
-        """Begin a migration to lga that waits in pause-transfer."""
-        self.agents.gates["pause-transfer"] = asyncio.Event()
-        command = MigrateJob(job=job, to="lga", strategy=StrategyName.GENERAL)
+    async def migrate_in_background(
+        self, job: str, *, strategy: StrategyName = StrategyName.GENERAL, until_at: str = "jfk pause-transfer"
+    ) -> tuple[MigrateJob, asyncio.Task[Any]]:
+        """Begin a migration to lga that waits in a command: party and verb."""
+        verb = until_at.split()[1]
+        self.agents.gates[f"{verb} {job}"] = asyncio.Event()
+        before = self.agents.reached.count(until_at)
+        command = MigrateJob(job=job, to="lga", strategy=strategy)
         asking = asyncio.create_task(self.client.request(command, deadline_s=60, attempt_s=5))
-        await until(lambda: self.agents.was_reached("jfk pause-transfer"))
+
+        async def there() -> bool:
+            return self.agents.reached.count(until_at) > before
+
+        await until(there)
         return command, asking
+
+    def let_go(self, verb: str, job: str) -> None:
+        """Open the gate that a migration waits at."""
+        self.agents.gates[f"{verb} {job}"].set()
 
     def owners(self, job: str) -> list[str]:
         return self.agents.mesh.owners(job)
 
     def check_nothing_lost(self, job: str) -> None:
+        """Every event that came in counts exactly once in the job's results."""
         mesh = self.agents.mesh
         mesh.work()
+        mesh.settle_down()
         mesh.check(job)
-        assert mesh.published[job] == set(range(1, mesh.stored + 1))
+        mesh.check_complete(job)
 
 
 @asynccontextmanager
@@ -164,7 +202,9 @@ async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
         operator = state.operator
         connecting = Bus.connect(state.hub_url, operator.user, operator.password, name="client")
         client = await stack.enter_async_context(await connecting)
+        watching = Bus.connect(state.hub_url, state.monitor.user, state.monitor.password, name="monitor")
         agents = Agents(SimulatedMesh(SimulatedClock(), *state.sites), buses)
+        await agents.serve_as_monitor(await stack.enter_async_context(await watching))
         for name in buses:
             await agents.serve(name)
         yield agents, client

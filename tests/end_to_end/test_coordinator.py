@@ -71,7 +71,7 @@ async def test_coordinator_when_killed_in_mid_migration_then_the_next_one_finish
     command, asking = await trial.migrate_in_background("counts")
     await trial.end_coordinator(signal.SIGKILL)
     await trial.start_coordinator()
-    trial.agents.gates["pause-transfer"].set()
+    trial.let_go("pause-transfer", "counts")
     answer = await asking
     assert answer.state is OperationState.COMPLETED
     assert trial.owners("counts") == ["lga"]
@@ -86,7 +86,7 @@ async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_f
     await trial.ask(DeployJob(spec=spec("counts")))
     _, asking = await trial.migrate_in_background("counts")
     assert await trial.end_coordinator(signal.SIGTERM) == 0
-    trial.agents.gates["pause-transfer"].set()
+    trial.let_go("pause-transfer", "counts")
     await trial.start_coordinator()
     assert (await asking).state is OperationState.COMPLETED
     trial.check_nothing_lost("counts")
@@ -116,7 +116,7 @@ async def test_migration_when_redis_is_killed_then_only_waits_for_it(trial: Tria
     await trial.ask(DeployJob(spec=spec("counts")))
     _, asking = await trial.migrate_in_background("counts")
     await trial.running.kill("redis")
-    trial.agents.gates["pause-transfer"].set()
+    trial.let_go("pause-transfer", "counts")
     await trial.running.start("redis")
     assert (await asking).state is OperationState.COMPLETED
     trial.check_nothing_lost("counts")

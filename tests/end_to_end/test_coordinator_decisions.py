@@ -139,5 +139,5 @@ async def test_second_operation_when_one_is_under_way_then_is_refused_as_busy(tr
     _, asking = await trial.migrate_in_background("counts")
     refused = await trial.refusal(RemoveJob(job="counts"))
     assert refused.detail.code is ErrorCode.BUSY
-    trial.agents.gates["pause-transfer"].set()
+    trial.let_go("pause-transfer", "counts")
     assert (await asking).state is OperationState.COMPLETED
