@@ -1,4 +1,4 @@
-"""What the agent does as source or target of a migration: `contracts/PROTOCOL.md`, sections 5 to 7.
+"""What the agent does as source or target of a migration: `contracts/PROTOCOL.md`, sections 8 to 10.
 
 Every handler may be interrupted at any line and be called again: it records first what is to be
 done, and looks at what is there before it does anything.
