@@ -8,6 +8,7 @@ from towpath.cli import (
     access,
     checking,
     demo,
+    drill,
     events,
     jobs,
     links,
@@ -49,6 +50,7 @@ app.command(rich_help_panel=JOBS)(jobs.remove)
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
+app.command(rich_help_panel=DATA)(drill.drill)
 
 app.command(rich_help_panel=WATCH)(migrating.migrations)
 app.command(rich_help_panel=WATCH)(migrating.migration)

@@ -1,0 +1,178 @@
+"""What can be drilled: steps of migrations, faults, and whom they hit; which combinations make sense."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.protocols.step import Actor, Step
+from towpath.protocols.strategies import MIGRATIONS
+
+
+class FaultName(StrEnum):
+    """What goes wrong at the moment when a step begins."""
+
+    KILL = "kill"
+    """SIGKILL to the process alone, as the kernel does when memory is short."""
+    STOP = "stop"
+    """SIGSTOP for ten seconds, then SIGCONT: to an engine with its JVM and its workers."""
+    CUT = "cut"
+    """Nothing passes between the site and the hub for ten seconds, and nobody is told."""
+    DISK_FULL = "disk-full"
+    """For ten seconds no file of the process can be written, also if it starts anew meanwhile."""
+    LOSE_REPLY = "lose-reply"
+    """The step is carried out and answered, and the coordinator dies without having read the answer."""
+    TWICE = "twice"
+    """The step's command is delivered a second time."""
+
+
+class ActorName(StrEnum):
+    """Whom a fault hits. Source, target and output are sites."""
+
+    SOURCE_AGENT = "source-agent"
+    SOURCE_ENGINE = "source-engine"
+    SOURCE_NATS = "source-nats"
+    TARGET_AGENT = "target-agent"
+    TARGET_ENGINE = "target-engine"
+    TARGET_NATS = "target-nats"
+    OUTPUT_AGENT = "output-agent"
+    """Of the site that keeps the job's results, and does not run it."""
+    OUTPUT_NATS = "output-nats"
+    COORDINATOR = "coordinator"
+    MONITOR = "monitor"
+    REDIS = "redis"
+
+
+STRATEGIES = (StrategyName.GENERAL, StrategyName.HANDOVER, StrategyName.PARALLEL)
+"""The rows of the matrix are the steps of these. `restart` throws state away: losing it is no fault there."""
+
+EVERYBODY = frozenset(ActorName)
+BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
+
+HITS: dict[FaultName, frozenset[ActorName]] = {
+    FaultName.KILL: EVERYBODY,
+    FaultName.STOP: EVERYBODY,
+    # A link ends at a site's broker: the same cut would count again for each other process of the site.
+    FaultName.CUT: BROKERS,
+    # Coordinator and monitor keep no files.
+    FaultName.DISK_FULL: EVERYBODY - {ActorName.COORDINATOR, ActorName.MONITOR},
+}
+"""Whom a fault can hit, whatever the step. Those that are not here concern the command of a step, and so
+only the actor that gets it."""
+
+COMMANDED: dict[Actor, ActorName] = {
+    Actor.SOURCE: ActorName.SOURCE_AGENT,
+    Actor.TARGET: ActorName.TARGET_AGENT,
+    Actor.OUTPUT: ActorName.OUTPUT_AGENT,
+    Actor.MONITOR: ActorName.MONITOR,
+}
+"""Who gets the command of a step. Steps of the coordinator are writes to the registry: there is no command
+that could come twice, and no reply that could be lost."""
+
+BYSTANDERS: dict[StrategyName, frozenset[ActorName]] = {
+    StrategyName.GENERAL: frozenset({ActorName.MONITOR}),
+}
+"""Who takes no part in a strategy at all."""
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One cell of the matrix."""
+
+    strategy: StrategyName
+    step: str
+    fault: FaultName
+    actor: ActorName
+
+    @property
+    def name(self) -> str:
+        """For people: `general/pause-transfer/kill/source-engine`."""
+        return f"{self.strategy}/{self.step}/{self.fault}/{self.actor}"
+
+
+def matrix() -> list[Cell]:
+    """All cells that make sense, in the order of the tables."""
+    return [
+        Cell(strategy, step.name, fault, actor)
+        for strategy in STRATEGIES
+        for step in MIGRATIONS[strategy].steps
+        for fault in FaultName
+        for actor in ActorName
+        if _makes_sense(strategy, step, fault, actor)
+    ]
+
+
+def _makes_sense(strategy: StrategyName, step: Step, fault: FaultName, actor: ActorName) -> bool:
+    if actor in BYSTANDERS.get(strategy, ()):
+        return False
+    if fault in HITS:
+        return actor in HITS[fault]
+    return COMMANDED.get(step.actor) is actor
+
+
+def select(
+    strategies: Collection[str] = (),
+    steps: Collection[str] = (),
+    faults: Collection[str] = (),
+    actors: Collection[str] = (),
+) -> list[Cell]:
+    """The cells with these strategies, steps, faults and actors; an empty collection does not choose.
+
+    Raises `TowpathError` for a name that the matrix does not have, and when no cell is left.
+    """
+    cells = matrix()
+    _check("strategy", strategies, (cell.strategy for cell in cells))
+    _check("step", steps, (cell.step for cell in cells))
+    _check("fault", faults, (cell.fault for cell in cells))
+    _check("actor", actors, (cell.actor for cell in cells))
+    chosen = [
+        cell
+        for cell in cells
+        if (not strategies or cell.strategy in strategies)
+        and (not steps or cell.step in steps)
+        and (not faults or cell.fault in faults)
+        and (not actors or cell.actor in actors)
+    ]
+    if not chosen:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "no cell of the matrix is so",
+            field="actor",
+            value=", ".join([*strategies, *steps, *faults, *actors]),
+            allowed="what `towpath drill --list` shows",
+        )
+    return chosen
+
+
+def _check(field: str, given: Collection[str], known: Iterable[str]) -> None:
+    allowed = list(dict.fromkeys(str(name) for name in known))
+    for name in given:
+        if name not in allowed:
+            raise TowpathError(
+                ErrorCode.INVALID, f"no such {field}", field=field, value=str(name), allowed=allowed
+            )
+
+
+def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
+    """`count` of the cells, the same for the same seed, spread evenly over strategies and faults."""
+    draw = random.Random(seed)
+    strata: defaultdict[tuple[StrategyName, FaultName], list[Cell]] = defaultdict(list)
+    for cell in sorted(cells):
+        strata[cell.strategy, cell.fault].append(cell)
+    for stratum in strata.values():
+        draw.shuffle(stratum)
+    order = list(strata)
+    draw.shuffle(order)
+    left = deque(strata[key] for key in order)
+    chosen: list[Cell] = []
+    while left and len(chosen) < count:
+        stratum = left.popleft()
+        chosen.append(stratum.pop())
+        if stratum:
+            left.append(stratum)
+    return chosen

@@ -1,0 +1,147 @@
+"""The mesh on which a drill is played: three sites with emulated links, brought up, watched, repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.commands import JobView, ListJobs, ListSites
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobState
+from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.names import api_prefix, epochs_of, output_stream
+from towpath.mesh.state import Credential, MeshState
+from towpath.processes import find
+
+INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
+"""Events come in at the first; the job moves between the first two; results are kept at the third, so that
+every result crosses a link."""
+
+SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
+SERVICES = ("hub", "redis", "coordinator", "monitor", "links")
+ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
+
+UP_S = 150.0
+"""For three sites to start on a small machine."""
+
+ASK_S, ATTEMPT_S = 6.0, 2.0
+LOOK_EVERY_S = 0.3
+
+
+@dataclass
+class Stage:
+    """A mesh that is up, and two connections to its hub."""
+
+    home: Home
+    mesh: MeshState
+    bus: Bus
+    """As the operator: commands the coordinator, hears everything."""
+    prompter: Bus
+    """With the coordinator's rights: repeats its commands, hears the replies to it."""
+
+    async def ask_jobs(self) -> list[JobView]:
+        """All jobs. Raises `TowpathError` when the coordinator does not answer."""
+        return (await self.bus.request(ListJobs(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).jobs
+
+    async def ask_sites(self) -> list[SiteStatus]:
+        """All sites. Raises `TowpathError` when the coordinator does not answer."""
+        return (await self.bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
+
+    async def accepted_epochs(self, job: str) -> list[int]:
+        """Epochs whose results the job's output takes. Raises `TimeoutError` when its site is away."""
+        subject = f"{api_prefix(OUTPUT_SITE)}.STREAM.INFO.{output_stream(job)}"
+        try:
+            answer = await self.bus.connection.request(subject, b"", timeout=ATTEMPT_S)
+        except NatsError as error:
+            raise TimeoutError(f"{OUTPUT_SITE} does not answer: {error}") from error
+        return epochs_of(json.loads(answer.data).get("config", {}).get("subjects", []))
+
+    async def until_settled(self, job: str | None, within_s: float) -> JobView | None:
+        """Wait until everything runs, and exactly one site owns the job; how the job is then.
+
+        Raises `TowpathError` (deadline) that says what is not so.
+        """
+        loop = asyncio.get_running_loop()
+        begun, end = time.time(), loop.time() + within_s
+        while True:
+            try:
+                view, why_not = await self._standing(job, begun)
+            except (TowpathError, TimeoutError, NatsError) as error:
+                view, why_not = None, [str(error)]
+            if not why_not:
+                return view
+            if loop.time() > end:
+                raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:g} s: {'; '.join(why_not)}")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _standing(self, job: str | None, since: float) -> tuple[JobView | None, list[str]]:
+        missing = await asyncio.to_thread(self._not_running)
+        if missing:
+            return None, [f"{name} does not run" for name in missing]
+        sites = await self.ask_sites()
+        why_not = [f"{s.site} is {s.state}" for s in sites if s.state is not SiteState.UP]
+        why_not += [f"{s.site} has not been heard" for s in sites if s.at.timestamp() < since]
+        if job is None or why_not:
+            return None, why_not
+        view = next((view for view in await self.ask_jobs() if view.spec.name == job), None)
+        if view is None:
+            return None, [f"the registry does not know {job}"]
+        epochs = await self.accepted_epochs(job)
+        return view, ownership_faults(view, sites, epochs)
+
+    def _not_running(self) -> list[str]:
+        names = [*SERVICES, *(f"{site}-{part}" for site in SITES for part in ("nats", "agent", "engine"))]
+        return [name for name in names if find(self.home.run, name) is None]
+
+
+def ownership_faults(view: JobView, sites: list[SiteStatus], accepted: list[int]) -> list[str]:
+    """Where registry, heartbeats and output stream do not agree on the one owner of a job."""
+    faults = [f"operation {view.operation} is under way"] if view.operation else []
+    if accepted != [view.epoch]:
+        faults.append(f"the output accepts epochs {accepted}, the registry says {view.epoch}")
+    for site in sites:
+        status = next((s for s in site.jobs if s.job == view.spec.name), None)
+        if site.site != view.site:
+            faults += [f"{site.site} has the job, too ({status.state})"] if status else []
+        elif status is None or status.state is not JobState.RUNNING or status.epoch != view.epoch:
+            how = f"{status.state} at epoch {status.epoch}" if status else "unknown"
+            faults.append(f"at its owner {site.site} the job is {how}")
+    return faults
+
+
+@asynccontextmanager
+async def stage(home: Home) -> AsyncIterator[Stage]:
+    """A new mesh under `home`, where nothing else may be; it is brought down in the end."""
+    await asyncio.to_thread(_clear, home)
+    sites = [SiteSpec(name=name, engine=ENGINE) for name in SITES]
+    try:
+        mesh = await asyncio.to_thread(lifecycle.up, home, MeshSpec(sites=sites, emulate_links=True))
+        async with (
+            await _connect(mesh, mesh.operator, "drill") as bus,
+            await _connect(mesh, mesh.coordinator, "drill prompter") as prompter,
+        ):
+            up = Stage(home, mesh, bus, prompter)
+            await up.until_settled(None, UP_S)
+            yield up
+    finally:
+        # Also when this task was cancelled: what was started ends.
+        await asyncio.shield(asyncio.to_thread(lifecycle.down, home))
+
+
+async def _connect(mesh: MeshState, credential: Credential, name: str) -> Bus:
+    return await Bus.connect(mesh.hub_url, credential.user, credential.password, name=name, within_s=UP_S)
+
+
+def _clear(home: Home) -> None:
+    lifecycle.down(home)
+    shutil.rmtree(home.root, ignore_errors=True)
