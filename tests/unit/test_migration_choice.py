@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from towpath.contracts.commands import StrategyName
+from towpath.contracts.commands import MigrationFigures, OperationKind, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
+from towpath.coordinator.forecasts import Cost, costs_of, expected
 from towpath.protocols.choice import ASKED_FOR, choose
+from towpath.protocols.record import OperationRecord
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER, AUTO = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.AUTO
@@ -101,3 +104,80 @@ def test_strategy_when_left_to_towpath_then_is_one_that_may_be_asked_for(kind: s
     job = spec(kind, inputs)
     chosen, _ = choose(job, AUTO)
     assert choose(job, chosen) == (chosen, ASKED_FOR)
+
+
+def cost(total_s: float, state_bytes: int = 0, job: str = "counts") -> Cost:
+    return Cost(job, total_s, state_bytes)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "state_bytes", "total_s"),
+    [
+        (RESTART, 0, 2.0),
+        (GENERAL, 0, 2.5),
+        (GENERAL, 100_000_000, 12.5),
+        (HANDOVER, 0, 5.0),
+        (PARALLEL, 0, 5.0),
+    ],
+)
+def test_forecast_when_nothing_ever_moved_then_is_that_of_a_plain_machine(
+    strategy: StrategyName, state_bytes: int, total_s: float
+) -> None:
+    found, basis = expected([], "counts", strategy, state_bytes)
+    assert found == pytest.approx(total_s)
+    assert "plain machine" in basis
+
+
+def test_forecast_when_windows_are_long_then_parallel_waits_for_them() -> None:
+    assert expected([], "counts", PARALLEL, 0, window_s=60.0)[0] == pytest.approx(123.0)
+
+
+def test_forecast_when_the_job_has_moved_before_then_others_do_not_count() -> None:
+    costs = [cost(30.0, job="other"), cost(4.0), cost(30.0, job="other")]
+    found, basis = expected(costs, "counts", GENERAL, 0)
+    assert found == pytest.approx(4.0)
+    assert basis == "the last 1 general migration(s) of counts"
+    assert expected(costs, "new", GENERAL, 0)[0] == pytest.approx(30.0)
+
+
+def test_forecast_when_state_has_grown_then_grows_with_it() -> None:
+    found, _ = expected([cost(3.0, 1_000_000)], "counts", GENERAL, 21_000_000)
+    assert found == pytest.approx(5.0)
+
+
+def test_forecast_when_earlier_moves_differ_in_size_then_learns_how_fast_state_crosses() -> None:
+    at_5_mb_per_s = [cost(2.0 + size / 5e6, size) for size in (0, 50_000_000, 100_000_000)]
+    found, _ = expected(at_5_mb_per_s, "counts", GENERAL, 200_000_000)
+    assert found == pytest.approx(42.0)
+
+
+def test_forecast_when_one_move_was_an_outlier_then_is_not_moved_by_it() -> None:
+    costs = [cost(2.0 + size / 5e6, size) for size in range(0, 80_000_000, 10_000_000)]
+    stuck = cost(600.0, 40_000_000)
+    found, _ = expected([stuck, *costs], "counts", GENERAL, 100_000_000)
+    assert found == pytest.approx(22.0, rel=0.05)
+
+
+def test_forecast_when_less_state_never_took_longer_then_is_never_negative() -> None:
+    found, _ = expected([cost(0.1, 50_000_000), cost(0.1, 60_000_000)], "counts", GENERAL, 0)
+    assert found >= 0
+
+
+def record(strategy: StrategyName, figures: MigrationFigures | None) -> OperationRecord:
+    return OperationRecord(
+        id="m1",
+        command="c1",
+        kind=OperationKind.MIGRATE,
+        job="counts",
+        strategy=strategy,
+        old_epoch=1,
+        new_epoch=2,
+        begun_at=datetime(2026, 1, 1, tzinfo=UTC),
+        figures=figures,
+    )
+
+
+def test_costs_when_a_move_did_not_end_well_or_was_another_strategy_then_do_not_hold_it() -> None:
+    figures = MigrationFigures(total_s=3.0, state_bytes=7)
+    records = [record(GENERAL, None), record(HANDOVER, figures), record(GENERAL, figures)]
+    assert costs_of(records, GENERAL) == [cost(3.0, 7)]

@@ -104,10 +104,13 @@ class Course:
         why = "; ".join(self.not_undone.values())
         before = record.entry_before
         sites = " and ".join(sorted({before.site, before.output.site}))
+        again = ""
+        if record.kind is OperationKind.MIGRATE:
+            again = f"; after that `towpath migrate {record.job} --to {record.target}` moves it"
         return (
             f"could not be undone ({why}). Nothing is lost, but {record.job} stands still at {before.site}. "
             f"Run `towpath up` so that {sites} runs again: the coordinator then starts {record.job} there "
-            f"by itself with epoch {record.undo_epoch}; `towpath jobs` shows it running"
+            f"by itself with epoch {record.undo_epoch}; `towpath jobs` shows it running{again}"
         )
 
 
