@@ -16,7 +16,14 @@ from towpath.contracts.job import JobState, JobStatus, ResolvedInput, ResolvedOu
 from towpath.contracts.migration import AmendedResult, OpenShadow, Recomputed, RecomputeWindow, ReportProgress
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, StopMonitor, Watch
 from towpath.contracts.site import Retention
-from towpath.mesh.names import output_stream, rejected_stream, rejected_subject, shadow_stream, sink_subject
+from towpath.mesh.names import (
+    output_stream,
+    rejected_stream,
+    rejected_subject,
+    shadow_stream,
+    shadow_subject,
+    sink_subject,
+)
 from towpath.monitor.app import run
 from towpath.monitor.settings import Settings
 from towpath.streams.pages import StoredMessage, read_after
@@ -124,6 +131,26 @@ class MonitoredJob:
         await Publisher(self.bus.connection).publish(
             outgoing, site=SITE, stream=rejected_stream(JOB), batch="1.0"
         )
+
+    async def publish_aside(self, epoch: int, message: tuple[str, bytes]) -> None:
+        """Straight into the shadow, as a publisher does that has not yet heard of a change."""
+        identity, body = message
+        await self.streams.jetstream.publish(
+            shadow_subject(sink_subject(SITE, JOB, epoch)),
+            body,
+            headers={"Nats-Msg-Id": f"{self.life}/{identity}"},
+        )
+
+    async def forget_ids(self) -> None:
+        """Let the output's streams forget which ids they have seen, as they do after minutes."""
+        for stream in (OUTPUT.stream, rejected_stream(JOB)):
+            config = (await self.streams.jetstream.stream_info(stream)).config
+            await self.streams.jetstream.update_stream(config, duplicate_window=0.1)
+        await asyncio.sleep(0.3)
+
+    async def rejected_are(self, identities: list[str]) -> bool:
+        stored = await read_after(self.bus.connection, SITE, rejected_stream(JOB), 0)
+        return [message.identity for message in stored] == identities
 
     @property
     def watch(self) -> Watch:

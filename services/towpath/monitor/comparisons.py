@@ -10,9 +10,9 @@ from typing import Protocol
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Model
 from towpath.contracts.monitor import Consistent, Watch
 from towpath.monitor.identity_check import IdentityCheck
+from towpath.monitor.window_check import WindowCheck
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,12 @@ class Check(Protocol):
     awaited: asyncio.Event
     """Set when somebody wants to know."""
 
-    async def run(self) -> Consistent:
-        """Compare until the runs are consistent. Raises `TowpathError` when they cannot become so."""
+    async def run(self, outcome: asyncio.Future[Consistent]) -> None:
+        """Compare until the runs are consistent, and set the outcome.
+
+        Raises `TowpathError` when they cannot become so. An exception may be set as outcome before that,
+        if there is still something to do.
+        """
         ...
 
     def standing(self) -> str:
@@ -40,8 +44,12 @@ class Comparison:
 
     def __init__(self, operation: str, check: Check) -> None:
         self._check = check
-        self._task = asyncio.create_task(check.run(), name=f"compare {operation}")
+        self._outcome: asyncio.Future[Consistent] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(check.run(self._outcome), name=f"compare {operation}")
         self._task.add_done_callback(_log_end)
+        self._end_s: float | None = None
+        """When time is up: counted from the first time somebody asked. Whoever asks once more did not get
+        the answer, and shall get it now."""
 
     async def consistent(self, within_s: float) -> Consistent:
         """Wait until the runs are consistent.
@@ -50,14 +58,21 @@ class Comparison:
         comparison was stopped.
         """
         self._check.awaited.set()
-        await asyncio.wait({self._task}, timeout=within_s)
+        loop = asyncio.get_running_loop()
+        self._end_s = self._end_s or loop.time() + within_s
+        left_s = max(0.0, self._end_s - loop.time())
+        ends = {self._task, self._outcome}
+        await asyncio.wait(ends, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        if self._outcome.done():
+            return self._outcome.result()
         if not self._task.done():
             raise TowpathError(
                 ErrorCode.FAILED, f"not consistent within {within_s:g} s: {self._check.standing()}"
             )
         if self._task.cancelled():
             raise _was_stopped()
-        return self._task.result()
+        self._task.result()  # Raises what went wrong.
+        raise AssertionError("a check ends with an outcome")
 
     async def stop(self) -> None:
         """Compare no more."""
@@ -108,10 +123,10 @@ def _was_stopped() -> TowpathError:
 def _check(bus: Bus, operation: str, watch: Watch) -> Check:
     if watch.check is ConsistencyCheck.IDENTITY:
         return IdentityCheck(bus, operation, watch)
-    raise TowpathError(ErrorCode.INVALID, "no such check", field="watch.check", value=watch.check)
+    return WindowCheck(bus, operation, watch)
 
 
-def _log_end(task: asyncio.Task[Model]) -> None:
+def _log_end(task: asyncio.Task[None]) -> None:
     """Say how a comparison ended, also when nobody waits for it any more."""
     if task.cancelled():
         log.info("%s: stopped", task.get_name())

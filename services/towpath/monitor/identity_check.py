@@ -45,19 +45,17 @@ class IdentityCheck:
     def _follower(self, stream: str, after: int) -> Follower:
         return Follower(self._connection, self._watch.output.site, stream, after=after)
 
-    async def run(self) -> Consistent:
+    async def run(self, outcome: asyncio.Future[Consistent]) -> None:
         """See `Check.run`."""
         pairs = Pairs()
+        loop = asyncio.get_running_loop()
         while True:
-            pause = asyncio.create_task(asyncio.sleep(ROUND_S))
-            try:
-                if await self._round(pairs):
-                    return Consistent(
-                        position=pairs.target_covered(self._shadow.last), compared=pairs.compared
-                    )
-                await pause
-            finally:
-                pause.cancel()
+            next_s = loop.time() + ROUND_S
+            if await self._round(pairs):
+                break
+            await asyncio.sleep(max(0.0, next_s - loop.time()))
+        position = pairs.target_covered(self._shadow.last)
+        outcome.set_result(Consistent(position=position, compared=pairs.compared))
 
     async def _round(self, pairs: Pairs) -> bool:
         """Compare what is new. True when the target has caught up, and everything was compared."""

@@ -26,11 +26,10 @@ SILENCE_S = 20.0
 class Progress:
     """Asks both agents, and remembers what they said last."""
 
-    def __init__(self, bus: Bus, operation: str, watch: Watch, *, silence_s: float = SILENCE_S) -> None:
+    def __init__(self, bus: Bus, operation: str, watch: Watch) -> None:
         self._bus = bus
         self._operation = operation
         self._watch = watch
-        self._silence_s = silence_s
         self._catch_up = CatchUp((i.name for i in watch.inputs), watch.trigger_s)
         self._heard: dict[str, float] = {}
         """Site → when it answered last; when it was first asked, if it never has."""
@@ -66,9 +65,9 @@ class Progress:
             status = await self._bus.request(command, deadline_s=ANSWER_S)
         except (TowpathError, NatsError, OSError) as error:
             self._trouble[site] = str(error)
-            if loop.time() - self._heard[site] > self._silence_s:
+            if loop.time() - self._heard[site] > SILENCE_S:
                 raise TowpathError(
-                    ErrorCode.FAILED, f"{site} has not reported for {self._silence_s:g} s: {error}"
+                    ErrorCode.FAILED, f"{site} has not reported for {SILENCE_S:g} s: {error}"
                 ) from error
             return None
         self._heard[site] = loop.time()

@@ -1,0 +1,118 @@
+"""Forwards results from the shadow stream to the output, under the monitor's own epoch.
+
+Ids and micro-batch labels stay as they are, so that two monitors at once are harmless, and an engine that
+looks for what it has published finds it. A stream remembers ids for minutes only: what an earlier monitor
+has forwarded is read back from the output itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import partial
+
+from nats.aio.client import Client
+
+from towpath.contracts.monitor import Watch
+from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
+from towpath.streams.follower import Follower
+from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
+from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher
+
+PATIENCE_S = 5.0
+"""For one attempt to store a batch. What is not stored stays first in the queue."""
+
+SLACK = timedelta(seconds=10)
+"""Rejected events are looked for from a little before the shadow's first message: one micro-batch may
+have begun in the output and ended in the shadow."""
+
+
+class Forwarding:
+    """A queue before the output: messages leave it in order, each once it is stored."""
+
+    def __init__(self, connection: Client, watch: Watch, interim: int) -> None:
+        self._connection = connection
+        self._site = watch.output.site
+        self._output = watch.output.stream
+        self._output_serial = watch.output_serial
+        self._rejected = rejected_stream(watch.job)
+        self._sink = sink_subject(self._site, watch.job, interim)
+        self._reject = rejected_subject(self._site, watch.job, interim)
+        self._publisher = Publisher(connection, patience_s=PATIENCE_S)
+        self._queue: deque[tuple[str, StoredMessage]] = deque()
+        """Stream → message to store there."""
+        self._known: set[str] | None = None
+        """Ids that the output held when this monitor began."""
+
+    def add(self, messages: Iterable[StoredMessage], *, rejected: bool = False) -> None:
+        """Forward these next."""
+        stream = self._rejected if rejected else self._output
+        self._queue += ((stream, message) for message in messages)
+
+    async def flush(self) -> None:
+        """Store all that waits.
+
+        Raises `Fenced` when the output is not the monitor's any more, `TimeoutError` or `Unpublished` when
+        it cannot be reached: then the rest waits for the next call.
+        """
+        if not self._queue:
+            return
+        if self._known is None:
+            self._known = await self._read_back(_stored_at(self._queue[0][1]) - SLACK)
+        while self._queue:
+            stream, label = place = self._place(self._queue[0])
+            run = itertools.takewhile(partial(self._is_at, place), self._queue)
+            messages = [message for _, message in run]
+            await self._store(stream, label, messages)
+            for _ in messages:
+                self._queue.popleft()
+
+    @staticmethod
+    def _place(entry: tuple[str, StoredMessage]) -> tuple[str, str]:
+        """Stream and micro-batch."""
+        stream, message = entry
+        return stream, message.headers.get(BATCH_HEADER, "0.0")
+
+    @classmethod
+    def _is_at(cls, place: tuple[str, str], entry: tuple[str, StoredMessage]) -> bool:
+        return cls._place(entry) == place
+
+    async def _store(self, stream: str, label: str, messages: list[StoredMessage]) -> None:
+        subject = self._sink if stream == self._output else self._reject
+        known = self._known or set()
+        fresh = [m for m in messages if m.identity not in known]
+        if fresh:
+            outgoing = [Outgoing(subject, m.identity, m.body) for m in fresh]
+            await self._publisher.publish(outgoing, site=self._site, stream=stream, batch=label)
+
+    def is_level(self) -> None:
+        """Note that all of the shadow was read: what comes from now on, nobody has forwarded before."""
+        if self._known is not None:
+            self._known = set()
+
+    async def _read_back(self, since: datetime) -> set[str]:
+        known: set[str] = set()
+        output = Follower(self._connection, self._site, self._output, after=self._output_serial)
+        while not output.at_end:
+            known |= {message.identity for message in await output.read()}
+        return known | await self._rejected_since(since)
+
+    async def _rejected_since(self, since: datetime) -> set[str]:
+        """Backwards, because nobody knows at which serial number the shadow began."""
+        known: set[str] = set()
+        last = await last_serial(self._connection, self._site, self._rejected)
+        while last > 0:
+            first = max(1, last - PAGE + 1)
+            messages = await page(self._connection, self._site, self._rejected, first, last - first + 1)
+            recent = [message for message in messages if _stored_at(message) >= since]
+            known |= {message.identity for message in recent}
+            if len(recent) < len(messages) or not messages:
+                break
+            last = first - 1
+        return known
+
+
+def _stored_at(message: StoredMessage) -> datetime:
+    return datetime.fromisoformat(message.headers["Nats-Time-Stamp"])

@@ -1,0 +1,205 @@
+"""The checks `serials` and `results`: the source's windows are forwarded until the target's can follow.
+
+Both runs publish into the shadow stream. What is forwarded, and where the output changes hands, is a fold
+over that stream in its order: a monitor that takes over from one that died comes to the same end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from typing import Any
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.commands import ConsistencyCheck
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.migration import AmendedResult, RecomputeWindow, Role
+from towpath.contracts.monitor import Consistent, Watch
+from towpath.mesh.names import (
+    rejected_subject,
+    shadow_stream,
+    shadow_subject,
+    sink_subject,
+)
+from towpath.monitor.forwarding import Forwarding
+from towpath.monitor.progress import Progress
+from towpath.monitor.windows import WindowResult, Windows
+from towpath.streams.follower import Follower, StreamGoneError
+from towpath.streams.pages import StoredMessage
+from towpath.streams.publisher import Fenced, Unpublished
+from towpath.synchrony.by_results import ByResults
+from towpath.synchrony.cut import Cut
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.05
+"""Between looks at the shadow: what forwarding adds to the age of a result."""
+
+REPORT_S = 0.5
+"""Between reports of the agents. They say that a window is complete, and that somebody is there."""
+
+RECOMPUTE_S = 60.0
+"""For the target to compute one window anew, in an engine that may be busy with the job itself."""
+
+ATTEMPT_S = 15.0
+"""Then the command is sent again: the agent may have been restarted."""
+
+
+class WindowCheck:
+    """Forwards, folds and decides."""
+
+    def __init__(self, bus: Bus, operation: str, watch: Watch) -> None:
+        if watch.interim is None:
+            raise TowpathError(
+                ErrorCode.INVALID, "somebody has to forward the source's results", field="watch.interim"
+            )
+        self.awaited = asyncio.Event()
+        self._bus = bus
+        self._operation = operation
+        self._watch = watch
+        self._progress = Progress(bus, operation, watch)
+        self._shadow = Follower(bus.connection, watch.output.site, shadow_stream(watch.job))
+        self._forwarding = Forwarding(bus.connection, watch, watch.interim)
+        is_by_results = watch.check is ConsistencyCheck.RESULTS
+        self._windows: Windows[StoredMessage] = Windows(ByResults(watch.factor) if is_by_results else Cut())
+        self._origins, self._rejecting = _subjects(watch)
+        self._forwarded = 0
+        self._trouble = ""
+
+    async def run(self, outcome: asyncio.Future[Consistent]) -> None:
+        """See `Check.run`."""
+        reporting = asyncio.create_task(self._report(outcome))
+        try:
+            await self._forward_until_settled()
+            found = await self._found()
+        except (Fenced, StreamGoneError) as ended:
+            raise TowpathError(ErrorCode.FAILED, f"the comparison has ended: {ended}") from ended
+        finally:
+            reporting.cancel()
+            await asyncio.wait({reporting})
+        if not outcome.done():
+            outcome.set_result(found)
+
+    async def _report(self, outcome: asyncio.Future[Consistent]) -> None:
+        """Ask the agents, once somebody waits. Forwarding goes on when one of them is silent: then the
+        migration is about to be rolled back, and until it is the source's results still have to flow."""
+        await self.awaited.wait()
+        while True:
+            try:
+                await self._progress.ask()
+            except TowpathError as error:
+                if not outcome.done():
+                    outcome.set_exception(error)
+                return
+            await asyncio.sleep(REPORT_S)
+
+    async def _forward_until_settled(self) -> None:
+        while True:
+            reported = self._committed()
+            try:
+                await self._take_what_is_new()
+            except (TimeoutError, Unpublished, NatsError, OSError) as error:
+                self._trouble = f"{self._watch.output.site} does not answer: {error}"
+            else:
+                self._trouble = ""
+                # The reports are older than what was read: what they call committed is in the shadow.
+                if self._windows.settled and self._is_complete(reported):
+                    return
+            await asyncio.sleep(POLL_S)
+
+    def _committed(self) -> dict[Role, int]:
+        """How far each operator has committed, by the newest reports."""
+        name = self._watch.inputs[0].name
+        reports = {Role.SOURCE: self._progress.source, Role.TARGET: self._progress.target}
+        return {role: status.serials.get(name, 0) for role, status in reports.items() if status is not None}
+
+    def _is_complete(self, committed: dict[Role, int]) -> bool:
+        return all(committed.get(role, 0) >= n for role, n in self._windows.unfinished().items())
+
+    async def _take_what_is_new(self) -> None:
+        await self._forwarding.flush()
+        while True:
+            for message in await self._shadow.read():
+                self._take(message)
+            await self._forwarding.flush()
+            if self._shadow.at_end:
+                self._forwarding.is_level()
+                return
+
+    def _take(self, message: StoredMessage) -> None:
+        if message.subject in self._rejecting:
+            self._forwarding.add([message], rejected=True)
+        origin = self._origins.get(message.subject)
+        if origin is not None:
+            forwarded = self._windows.take(_window_result(message, origin))
+            self._forwarded += len(forwarded)
+            self._forwarding.add(result.body for result in forwarded)
+
+    async def _found(self) -> Consistent:
+        decision = self._windows.synchroniser.synchronised
+        assert decision is not None
+        amended: list[AmendedResult] = []
+        for amend in decision.amended:
+            amended += await self._recompute(amend.after, amend.through)
+        return Consistent(
+            position=self._windows.position,
+            amended=amended,
+            offset=decision.offset,
+            forwarded=self._forwarded,
+        )
+
+    async def _recompute(self, after: int, through: int) -> list[AmendedResult]:
+        command = RecomputeWindow(
+            site=self._watch.target,
+            operation=self._operation,
+            job=self._watch.job,
+            after=after,
+            through=through,
+        )
+        log.info("%s: %s < serial <= %s computed anew", self._operation, after, through)
+        try:
+            answer = await self._bus.request(command, deadline_s=RECOMPUTE_S, attempt_s=ATTEMPT_S)
+        except (NatsError, OSError) as error:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, f"{self._watch.target} cannot be asked: {error}"
+            ) from error
+        return answer.results
+
+    def standing(self) -> str:
+        """See `Check.standing`."""
+        decision = self._windows.synchroniser.synchronised
+        if decision is None:
+            reached = "the results of the two are too far apart"
+        else:
+            reached = f"decided at serial {decision.cut}; the last windows are incomplete"
+        parts = [self._trouble, reached, self._progress.standing(), f"{self._forwarded} results forwarded"]
+        return "; ".join(part for part in parts if part)
+
+
+def _subjects(watch: Watch) -> tuple[dict[str, Role], frozenset[str]]:
+    """Where results of each operator lie in the shadow; and where rejected events of both do."""
+    site, job = watch.output.site, watch.job
+    epochs = {watch.source_epoch: Role.SOURCE, watch.target_epoch: Role.TARGET}
+    results = {shadow_subject(sink_subject(site, job, epoch)): role for epoch, role in epochs.items()}
+    return results, frozenset(shadow_subject(rejected_subject(site, job, epoch)) for epoch in epochs)
+
+
+def _window_result(message: StoredMessage, origin: Role) -> WindowResult[StoredMessage]:
+    """Raises `TowpathError` if the result does not say which serial numbers its window covers."""
+    result: Any = None
+    with contextlib.suppress(ValueError):
+        result = json.loads(message.body)
+    after, through = (result.get(n) if isinstance(result, dict) else None for n in ("after", "through"))
+    if not isinstance(after, int) or not isinstance(through, int):
+        raise TowpathError(
+            ErrorCode.FAILED,
+            "a result does not say which serial numbers its window covers",
+            field="after" if not isinstance(after, int) else "through",
+            value=message.identity,
+            allowed="results of processing_window",
+        )
+    return WindowResult(origin, after, through, message.serial, message.identity, message)

@@ -1,0 +1,40 @@
+"""When a target counts as having caught up."""
+
+from __future__ import annotations
+
+from towpath.monitor.catch_up import CatchUp
+
+
+def test_target_has_caught_up_when_it_is_where_the_source_was_one_interval_ago() -> None:
+    catch_up = CatchUp(["a"], trigger_s=1.0)
+    assert not catch_up.observe(0.0, {"a": 10}, {"a": 10})
+    assert not catch_up.observe(0.5, {"a": 20}, {"a": 10})
+    assert catch_up.observe(1.0, {"a": 30}, {"a": 10})
+    assert not catch_up.observe(1.5, {"a": 40}, {"a": 19})
+    assert catch_up.observe(1.6, {"a": 40}, {"a": 20})
+
+
+def test_target_has_not_caught_up_when_it_is_behind_in_one_of_two_inputs() -> None:
+    catch_up = CatchUp(["a", "b"], trigger_s=0.0)
+    catch_up.observe(0.0, {"a": 5, "b": 5}, {})
+    assert not catch_up.observe(1.0, {"a": 5, "b": 5}, {"a": 9, "b": 4})
+    assert catch_up.observe(2.0, {"a": 5, "b": 5}, {"a": 9, "b": 5})
+
+
+def test_input_holds_nobody_up_when_the_source_has_processed_nothing_of_it() -> None:
+    catch_up = CatchUp(["a", "idle"], trigger_s=0.5)
+    catch_up.observe(0.0, {"a": 5}, {"a": 5})
+    assert catch_up.observe(1.0, {"a": 5}, {"a": 5})
+
+
+def test_two_reports_are_too_near_when_the_trigger_interval_is_zero() -> None:
+    catch_up = CatchUp(["a"], trigger_s=0.0)
+    catch_up.observe(0.0, {"a": 5}, {"a": 5})
+    assert not catch_up.observe(0.2, {"a": 5}, {"a": 5})
+    assert catch_up.observe(0.3, {"a": 5}, {"a": 5})
+
+
+def test_distance_is_told_by_input_when_somebody_asks() -> None:
+    catch_up = CatchUp(["a", "b"], trigger_s=1.0)
+    catch_up.observe(0.0, {"a": 30, "b": 2}, {"a": 12})
+    assert catch_up.distances() == {"a": 18, "b": 2}
