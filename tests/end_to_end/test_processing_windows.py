@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,81 +13,31 @@ from typing import Any
 import nats
 import pytest
 from conftest import Server
-from nats.aio.client import Client
 from pyspark.sql import SparkSession
+from running_engine import (
+    DEVICE,
+    SETTINGS,
+    SUMS,
+    UPSTREAM,
+    WITHIN_S,
+    Site,
+    assignment,
+    by_count,
+    processing_window,
+)
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.contracts.result import Rejected, Result
-from towpath.contracts.site import EngineSpec, Retention
-from towpath.engine.query import Query, compile_for
+from towpath.contracts.result import Result
+from towpath.contracts.site import Retention
+from towpath.engine.query import compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.timeout(180)
-
-WITHIN_S = 60.0
-"""How long a test waits for results; they come within a second or two on an idle machine."""
-
-DEVICE = {
-    "name": "jfk/site/a",
-    "site": "jfk",
-    "stream": "IN",
-    "subject": "site.a",
-    "from_device": True,
-    "after_serial": 0,
-}
-UPSTREAM = {
-    "name": "jfk/clean",
-    "site": "jfk",
-    "stream": "OUT_clean",
-    "subject": None,
-    "from_device": False,
-    "after_serial": 0,
-}
-SUMS = {"total": {"function": "sum", "field": "v"}, "events": {"function": "count"}}
-
-
-def processing_window(**changes: Any) -> dict[str, Any]:
-    operator = {
-        "kind": "processing_window",
-        "fields": {"k": "string", "v": "double"},
-        "size_s": 0.5,
-        "key": ["k"],
-        "aggregates": SUMS,
-    }
-    return {name: value for name, value in {**operator, **changes}.items() if value is not None}
-
-
-def by_count(size: int, **changes: Any) -> dict[str, Any]:
-    return processing_window(size_s=None, size_events=size, **changes)
-
-
-def assignment(operator: dict[str, Any], *inputs: dict[str, Any], **spec: Any) -> Assignment:
-    sources = inputs or (DEVICE,)
-    return Assignment.model_validate(
-        {
-            "spec": {
-                "name": "job",
-                "site": "jfk",
-                "inputs": [{"site": "jfk", "topic": i["name"].removeprefix("jfk/")} for i in sources],
-                "output": {"topic": "out"},
-                "operator": operator,
-                "trigger_s": 0,
-                **spec,
-            },
-            "epoch": 1,
-            "inputs": list(sources),
-            "output": {"site": "jfk", "stream": "OUT_job", "topic": "out", "rejected_topic": "out/rejected"},
-        }
-    )
-
-
-SETTINGS = Settings("jfk", EngineSpec(), "", "engine", "", Path())
 
 
 @pytest.fixture(scope="module")
@@ -96,56 +45,6 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
     yield session
     session.stop()
-
-
-@dataclass
-class Site:
-    """A site's streams, and an engine that runs one job."""
-
-    connection: Client
-    session: SparkSession
-    settings: Settings
-    sink: SinkConnection
-    checkpoint: Path
-
-    async def put(self, subject: str, *events: dict[str, Any] | str) -> None:
-        for event in events:
-            body = event if isinstance(event, str) else json.dumps(event)
-            await self.connection.jetstream().publish(subject, body.encode())
-
-    async def put_results(self, *values: dict[str, Any]) -> None:
-        """Results of an upstream job."""
-        await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
-
-    def query(self, job: Assignment) -> Query:
-        return Query.of(self.session, self.settings, self.sink, job, self.checkpoint)
-
-    @asynccontextmanager
-    async def running(self, job: Assignment) -> AsyncIterator[Query]:
-        query = self.query(job)
-        await asyncio.to_thread(query.start)
-        try:
-            yield query
-        finally:
-            await asyncio.to_thread(query.halt, 10.0)
-
-    async def bodies(self, stream: str) -> list[bytes]:
-        count = (await self.connection.jetstream().stream_info(stream)).state.messages
-        messages = [await self.connection.jetstream().get_msg(stream, n + 1) for n in range(count)]
-        return [message.data or b"" for message in messages]
-
-    async def results(self) -> list[Result]:
-        return [Result.model_validate_json(body) for body in await self.bodies("OUT_job")]
-
-    async def rejected(self) -> list[Rejected]:
-        return [Rejected.model_validate_json(body) for body in await self.bodies("REJECTED_job")]
-
-    async def until(self, condition: Callable[[list[Result]], bool]) -> list[Result]:
-        """The results, once they fulfil the condition."""
-        async with asyncio.timeout(WITHIN_S):
-            while not condition(found := await self.results()):
-                await asyncio.sleep(0.05)
-            return found
 
 
 @pytest.fixture
@@ -237,7 +136,7 @@ async def test_window_when_the_engine_dies_after_publishing_then_the_repeated_ba
     before = await site.results()
 
     async with site.running(job):
-        after = await site.until(covers(12))
+        after = await site.until(lambda results: len(results) >= 6)
 
     assert ranges(before) == [(0, 6)]
     assert after[: len(before)] == before

@@ -1,0 +1,130 @@
+"""An engine's Spark session and the streams of one site, for tests of jobs without agent and coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+from pyspark.sql import SparkSession
+
+from towpath.contracts.job import Assignment
+from towpath.contracts.result import Rejected, Result
+from towpath.contracts.site import EngineSpec
+from towpath.engine.query import Query
+from towpath.engine.settings import Settings
+from towpath.engine.sink import SinkConnection
+
+WITHIN_S = 60.0
+"""How long a test waits for results; they come within a second or two on an idle machine."""
+
+DEVICE = {
+    "name": "jfk/site/a",
+    "site": "jfk",
+    "stream": "IN",
+    "subject": "site.a",
+    "from_device": True,
+    "after_serial": 0,
+}
+UPSTREAM = {
+    "name": "jfk/clean",
+    "site": "jfk",
+    "stream": "OUT_clean",
+    "subject": None,
+    "from_device": False,
+    "after_serial": 0,
+}
+SUMS = {"total": {"function": "sum", "field": "v"}, "events": {"function": "count"}}
+
+
+def processing_window(**changes: Any) -> dict[str, Any]:
+    operator = {
+        "kind": "processing_window",
+        "fields": {"k": "string", "v": "double"},
+        "size_s": 0.5,
+        "key": ["k"],
+        "aggregates": SUMS,
+    }
+    return {name: value for name, value in {**operator, **changes}.items() if value is not None}
+
+
+def by_count(size: int, **changes: Any) -> dict[str, Any]:
+    return processing_window(size_s=None, size_events=size, **changes)
+
+
+def assignment(operator: dict[str, Any], *inputs: dict[str, Any], **spec: Any) -> Assignment:
+    sources = inputs or (DEVICE,)
+    return Assignment.model_validate(
+        {
+            "spec": {
+                "name": "job",
+                "site": "jfk",
+                "inputs": [{"site": "jfk", "topic": i["name"].removeprefix("jfk/")} for i in sources],
+                "output": {"topic": "out"},
+                "operator": operator,
+                "trigger_s": 0,
+                **spec,
+            },
+            "epoch": 1,
+            "inputs": list(sources),
+            "output": {"site": "jfk", "stream": "OUT_job", "topic": "out", "rejected_topic": "out/rejected"},
+        }
+    )
+
+
+SETTINGS = Settings("jfk", EngineSpec(), "", "engine", "", Path())
+
+
+@dataclass
+class Site:
+    """A site's streams, and an engine that runs one job."""
+
+    connection: Client
+    session: SparkSession
+    settings: Settings
+    sink: SinkConnection
+    checkpoint: Path
+
+    async def put(self, subject: str, *events: dict[str, Any] | str) -> None:
+        for event in events:
+            body = event if isinstance(event, str) else json.dumps(event)
+            await self.connection.jetstream().publish(subject, body.encode())
+
+    async def put_results(self, *values: dict[str, Any]) -> None:
+        """Results of an upstream job."""
+        await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
+
+    def query(self, job: Assignment) -> Query:
+        return Query.of(self.session, self.settings, self.sink, job, self.checkpoint)
+
+    @asynccontextmanager
+    async def running(self, job: Assignment) -> AsyncIterator[Query]:
+        query = self.query(job)
+        await asyncio.to_thread(query.start)
+        try:
+            yield query
+        finally:
+            await asyncio.to_thread(query.halt, 10.0)
+
+    async def bodies(self, stream: str) -> list[bytes]:
+        count = (await self.connection.jetstream().stream_info(stream)).state.messages
+        messages = [await self.connection.jetstream().get_msg(stream, n + 1) for n in range(count)]
+        return [message.data or b"" for message in messages]
+
+    async def results(self) -> list[Result]:
+        return [Result.model_validate_json(body) for body in await self.bodies("OUT_job")]
+
+    async def rejected(self) -> list[Rejected]:
+        return [Rejected.model_validate_json(body) for body in await self.bodies("REJECTED_job")]
+
+    async def until(self, condition: Callable[[list[Result]], bool]) -> list[Result]:
+        """The results, once they fulfil the condition."""
+        async with asyncio.timeout(WITHIN_S):
+            while not condition(found := await self.results()):
+                await asyncio.sleep(0.05)
+            return found
