@@ -51,12 +51,12 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
 
 async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) -> OperationAnswer:
     """Send the command; meanwhile the spinner names the step under way."""
-    title, operations = command.verb(), set[str]()
+    title, operations = command.verb(), dict[str, OperationBegun]()
     with working(f"{title} …") as status:
 
         async def begin(begun: OperationBegun) -> None:
             if begun.command == command.id:
-                operations.add(begun.operation)
+                operations[begun.operation] = begun
                 if tell and begun.kind is OperationKind.MIGRATE:
                     await _tell_choice(bus, begun.operation)
 
@@ -65,7 +65,20 @@ async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) ->
                 status.update(f"{title} {step.job}: {step.step} {step.phase}")
 
         async with _following(bus, OperationBegun, begin), _following(bus, StepDone, show):
-            return await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
+            try:
+                return await bus.request(command, deadline_s=within_s, attempt_s=CHANGE_ATTEMPT_S)
+            except TowpathError as error:
+                if error.detail.code is not ErrorCode.DEADLINE or not operations:
+                    raise
+                raise _goes_on(next(iter(operations.values())), within_s) from error
+
+
+def _goes_on(begun: OperationBegun, within_s: float) -> TowpathError:
+    return TowpathError(
+        ErrorCode.DEADLINE,
+        f"{begun.kind} of {begun.job} has not ended within {within_s:g} s and goes on "
+        f"(`{shown_by(begun.kind, begun.operation)}`)",
+    )
 
 
 @asynccontextmanager
@@ -94,7 +107,8 @@ def _judge(answer: OperationAnswer) -> None:
         state = answer.state.replace("_", " ")
         why = answer.note or "its journal says why"
         raise TowpathError(
-            ErrorCode.FAILED, f"{answer.kind} of {answer.job} is {state}: {why} (`{shown_by(answer)}`)"
+            ErrorCode.FAILED,
+            f"{answer.kind} of {answer.job} is {state}: {why} (`{shown_by(answer.kind, answer.operation)}`)",
         )
 
 
@@ -105,10 +119,10 @@ async def _tell(bus: Bus, answer: OperationAnswer) -> None:
         view = await bus.request(ShowOperation(operation=answer.operation), deadline_s=LOOK_DEADLINE_S)
         print_costs(view)
     elif answer.state is OperationState.RUNNING:
-        say(f"follow it with: {shown_by(answer)}")
+        say(f"follow it with: {shown_by(answer.kind, answer.operation)}")
 
 
-def shown_by(answer: OperationAnswer) -> str:
+def shown_by(kind: OperationKind, operation: str) -> str:
     """The command that shows an operation step by step."""
-    command = "migration" if answer.kind is OperationKind.MIGRATE else "operation"
-    return f"towpath {command} {answer.operation}"
+    command = "migration" if kind is OperationKind.MIGRATE else "operation"
+    return f"towpath {command} {operation}"
