@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from running_mesh import Mesh
 
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
@@ -42,7 +44,7 @@ OUTPUT = ResolvedOutput(
 
 
 def result(epoch: int, serial: int, **more: Any) -> bytes:
-    site = "jfk" if epoch == OLD else "cloud"
+    site = "jfk" if epoch == OLD else "lga"
     head = {"job": JOB, "site": site, "epoch": epoch, "serial": serial, "stored_at": "2026-01-01T00:00:00Z"}
     return json.dumps({**head, "values": {}, **more}).encode()
 
@@ -55,10 +57,16 @@ async def until(condition: Callable[[], Awaitable[object]], within_s: float = 10
 
 @dataclass
 class MonitoredJob:
-    """The output site's streams, both runs, and the coordinator's end."""
+    """The output site's streams, both runs, and the coordinator's end. One connection may serve them all."""
 
     bus: Bus
-    serials: dict[str, dict[str, int]] = field(default_factory=lambda: {"jfk": {}, "cloud": {}})
+    """The agent of the source, which is the output site."""
+    target: Bus
+    """The agent of the target."""
+    engines: dict[int, Bus]
+    """Epoch → the engine that publishes under it."""
+    coordinator: Bus
+    serials: dict[str, dict[str, int]] = field(default_factory=lambda: {"jfk": {}, "lga": {}})
     """What the agents report. An agent that is not in here is silent."""
     asked: int = 0
     """How many reports the target's agent has given."""
@@ -76,14 +84,15 @@ class MonitoredJob:
         """The source owns the output; both agents answer."""
         await self.streams.set_epoch(JOB, OLD, OUTPUT)
         self.life = await stream_life(self.bus.connection, SITE, OUTPUT.stream)
-        await self.bus.serve(ReportProgress, self._report)
-        await self.bus.serve(RecomputeWindow, self._recompute)
+        for site, agent in (("jfk", self.bus), ("lga", self.target)):
+            await agent.serve(ReportProgress, self._report, site=site)
+            await agent.serve(RecomputeWindow, self._recompute, site=site)
 
     async def _report(self, command: ReportProgress) -> JobStatus:
         if command.site not in self.serials:
             await asyncio.sleep(3600)
         epoch = OLD if command.site == "jfk" else NEW
-        self.asked += command.site == "cloud"
+        self.asked += command.site == "lga"
         return JobStatus(
             job=JOB, epoch=epoch, state=JobState.RUNNING, serials=dict(self.serials[command.site])
         )
@@ -93,7 +102,7 @@ class MonitoredJob:
         return self.asked > 5
 
     async def _recompute(self, command: RecomputeWindow) -> Recomputed:
-        if command.site != "cloud":
+        if command.site != "lga":
             raise TowpathError(ErrorCode.FAILED, "only the target recomputes")
         self.recomputed.append((command.after, command.through))
         bounds = {"after": command.after, "through": command.through}
@@ -121,14 +130,16 @@ class MonitoredJob:
             Outgoing(sink_subject(SITE, JOB, epoch), f"{self.life}/{identity}", body)
             for identity, body in messages
         ]
-        await Publisher(self.bus.connection).publish(outgoing, site=SITE, stream=OUTPUT.stream, batch=batch)
+        await Publisher(self.engines[epoch].connection).publish(
+            outgoing, site=SITE, stream=OUTPUT.stream, batch=batch
+        )
 
     async def reject(self, epoch: int, *serials: int) -> None:
         outgoing = [
             Outgoing(rejected_subject(SITE, JOB, epoch), f"{self.life}/{JOB}/rejected/0/{n}", b"{}")
             for n in serials
         ]
-        await Publisher(self.bus.connection).publish(
+        await Publisher(self.engines[epoch].connection).publish(
             outgoing, site=SITE, stream=rejected_stream(JOB), batch="1.0"
         )
 
@@ -158,7 +169,7 @@ class MonitoredJob:
         return Watch(
             job=JOB,
             source="jfk",
-            target="cloud",
+            target="lga",
             source_epoch=OLD,
             target_epoch=NEW,
             interim=INTERIM if parallel else None,
@@ -171,14 +182,14 @@ class MonitoredJob:
         )
 
     async def start(self) -> None:
-        await self.bus.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=5)
+        await self.coordinator.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=5)
 
     async def consistency(self, within_s: float = 10.0, *, identifier: str = "a1") -> Consistent:
         command = AwaitConsistency(id=identifier, operation="m1", watch=self.watch, within_s=within_s)
-        return await self.bus.request(command, deadline_s=within_s + 10, attempt_s=1)
+        return await self.coordinator.request(command, deadline_s=within_s + 10, attempt_s=1)
 
     async def stop(self) -> str:
-        return (await self.bus.request(StopMonitor(operation="m1"), deadline_s=5)).note
+        return (await self.coordinator.request(StopMonitor(operation="m1"), deadline_s=5)).note
 
     async def output(self) -> list[StoredMessage]:
         return await read_after(self.bus.connection, SITE, OUTPUT.stream, 0)
@@ -209,6 +220,29 @@ async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
 @asynccontextmanager
 async def monitored_job(url: str) -> AsyncIterator[MonitoredJob]:
     async with await Bus.connect(url, "", "", name="test", within_s=10) as bus:
-        job = MonitoredJob(bus)
+        job = MonitoredJob(bus, target=bus, engines={OLD: bus, NEW: bus}, coordinator=bus)
+        await job.prepare()
+        yield job
+
+
+@asynccontextmanager
+async def job_on_mesh(mesh: Mesh) -> AsyncIterator[MonitoredJob]:
+    """The same with every party logged in where it belongs, and under its own name."""
+    state = mesh.state
+    jfk, lga = state.sites["jfk"], state.sites["lga"]
+    logins = [
+        (jfk.nats_url, jfk.agent),
+        (lga.nats_url, lga.agent),
+        (jfk.nats_url, jfk.engine),
+        (lga.nats_url, lga.engine),
+        (state.hub_url, state.coordinator),
+    ]
+    async with AsyncExitStack() as stack:
+        buses: list[Bus] = []
+        for url, login in logins:
+            connecting = Bus.connect(url, login.user, login.password, name=login.user, within_s=10)
+            buses.append(await stack.enter_async_context(await connecting))
+        source, target, old, new, coordinator = buses
+        job = MonitoredJob(source, target=target, engines={OLD: old, NEW: new}, coordinator=coordinator)
         await job.prepare()
         yield job

@@ -31,7 +31,7 @@ async def test_runs_are_consistent_when_the_target_has_caught_up_and_results_are
     await job.start()
     await job.publish(NEW, delay(NEW, 2, 0.1 + 0.2), delay(NEW, 3, 5.0), delay(NEW, 4, 6.0))
     await job.publish(OLD, delay(OLD, 2, 0.3), delay(OLD, 3, 5.0))
-    job.serials = {"jfk": {INPUT: 3}, "cloud": {INPUT: 4}}
+    job.serials = {"jfk": {INPUT: 3}, "lga": {INPUT: 4}}
     found = await job.consistency()
     assert (found.compared, found.position) == (2, 2)
     assert await job.stop() == ""
@@ -52,21 +52,21 @@ async def test_runs_are_refused_when_one_result_differs(job: MonitoredJob) -> No
 
 async def test_runs_are_not_consistent_when_the_target_stays_behind(job: MonitoredJob) -> None:
     await job.open_shadow()
-    job.serials = {"jfk": {INPUT: 30}, "cloud": {INPUT: 12}}
+    job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     with pytest.raises(TowpathError) as late:
         await job.consistency(within_s=1.5)
-    assert "cloud is 18 behind in jfk/site/departures" in late.value.detail.message
+    assert "lga is 18 behind in jfk/site/departures" in late.value.detail.message
 
 
 async def test_runs_become_consistent_when_the_target_catches_up_while_it_is_awaited(
     job: MonitoredJob,
 ) -> None:
     await job.open_shadow()
-    job.serials = {"jfk": {INPUT: 30}, "cloud": {INPUT: 12}}
+    job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     awaiting = asyncio.create_task(job.consistency())
     await until(job.was_asked)
     assert not awaiting.done()
-    job.serials["cloud"][INPUT] = 30
+    job.serials["lga"][INPUT] = 30
     assert (await awaiting).compared == 0
 
 
@@ -76,7 +76,7 @@ async def test_stop_succeeds_when_nothing_was_compared(job: MonitoredJob) -> Non
 
 async def test_awaiting_ends_when_the_comparison_is_stopped(job: MonitoredJob) -> None:
     await job.open_shadow()
-    job.serials = {"jfk": {INPUT: 30}, "cloud": {INPUT: 12}}
+    job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     awaiting = asyncio.create_task(job.consistency())
     await until(job.was_asked)
     await job.stop()

@@ -95,7 +95,7 @@ async def test_decision_waits_when_more_keys_of_the_last_windows_may_come(
     job: MonitoredJob, url: str
 ) -> None:
     async with running_monitor(url):
-        job.serials = {"jfk": {INPUT: 5}, "cloud": {INPUT: 7}}
+        job.serials = {"jfk": {INPUT: 5}, "lga": {INPUT: 7}}
         await job.publish(OLD, window(OLD, 5, 9, "a"))
         await job.publish(NEW, window(NEW, 7, 12, "a"))
         awaiting = asyncio.create_task(job.consistency())
@@ -104,7 +104,7 @@ async def test_decision_waits_when_more_keys_of_the_last_windows_may_come(
         await job.publish(NEW, window(NEW, 7, 12, "b"))
         await until(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
         assert not awaiting.done()
-        job.serials = {"jfk": {INPUT: 9}, "cloud": {INPUT: 12}}
+        job.serials = {"jfk": {INPUT: 9}, "lga": {INPUT: 12}}
         assert (await awaiting).position == 4
 
 
@@ -112,7 +112,7 @@ async def test_source_is_extended_by_the_algorithms_when_results_are_compared(
     job: MonitoredJob, url: str
 ) -> None:
     job.check, job.factor = ConsistencyCheck.RESULTS, 2
-    job.serials = {"jfk": {INPUT: 9}, "cloud": {INPUT: 11}}
+    job.serials = {"jfk": {INPUT: 9}, "lga": {INPUT: 11}}
     async with running_monitor(url):
         await job.start()
         await job.publish(OLD, window(OLD, 5, 9))
@@ -136,7 +136,7 @@ async def test_next_monitor_decides_alike_when_the_first_one_is_gone(job: Monito
         await until(lambda: job.has([name(0, 5), name(5, 9), name(9, 14)]))
         assert await job.rejected_are([f"{job.life}/counts/rejected/0/8"])
         await job.publish(NEW, window(NEW, 7, 14), window(NEW, 14, 20))
-        job.serials = {"jfk": {INPUT: 14}, "cloud": {INPUT: 20}}
+        job.serials = {"jfk": {INPUT: 14}, "lga": {INPUT: 20}}
         found = await job.consistency()
         assert (found.offset, found.forwarded, found.amended) == (0, 2, [])
 
@@ -149,7 +149,7 @@ async def test_results_are_stored_once_when_two_monitors_forward_them(job: Monit
         wanted = [name(0, 5), *(name(n, n + 1) for n in range(5, 25))]
         await until(lambda: job.has(wanted))
         await job.publish(NEW, window(NEW, 20, 25), window(NEW, 25, 30))
-        job.serials = {"jfk": {INPUT: 25}, "cloud": {INPUT: 30}}
+        job.serials = {"jfk": {INPUT: 25}, "lga": {INPUT: 30}}
         assert (await job.consistency()).amended == []
         assert await job.has(wanted)
 
@@ -171,7 +171,7 @@ async def test_await_fails_and_results_flow_on_when_the_target_is_silent(
     job.serials = {"jfk": {INPUT: 5}}
     async with running_monitor(url):
         await job.start()
-        with pytest.raises(TowpathError, match="cloud has not reported for 1 s"):
+        with pytest.raises(TowpathError, match="lga has not reported for 1 s"):
             await job.consistency()
         await job.publish(OLD, window(OLD, 5, 9))
         await until(lambda: job.has([name(0, 5), name(5, 9)]))
@@ -186,8 +186,8 @@ async def test_await_fails_when_results_do_not_say_what_they_cover(job: Monitore
 
 
 async def test_await_says_how_far_the_two_are_apart_when_time_is_up(job: MonitoredJob, url: str) -> None:
-    job.serials = {"jfk": {INPUT: 40}, "cloud": {INPUT: 25}}
+    job.serials = {"jfk": {INPUT: 40}, "lga": {INPUT: 25}}
     async with running_monitor(url):
         await job.publish(OLD, window(OLD, 5, 40))
-        with pytest.raises(TowpathError, match=r"cloud is 15 behind .* 1 results forwarded"):
+        with pytest.raises(TowpathError, match=r"lga is 15 behind .* 1 results forwarded"):
             await job.consistency(within_s=1.0)
