@@ -15,6 +15,7 @@ from towpath.drill.faults import FAULTS, Victim
 from towpath.drill.matrix import Cell
 from towpath.drill.moving_job import MovingJob
 from towpath.drill.report import RECOVERED_WITHIN_S, CellReport
+from towpath.protocols.course import Phase
 from towpath.protocols.record import ENDED
 
 ACCEPT_S = 40.0
@@ -132,7 +133,7 @@ class Performance:
         if view is None:
             self._reasons.append("the coordinator does not tell how the migration ended")
             return
-        self._known |= {"state": view.state, "note": view.note}
+        self._known |= {"state": view.state, "note": view.note, "steps_s": _steps_s(view)}
         if view.ended_at is not None:
             self._known["total_s"] = round((view.ended_at - view.begun_at).total_seconds(), 2)
         if view.state not in ENDED_WELL:
@@ -168,6 +169,17 @@ class Performance:
             "out_of_order": verdict.out_of_order,
         }
         self._reasons += [*_faults(verdict), *self.job.input_faults()]
+
+
+def _steps_s(view: OperationView) -> dict[str, float]:
+    """Step → seconds from its beginning until it was confirmed or had failed."""
+    begun = {line.step: line.at for line in view.journal if line.phase == Phase.BEGUN}
+    settled = [line for line in view.journal if line.phase in (Phase.CONFIRMED, Phase.FAILED)]
+    return {
+        line.step: round((line.at - begun[line.step]).total_seconds(), 2)
+        for line in settled
+        if line.step in begun
+    }
 
 
 def _faults(verdict: Verdict) -> list[str]:

@@ -25,6 +25,8 @@ class CellReport(Model):
     """What the migration says of its end."""
     total_s: float | None = None
     """Of the migration."""
+    steps_s: dict[str, float] = {}
+    """Of each of its steps, from the journal."""
     recovery_s: float | None = None
     """From the fault's end until a result came of events that were stored after it; null if none did.
     Contains what every result waits for: trigger interval, window and watermark."""

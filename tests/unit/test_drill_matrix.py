@@ -1,0 +1,100 @@
+"""Which cells the drill has, which it draws, and in which order it plays them."""
+
+import itertools
+from collections import Counter
+
+import pytest
+
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.errors import TowpathError
+from towpath.drill.matrix import BROKERS, STRATEGIES, ActorName, Cell, FaultName, matrix, sample, select
+from towpath.drill.run import in_order
+from towpath.drill.workloads import PROCESSING, workload_of
+from towpath.protocols.strategies import MIGRATIONS
+
+
+def test_matrix_when_listed_then_every_step_of_every_strategy_meets_every_process() -> None:
+    cells = set(matrix())
+    for strategy in STRATEGIES:
+        for step in MIGRATIONS[strategy].steps:
+            for actor in set(ActorName) - {ActorName.MONITOR}:
+                assert Cell(strategy, step.name, FaultName.KILL, actor) in cells
+                assert Cell(strategy, step.name, FaultName.STOP, actor) in cells
+
+
+def test_matrix_when_listed_then_no_cell_comes_twice() -> None:
+    assert max(Counter(matrix()).values()) == 1
+
+
+def test_cut_when_listed_then_hits_only_brokers_where_links_end() -> None:
+    assert {cell.actor for cell in matrix() if cell.fault is FaultName.CUT} == BROKERS
+
+
+def test_disk_full_when_listed_then_spares_those_without_files() -> None:
+    hit = {cell.actor for cell in matrix() if cell.fault is FaultName.DISK_FULL}
+    assert hit == set(ActorName) - {ActorName.COORDINATOR, ActorName.MONITOR}
+
+
+@pytest.mark.parametrize("fault", [FaultName.LOSE_REPLY, FaultName.TWICE])
+def test_fault_of_a_command_when_listed_then_concerns_the_step_s_own_actor(fault: FaultName) -> None:
+    cells = [cell for cell in matrix() if cell.fault is fault]
+    actors = {cell.step: cell.actor for cell in cells if cell.strategy is StrategyName.HANDOVER}
+    assert actors["ship-checkpoint"] is ActorName.SOURCE_AGENT
+    assert actors["launch-shadow"] is ActorName.TARGET_AGENT
+    assert actors["set-epoch"] is ActorName.OUTPUT_AGENT
+    assert actors["await-consistency"] is ActorName.MONITOR
+    assert "record-owner" not in actors
+
+
+def test_monitor_when_strategy_has_no_use_for_it_then_is_not_hit() -> None:
+    hit = {cell.strategy for cell in matrix() if cell.actor is ActorName.MONITOR}
+    assert hit == {StrategyName.HANDOVER, StrategyName.PARALLEL}
+
+
+def test_select_when_names_are_given_then_only_their_cells_are_left() -> None:
+    cells = select(["general"], ["resume", "set-epoch"], ["kill"], ["redis"])
+    assert [cell.name for cell in cells] == ["general/set-epoch/kill/redis", "general/resume/kill/redis"]
+
+
+@pytest.mark.parametrize("field", ["strategy", "step", "fault", "actor"])
+def test_select_when_name_is_unknown_then_error_says_what_is_allowed(field: str) -> None:
+    given = {name: ["mars"] if name == field else [] for name in ("strategy", "step", "fault", "actor")}
+    with pytest.raises(TowpathError) as caught:
+        select(given["strategy"], given["step"], given["fault"], given["actor"])
+    detail = caught.value.detail
+    assert (detail.field, detail.value) == (field, "mars")
+    assert detail.allowed
+
+
+def test_select_when_combination_makes_no_sense_then_error_says_so() -> None:
+    with pytest.raises(TowpathError, match="no cell of the matrix"):
+        select(faults=["cut"], actors=["redis"])
+
+
+def test_sample_when_drawn_twice_with_one_seed_then_is_the_same() -> None:
+    assert sample(matrix(), 20, seed=7) == sample(matrix()[::-1], 20, seed=7)
+    assert sample(matrix(), 20, seed=7) != sample(matrix(), 20, seed=8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sample_when_drawn_then_is_spread_over_strategies_and_faults(seed: int) -> None:
+    drawn = Counter((cell.strategy, cell.fault) for cell in sample(matrix(), 36, seed))
+    assert set(drawn.values()) == {2}
+    assert len(drawn) == len(STRATEGIES) * len(FaultName)
+
+
+def test_sample_when_larger_than_the_matrix_then_is_the_matrix() -> None:
+    assert sorted(sample(matrix(), 10_000, seed=1)) == sorted(matrix())
+
+
+def test_cells_when_put_in_order_then_those_of_one_kind_of_job_are_together() -> None:
+    cells = in_order(sample(matrix(), 40, seed=3))
+    kinds = [workload_of(cell) for cell in cells]
+    changes = sum(one is not next_one for one, next_one in itertools.pairwise(kinds))
+    assert changes == len(set(kinds)) - 1 == 2
+
+
+def test_cell_of_parallel_when_played_then_moves_processing_time_windows() -> None:
+    kinds = {cell.strategy: workload_of(cell) for cell in matrix()}
+    assert kinds[StrategyName.PARALLEL] is PROCESSING
+    assert all(workload_of(cell) is not PROCESSING for cell in matrix() if cell.strategy != "parallel")
