@@ -203,5 +203,5 @@ def _items(mapping: dict[Any, Any]) -> Hashable:
 def _hosted_key(hosted: Hosted) -> Hashable:
     a = hosted.assignment
     after = a.inputs[0].after_serial
-    flags = (hosted.running, hosted.restored, hosted.is_first_batch, hosted.is_fenced)
+    flags = (hosted.running, hosted.restored, hosted.awaits_state, hosted.is_first_batch, hosted.is_fenced)
     return (a.spec.name, a.epoch, a.generation, a.migration, after, flags)

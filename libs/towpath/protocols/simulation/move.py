@@ -38,11 +38,9 @@ class Move:
     verb: str
     what: str = ""
     """Command, party, or number."""
-    number: int = 0
-    """Of `die`: after how many lines."""
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.verb, self.what, str(self.number or "")) if part)
+        return f"{self.verb} {self.what}".strip()
 
     @property
     def is_of_message(self) -> bool:
@@ -56,5 +54,4 @@ def parse_move(text: str) -> Move:
     if verb not in MESSAGE_MOVES and verb not in OTHER_MOVES:
         allowed = sorted(MESSAGE_MOVES | OTHER_MOVES)
         raise TowpathError(ErrorCode.INVALID, "no such move", field="move", value=verb, allowed=allowed)
-    number = int(rest[1]) if len(rest) > 1 else 0
-    return Move(verb, rest[0] if rest else "", number)
+    return Move(verb, " ".join(rest))

@@ -35,7 +35,7 @@ from towpath.contracts.migration import (
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
 from towpath.protocols.simulation.output import Result, fenced
-from towpath.protocols.simulation.weakness import Weakness
+from towpath.protocols.simulation.weakness import Violation, Weakness
 
 if TYPE_CHECKING:
     from towpath.protocols.simulation.mesh import SimulatedMesh
@@ -57,6 +57,8 @@ class Hosted:
     running: bool
     restored: str | None = None
     """Digest of the state that was put in place for this assignment."""
+    awaits_state: bool = False
+    """Held until its state, or a serial number to begin after, is there."""
     is_first_batch: bool = True
     """Whether the next micro-batch is the first since the job started here."""
     is_fenced: bool = False
@@ -120,6 +122,8 @@ class SimulatedSite:
         if end <= begin:
             return
         reads_back = hosted.is_first_batch or Weakness.PUBLISH_BY_MEMORY not in self.mesh.weak
+        if hosted.awaits_state and output.accepts(epoch):
+            raise Violation(f"{job} runs at {self.name} without its state")
         if output.publish(epoch, _results(begin, end, hosted.has_windows), reads_back=reads_back):
             self.checkpoints[job, hosted.assignment.generation] = end
             self.hosted[job] = replace(hosted, is_first_batch=False)
@@ -151,7 +155,7 @@ class SimulatedSite:
                 raise fenced("an older epoch")
             known = None
         restored = known.restored if known is not None else None
-        self.hosted[job] = Hosted(wanted, running=False, restored=restored)
+        self.hosted[job] = Hosted(wanted, running=False, restored=restored, awaits_state=restored is None)
         return Launched()
 
     def _on_ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
@@ -221,7 +225,7 @@ class SimulatedSite:
             self.checkpoints[place] = next(iter(command.after_serials.values()))
         else:
             self.checkpoints[place] = self.mesh.arrived(command.operation, wanted)
-        return replace(hosted, restored=wanted)
+        return replace(hosted, restored=wanted, awaits_state=False)
 
     def _on_observe_progress(self, command: ObserveProgress) -> JobStatus:
         epoch = self._hosted(command.job).assignment.epoch

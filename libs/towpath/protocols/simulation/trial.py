@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
-from towpath.contracts.commands import OperationKind, StrategyName
+from towpath.contracts.commands import JournalEntry, OperationKind, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
@@ -43,6 +44,8 @@ class Trial:
     mesh: SimulatedMesh
     ledger: MemoryLedger
     job: str
+    loop: asyncio.Runner
+    """Shared by all copies."""
     operations: int = 0
     upcoming: str | None = None
     """Identifier of the command about to be sent; None when no operation is under way."""
@@ -53,14 +56,20 @@ class Trial:
 
     @classmethod
     def of(cls, entry: JobEntry, *sites: str, weak: frozenset[Weakness] = frozenset()) -> Trial:
-        """The job runs where its entry says, and has processed a few events."""
+        """The job runs where its entry says, and has processed a few events. The caller closes it."""
         mesh, name = SimulatedMesh(SimulatedClock(), *sites, weak=weak), entry.spec.name
         mesh.batch = BATCH
         mesh.accept(name, entry.epoch, entry.output)
         mesh.handle(StartJob(site=entry.site, operation="before", assignment=entry.assignment()))
         mesh.work(5)
         mesh.work(0)
-        return cls(mesh, MemoryLedger(jobs={name: entry}), name)
+        return cls(mesh, MemoryLedger(jobs={name: entry}), name, asyncio.Runner())
+
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.loop.close()
 
     def copy(self) -> Trial:
         """A trial that goes its own way from here."""
@@ -72,8 +81,10 @@ class Trial:
     def key(self) -> Hashable:
         """Equal for trials that go on equally."""
         journal = tuple(self.ledger.journals.get(self._operation, ()))
-        lines = tuple(line.split('"at":"')[0] + line.split('"detail":')[-1] for line in journal)
-        return (self.mesh.key(), lines, self.upcoming, self.is_aborted, tuple(self.under_way))
+        return (
+            self.mesh.key(), tuple(map(_timeless, journal)), self.upcoming, self.is_aborted,
+            tuple(self.under_way),
+        )  # fmt: skip
 
     @property
     def _operation(self) -> str:
@@ -188,8 +199,7 @@ class Trial:
         """Run the operation up to its next command; with a move, past the one that is upcoming."""
         self._move = move
         try:
-            with asyncio.Runner() as loop:
-                loop.run(self._run())
+            self.loop.run(self._run())
         except Stopped:
             return
         self.upcoming = None
@@ -217,7 +227,7 @@ class Trial:
             self.under_way[command.id] = command
         if move.verb in ("delay", "lose"):
             raise self._silence(deadline_s)
-        self.mesh.dies_after = move.number if move.verb == "die" else None
+        self.mesh.dies_after = int(move.what) if move.verb == "die" else None
         try:
             answer = self._deliver(command)
         except AgentDied:
@@ -232,6 +242,14 @@ class Trial:
     def _silence(self, seconds: float) -> TowpathError:
         self.mesh.clock.elapsed_s += seconds
         return TowpathError(ErrorCode.DEADLINE, "no answer in time")
+
+
+@lru_cache(maxsize=4096)
+def _timeless(line: str) -> str:
+    """A journal's line without its times."""
+    entry = JournalEntry.model_validate_json(line)
+    detail = {name: value for name, value in entry.detail.items() if not name.endswith("_at")}
+    return f"{entry.step} {entry.phase} {detail}"
 
 
 def _addressee(command: StepCommand[Any]) -> str:

@@ -1,0 +1,43 @@
+"""The job that the explorer and the scenarios move about, and the coordinator's reconciliation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
+from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.migration import SiteCommand
+from towpath.contracts.site import SiteStatus
+from towpath.coordinator.reconciliation import corrections, differences
+from towpath.protocols.record import JobEntry
+from towpath.protocols.simulation.trial import Trial
+from towpath.protocols.simulation.weakness import Weakness
+
+SITES = ("jfk", "cloud", "out")
+WINDOWS = {"kind": "processing_window", "size_s": 1.0, "aggregates": {"departures": {"function": "count"}}}
+
+
+def entry(strategy: StrategyName) -> JobEntry:
+    """A job that this strategy moves: windows by processing time for `parallel`."""
+    operator = WINDOWS if strategy is StrategyName.PARALLEL else EXAMPLE_SPEC["operator"]
+    return JobEntry(
+        spec=JobSpec.model_validate({**EXAMPLE_SPEC, "operator": operator}),
+        site="jfk",
+        epoch=1,
+        inputs=[
+            ResolvedInput(name="jfk/clean", site="jfk", stream="OUT_clean", subject=None, from_device=False)
+        ],
+        output=ResolvedOutput(site="out", stream="OUT_hourly", topic="hourly", rejected_topic="rejected"),
+    )
+
+
+def trial(strategy: StrategyName, *weak: Weakness) -> Trial:
+    """A mesh on which nothing has happened yet."""
+    return Trial.of(entry(strategy), *SITES, weak=frozenset(weak))
+
+
+def reconcile(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> list[SiteCommand[Any]]:
+    """What the coordinator tells sites whose heartbeats differ from the registry."""
+    found = sorted(differences(jobs, statuses), key=lambda d: (d.site, d.what))
+    return [command for d in found for command in corrections(d, jobs.get(d.job))]
