@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from towpath.drill.matrix import sample, select
 from towpath.drill.report import DrillReport
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
 
 CELLS, SEED = 20, 7
 
@@ -19,25 +22,26 @@ LONGEST_S = 1500.0
 pytestmark = pytest.mark.timeout(LONGEST_S + 60)
 
 
-def test_migrations_when_a_sample_of_faults_meets_them_then_every_cell_is_clean(tmp_path: Path) -> None:
-    written = tmp_path / "report.json"
-    arguments = [
-        "--sample",
-        str(CELLS),
-        "--seed",
-        str(SEED),
-        "--output",
-        str(tmp_path),
-        "--json",
-        str(written),
-    ]
+@pytest.fixture
+def output(tmp_path: Path) -> Iterator[Path]:
+    """Where mesh and report go; no mesh is left running, also when the drill itself was killed."""
+    try:
+        yield tmp_path
+    finally:
+        lifecycle.down(Home(tmp_path / "mesh"))
+
+
+def test_migrations_when_a_sample_of_faults_meets_them_then_every_cell_is_clean(output: Path) -> None:
+    written = output / "report.json"
+    options = ["--sample", str(CELLS), "--seed", str(SEED), "--output", str(output), "--json", str(written)]
     ended = subprocess.run(
-        [sys.executable, "-m", "towpath.cli", "drill", *arguments],
+        [sys.executable, "-m", "towpath.cli", "drill", *options],
         capture_output=True,
         text=True,
         timeout=LONGEST_S,
         check=False,
     )
+    assert written.exists(), ended.stderr
     report = DrillReport.model_validate_json(written.read_bytes())
     unclean = {cell.cell.name: cell.reasons for cell in report.cells if not cell.clean}
     assert unclean == {}, ended.stderr

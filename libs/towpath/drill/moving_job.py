@@ -69,12 +69,12 @@ class MovingJob:
         self._looked_at = len(observations)
 
     async def until_flowing(self) -> None:
-        """Wait until its owner has processed events that were sent just now. Raises `TowpathError`."""
+        """Wait until its owner has processed events that were sent just now. Raises `TimeoutError`."""
         begun = time.time()
         async with asyncio.timeout(FIRST_EVENTS_S):
             while True:
-                view = next(v for v in await self.stage.ask_jobs() if v.spec.name == self.name)
-                at = view.status.committed_at if view.status else None
+                statuses = [v.status for v in await self.stage.ask_jobs() if v.spec.name == self.name]
+                at = statuses[0].committed_at if statuses and statuses[0] else None
                 if at is not None and at.timestamp() > begun:
                     return
                 await asyncio.sleep(LOOK_EVERY_S)
@@ -141,7 +141,7 @@ async def moving_job(
 ) -> AsyncIterator[MovingJob]:
     """Deploy a job and subscribe to its results. It is not removed in the end: see `MovingJob.remove`.
 
-    Raises `TowpathError`.
+    Raises `TowpathError`, and `TimeoutError` when the site of the input does not answer.
     """
     spec = workload.spec(name, INPUT_SITE, INPUT_SITE, OUTPUT_SITE)
     after = await last_serial(stage.bus.connection, INPUT_SITE, IN_STREAM)

@@ -24,6 +24,9 @@ ACCEPT_S = 40.0
 END_S = 200.0
 """For a migration to end: longer than a compensation is tried that must succeed."""
 
+FAULT_S = 30.0
+"""For a fault to be over when the migration is."""
+
 WATCH_RECOVERY_S = 90.0
 """How long results are waited for, to tell slow from never."""
 
@@ -79,13 +82,17 @@ class Performance:
         job, cell = self.job, self.cell
         source, target = job.site, job.elsewhere
         victim = Victim(job.stage, cell.actor, source, target)
-        async with listening(job.stage, job.name, cell.step) as cues, asyncio.TaskGroup() as tasks:
-            fault = tasks.create_task(FAULTS[cell.fault](job.stage, victim, cues), name=cell.name)
-            recovery = tasks.create_task(self._recover(fault))
-            operation = await self._accepted(target)
-            await self._ended(operation, cues, fault)
-            if fault.cancelled() or not fault.done():
-                recovery.cancel()
+        async with listening(job.stage, job.name, cell.step) as cues:
+            fault = asyncio.create_task(FAULTS[cell.fault](job.stage, victim, cues), name=cell.name)
+            recovery = asyncio.create_task(self._recover(fault), name=f"recovery of {cell.name}")
+            try:
+                operation = await self._accepted(target)
+                await self._ended(operation, cues, fault)
+                await recovery
+            finally:
+                for task in (fault, recovery):
+                    task.cancel()
+                await asyncio.gather(fault, recovery, return_exceptions=True)
         await self._take_in(operation)
 
     async def _accepted(self, target: str) -> str:
@@ -102,7 +109,10 @@ class Performance:
                 if not cues.begun.is_set():
                     self._reasons.append(f"the step {self.cell.step} did not begin")
                     fault.cancel()
-                await asyncio.wait({fault}, timeout=30)
+                await asyncio.wait({fault}, timeout=FAULT_S)
+                if not fault.done():
+                    self._reasons.append(f"the fault did not come about within {FAULT_S:g} s")
+                    fault.cancel()
                 return
             await asyncio.sleep(0.3)
         self._reasons.append(f"the migration did not end within {END_S:g} s")
@@ -119,8 +129,9 @@ class Performance:
 
     async def _recover(self, fault: asyncio.Task[float]) -> None:
         await asyncio.wait({fault})
-        if fault.cancelled() or fault.exception() is not None:
+        if fault.cancelled():
             return
+        # Raises what went wrong with the fault: then the cell says nothing.
         seconds = await self.job.recovered_after(fault.result(), WATCH_RECOVERY_S)
         self._known["recovery_s"] = None if seconds is None else round(seconds, 1)
         if seconds is None or seconds > RECOVERED_WITHIN_S:

@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 
+from nats.errors import Error as NatsError
+
 from towpath.contracts.errors import TowpathError
 from towpath.drill.events import EventClock
 from towpath.drill.matrix import Cell
@@ -59,7 +61,7 @@ class Drill:
             async with AsyncExitStack() as exits:
                 try:
                     job = await exits.enter_async_context(self._deployed(up, workload, clock))
-                except TowpathError as error:
+                except (TowpathError, TimeoutError, NatsError) as error:
                     yield _undeployed(left.pop(0), error)
                     return
                 async for report, broken in self._with(job, left):
@@ -94,7 +96,7 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: WORKLOADS.index(workload_of(cell)))
 
 
-def _undeployed(cell: Cell, error: TowpathError) -> CellReport:
+def _undeployed(cell: Cell, error: Exception) -> CellReport:
     return CellReport(
         strategy=cell.strategy,
         step=cell.step,

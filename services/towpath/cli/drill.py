@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -56,7 +57,7 @@ def drill(
     report = DrillReport(planned=len(cells))
     try:
         report = asyncio.run(_run(run, begun, json_file))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         raise typer.Abort from None
     print_rich(matrix_table(report))
     if not report.clean:
@@ -73,6 +74,10 @@ async def _run(run: Drill, begun: float, json_file: Path | None) -> DrillReport:
     """Play all cells; the report is written after each one, so that an interrupted drill leaves one."""
     from towpath.drill.table import cell_line
 
+    ours = asyncio.current_task()
+    assert ours is not None
+    # As Ctrl-C, which asyncio turns into the same: the mesh is brought down on the way out.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
     report = DrillReport(planned=len(run.cells))
     with working("") as status:
 
