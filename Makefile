@@ -7,10 +7,10 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast bench lint export up down clean
+.PHONY: help setup demo test test-fast bench bench-migration lint export up down clean
 
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Install what is needed: .venv with all Python packages, and Java 17. The second time it does nothing.
 
@@ -29,6 +29,9 @@ test-fast: setup ## Only the tests that start no mesh: unit, property and contra
 
 bench: setup ## Measure throughput, latency and migrations; writes to tests/bench/results/.
 	@$(PYTHON) tests/bench/run.py
+
+bench-migration: setup ## Measure all strategies of migration on the same jobs and loads (SCALE=--quick or --full).
+	@$(PYTHON) tests/bench/migration.py $(SCALE)
 
 lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
 	$(PYTHON) -m ruff check

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -57,6 +58,12 @@ class Measured:
     """The machine's load averages when the benchmark began."""
     error: str | None = None
     """Why it is not complete."""
+    upright: bool = False
+    """Whether the table shows cases as columns: for few cases with many figures."""
+    raw: dict[str, Any] = field(default_factory=dict)
+    """What figures were computed from, for the JSON."""
+    pictures: dict[str, Callable[[Path], None]] = field(default_factory=dict)
+    """Name of a picture → draws it into a PNG file. Drawn when nothing is measured any more."""
 
     @property
     def sound(self) -> bool:
@@ -73,11 +80,15 @@ class Measured:
     def table(self) -> Table:
         """For people."""
         titles = list(dict.fromkeys(title for case in self.cases for title in case.figures))
+        cells = [[_cell(case, title) for title in titles] for case in self.cases]
+        columns, rows = titles, [case.name for case in self.cases]
+        if self.upright:
+            columns, rows, cells = rows, titles, [list(row) for row in zip(*cells, strict=True)]
         table = Table("", title=f"{self.benchmark}: {self.title}", title_justify="left", box=None)
-        for title in titles:
-            table.add_column(title, justify="right")
-        for case in self.cases:
-            table.add_row(case.name, *(_cell(case, title) for title in titles))
+        for column in columns:
+            table.add_column(column, justify="right")
+        for row, line in zip(rows, cells, strict=True):
+            table.add_row(row, *line)
         return table
 
     def remarks(self) -> list[str]:
@@ -102,6 +113,7 @@ class Measured:
                 {"case": case, "figure": title, "value": value, "target": str(target), "met": met}
                 for case, title, value, target, met in self.verdicts()
             ],
+            **({"raw": self.raw} if self.raw else {}),
         }
 
 

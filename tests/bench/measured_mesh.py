@@ -23,6 +23,7 @@ from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import (
+    ConsistencyCheck,
     DeployJob,
     ListJobs,
     MigrateJob,
@@ -98,7 +99,14 @@ class MeasuredMesh:
         )
 
     async def job(
-        self, prefix: str, site: str, operator: Operator, *, after: int, trigger_s: float
+        self,
+        prefix: str,
+        site: str,
+        operator: Operator,
+        *,
+        after: int,
+        trigger_s: float,
+        max_events_per_batch: int | None = None,
     ) -> JobSpec:
         """Deploy a job that reads the reports at `site` after a serial number. Raises `TowpathError`."""
         name = self.fresh_name(prefix)
@@ -109,6 +117,7 @@ class MeasuredMesh:
             output=Output(topic=f"bench/{name}"),
             operator=operator,
             trigger_s=trigger_s,
+            max_events_per_batch=max_events_per_batch,
         )
         await self.bus.request(DeployJob(spec=spec), deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
         return spec
@@ -118,11 +127,32 @@ class MeasuredMesh:
         command = RemoveJob(job=spec.name, purge=True)
         await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
 
-    async def migrate(self, spec: JobSpec, to: str) -> OperationView:
-        """Move a job with its state. Raises `TowpathError`."""
-        command = MigrateJob(job=spec.name, to=to, strategy=StrategyName.GENERAL)
+    async def migrate(
+        self,
+        spec: JobSpec,
+        to: str,
+        strategy: StrategyName = StrategyName.GENERAL,
+        *,
+        check: ConsistencyCheck = ConsistencyCheck.SERIALS,
+        factor: int = 10,
+        within_s: float = COMMAND_S,
+    ) -> OperationView:
+        """Move a job. Whether that succeeded says the operation's state.
+
+        Raises `TowpathError` if the mesh refuses, `NotInTime` if it does not come to an end.
+        """
+        command = MigrateJob(job=spec.name, to=to, strategy=strategy, check=check, factor=factor, wait=False)
         answer = await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
-        return await self.bus.request(ShowOperation(operation=answer.operation), deadline_s=LOOK_S)
+        question = ShowOperation(operation=answer.operation)
+        view = await self.bus.request(question, deadline_s=LOOK_S)
+
+        async def ended() -> bool:
+            nonlocal view
+            view = await self.bus.request(question, deadline_s=LOOK_S)
+            return view.ended_at is not None
+
+        await until(ended, within_s, f"the end of migration {answer.operation}")
+        return view
 
     async def status(self, spec: JobSpec) -> JobStatus | None:
         """How a job goes, by its site's newest heartbeat."""

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,16 +39,21 @@ RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point."""
-    chosen = _arguments(arguments)
+def main(
+    arguments: Sequence[str] | None = None,
+    every: Mapping[str, Benchmark] = BENCHMARKS,
+    program: str = "run.py",
+    prefix: str = "",
+) -> int:
+    """Measure what the command line chooses of `every`; files of results are called `<prefix><time>`."""
+    chosen = _arguments(arguments, every, program)
     if chosen.list:
-        for benchmark in BENCHMARKS.values():
-            print(f"{benchmark.name:10} {benchmark.title}")
+        for benchmark in every.values():
+            print(f"{benchmark.name:15} {benchmark.title}")
         return 0
     logging.basicConfig(level=logging.ERROR)
     scale = Scale.QUICK if chosen.quick else Scale.FULL if chosen.full else Scale.DEFAULT
-    benchmarks = [BENCHMARKS[name] for name in chosen.only or BENCHMARKS]
+    benchmarks = [every[name] for name in chosen.only or every]
     found: list[Measured] = []
     machine = _machine(scale)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -58,21 +63,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted; what was measured so far is written", file=sys.stderr)
     if not found:
         return 1
-    path = _write(chosen.output, {**machine, "benchmarks": [measured.to_json() for measured in found]})
-    print(f"wrote {path}", file=sys.stderr)
+    begun = f"{prefix}{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    content = {**machine, "benchmarks": [measured.to_json() for measured in found]}
+    for path in (
+        _write(chosen.output, begun, f"{prefix}latest", content),
+        *_draw(chosen.output, begun, found),
+    ):
+        print(f"wrote {path}", file=sys.stderr)
     complete = len(found) == len(benchmarks)
     return 0 if complete and all(measured.sound for measured in found) else 1
 
 
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tests/bench/run.py", description=(__doc__ or "").split("\n")[0])
+def _arguments(
+    arguments: Sequence[str] | None, every: Mapping[str, Benchmark], program: str
+) -> argparse.Namespace:
+    description = "Measures, prints tables with targets, writes everything as JSON."
+    parser = argparse.ArgumentParser(prog=f"tests/bench/{program}", description=description)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="everything reduced, at most four minutes")
-    size.add_argument("--full", action="store_true", help="the whole grid of migrations")
-    only = f"only this one, can be repeated: {', '.join(BENCHMARKS)}"
-    parser.add_argument(
-        "--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=only, default=[]
-    )
+    size.add_argument("--full", action="store_true", help="whole grids, and the largest states")
+    only = f"only this one, can be repeated: {', '.join(every)}"
+    parser.add_argument("--only", action="append", choices=list(every), metavar="NAME", help=only, default=[])
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument(
         "--output", type=Path, default=RESULTS, metavar="DIR", help="where JSON goes (default: %(default)s)"
@@ -86,7 +97,7 @@ async def _measure(benchmarks: list[Benchmark], scale: Scale, output: Path, foun
     """
     begun = time.monotonic()
     for benchmark in (b for b in benchmarks if not b.sites):
-        found.append(await _one(benchmark, None, scale, begun))
+        await _one(benchmark, None, scale, begun, found)
     left = [benchmark for benchmark in benchmarks if benchmark.sites]
     while left:
         sites = {site.name: site for benchmark in left for site in benchmark.sites}
@@ -94,7 +105,7 @@ async def _measure(benchmarks: list[Benchmark], scale: Scale, output: Path, foun
             async with mesh_of(home, list(sites.values()), lambda text: _say(begun, text)) as mesh:
                 failed = False
                 while left and not failed:
-                    found.append(await _one(left.pop(0), mesh, scale, begun))
+                    await _one(left.pop(0), mesh, scale, begun, found)
                     failed = found[-1].error is not None
             if failed:
                 kept = output / f"logs-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{found[-1].benchmark}"
@@ -103,11 +114,15 @@ async def _measure(benchmarks: list[Benchmark], scale: Scale, output: Path, foun
             _say(begun, "bringing the mesh down")
 
 
-async def _one(benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, begun: float) -> Measured:
-    measured = Measured(benchmark.name, benchmark.title, load_before=os.getloadavg())
+async def _one(
+    benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, begun: float, found: list[Measured]
+) -> None:
+    measured = Measured(benchmark.name, benchmark.title, load_before=os.getloadavg(), error="interrupted")
+    found.append(measured)  # Before it is complete: also what an interrupted one has measured is written.
     at = time.monotonic()
     try:
         await benchmark.measure(mesh, scale, lambda text: _say(begun, f"{benchmark.name}: {text}"), measured)
+        measured.error = None
     except Exception as error:
         # One that fails must not take the others along; it is reported, and decides the exit code.
         measured.error = f"{type(error).__name__}: {error}"
@@ -119,7 +134,6 @@ async def _one(benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, be
     for remark in measured.remarks():
         console.print(f"{benchmark.name}: {remark}", markup=False)
     console.print()
-    return measured
 
 
 def _machine(scale: Scale) -> dict[str, Any]:
@@ -137,13 +151,22 @@ def _machine(scale: Scale) -> dict[str, Any]:
     }
 
 
-def _write(directory: Path, content: dict[str, Any]) -> Path:
+def _write(directory: Path, name: str, latest: str, content: dict[str, Any]) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    path = directory / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path = directory / f"{name}.json"
     path.write_text(text, encoding="utf-8")
-    (directory / "latest.json").write_text(text, encoding="utf-8")
+    (directory / f"{latest}.json").write_text(text, encoding="utf-8")
     return path
+
+
+def _draw(directory: Path, name: str, found: list[Measured]) -> list[Path]:
+    paths: list[Path] = []
+    for measured in found:
+        for picture, draw in measured.pictures.items():
+            paths.append(directory / f"{name}-{picture}.png")
+            draw(paths[-1])
+    return paths
 
 
 def _say(begun: float, text: str) -> None:

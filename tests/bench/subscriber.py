@@ -1,8 +1,8 @@
 """An MQTT QoS 1 subscriber that costs as little as Python allows: raw socket, acknowledgements in bulk.
 
-Runs as a child: reads one line of JSON from stdin (host, port, user, password, client_id, topic), writes
-`ready`, then counts results until a second line tells how many to expect and they have come, or nothing
-comes any more; then writes what it saw as JSON.
+Runs as a child: reads one line of JSON from stdin (host, port, user, password, client_id, topic; with `keep`
+the path of a file that in the end takes every result), writes `ready`, then counts results until a second
+line tells how many to expect and they have come, or nothing comes any more; then writes what it saw as JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import select
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import mqtt_packets
@@ -32,10 +33,12 @@ _HEAD = re.compile(rb'"serial":(\d+),(?:"input":"[^"]*",)?"stored_at":"([^"]+?)Z
 class Subscriber:
     """Receives results and notes serial number and latency of each."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, keep: Path | None = None) -> None:
         self._connection = connection
         self._buffer = b""
         self.serials: list[int] = []
+        self._keep = keep
+        self._payloads: list[bytes] = []
         self._stored: list[str] = []
         self._received: list[float] = []
         self._marked = 0
@@ -66,7 +69,17 @@ class Subscriber:
         self.serials.append(int(head[1]))
         self._stored.append(head[2].decode())
         self._received.append(now)
+        if self._keep is not None:
+            self._payloads.append(buffer[payload:end])
         return buffer[payload - 2 : payload]
+
+    def write(self) -> None:
+        """Write all results to the file that takes them, each after the time it came at (Unix seconds)."""
+        if self._keep is None:
+            return
+        with self._keep.open("wb") as file:
+            for at, payload in zip(self._received, self._payloads, strict=True):
+                file.write(b"%.6f %s\n" % (at, payload))
 
     def report(self) -> dict[str, Any]:
         """What came."""
@@ -84,11 +97,11 @@ class Subscriber:
 def main() -> int:
     """Entry point of the child."""
     settings = json.loads(sys.stdin.readline())
-    topic = settings.pop("topic")
+    topic, keep = settings.pop("topic"), settings.pop("keep", None)
     connection = mqtt_packets.connect(**settings)
     mqtt_packets.subscribe(connection, topic)
     print("ready", flush=True)
-    subscriber = Subscriber(connection)
+    subscriber = Subscriber(connection, None if keep is None else Path(keep))
     expected: int | None = None
     told = heard = 0.0
     while True:
@@ -105,6 +118,7 @@ def main() -> int:
         if _STDIN in readable:
             line = os.read(_STDIN, 1024)
             expected, told = int(line or b"0"), time.monotonic()
+    subscriber.write()
     print(json.dumps(subscriber.report()), flush=True)
     return 0
 

@@ -44,8 +44,10 @@ class Subscription:
 
 
 @asynccontextmanager
-async def subscription(mesh: MeasuredMesh, site: str, topic: str) -> AsyncIterator[Subscription]:
-    """A QoS 1 subscriber at a site, as its device user."""
+async def subscription(
+    mesh: MeasuredMesh, site: str, topic: str, keep: Path | None = None
+) -> AsyncIterator[Subscription]:
+    """A QoS 1 subscriber at a site, as its device user. With `keep`, it writes there what came."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(Path(__file__).with_name("subscriber.py")),
@@ -61,6 +63,7 @@ async def subscription(mesh: MeasuredMesh, site: str, topic: str) -> AsyncIterat
         "password": access.device.password,
         "client_id": mesh.fresh_name("subscriber"),
         "topic": topic,
+        **({} if keep is None else {"keep": str(keep)}),
     }
     assert process.stdin is not None
     try:

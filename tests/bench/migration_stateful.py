@@ -1,0 +1,188 @@
+"""A windowed job with as much state as wished that nevertheless has results every second.
+
+Windows stay open for the watermark's delay. Three loads use that, all by the time that events carry: a
+backlog of random tokens, made *now*, is state that stays; the main load lies almost the delay in the past, so
+that its windows close at once and give the results; a few events a second, made *now*, are the clock that
+moves the watermark. While the job moves, a fourth load changes one per cent of the backlog's keys.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import reports
+from benchmark import EDGE
+from load import LoadSpec
+from load_process import send
+from measured_mesh import MeasuredMesh, until
+from migration_workload import CONNECTION_RATE, Workload
+from natsrpy.js import JetStreamMessage
+
+from towpath.checker.identity import Identity, WindowIdentity
+from towpath.checker.observation import Observation
+from towpath.checker.verdict import Verdict, judge
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Window
+from towpath.mesh.names import IN_STREAM
+
+DELAY_S = 3_600.0
+"""How long windows stay open: longer than any benchmark takes."""
+
+AHEAD_OF_WATERMARK_S = 2.0
+"""How far the main load is ahead of the watermark: more than two generators' clocks are apart."""
+
+SENSORS = 2_000
+"""Keys of the backlog in each window."""
+
+ACTIVE_SENSORS = 10
+"""Keys of the main load: results each second."""
+
+CLOCK_RATE = 2.0
+CHANGED_SHARE = 0.01
+CHANGE_S = 4.0
+"""For changing that share: about as long as a migration takes."""
+
+TOKEN_BYTES = 100
+"""What a report and its state hold beside the token, roughly."""
+
+LARGEST_BATCH = 50_000
+STORE_S, FILL_S, CLOSE_S = 300.0, 900.0, 240.0
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class StatefulWindows(Workload):
+    """Events and distinct tokens per second and sensor."""
+
+    prefix = "stateful"
+    size_s = 1.0
+    settle_s = 5.0
+
+    def __init__(self, rate: int, megabytes: int) -> None:
+        self.rate = rate
+        # Few large events for much state: it is the migration that is measured, not the filling.
+        self._size = 250 if megabytes <= 100 else 1_100
+        self._backlog = int(megabytes * 1e6 / (self._size - TOKEN_BYTES + 20))
+        self._stored_from = self._stored_until = 0.0
+        self._truth: dict[Identity, dict[str, int]] = {}
+
+    @property
+    def keys(self) -> int:
+        """Windows × sensors of the backlog, of those seconds that were filled from beginning to end."""
+        return SENSORS * max(1, int(self._stored_until - self._stored_from))
+
+    @property
+    def change_rate(self) -> float:
+        """Keys changed per second while the job moves, at most `CHANGED_SHARE` of all."""
+        return CHANGED_SHARE * self.keys / CHANGE_S
+
+    async def start(self, mesh: MeasuredMesh, after: int) -> JobSpec:
+        """Deploys the job on a backlog, and waits until that is its state."""
+        site = EDGE.name
+        self._stored_from = time.time()
+        backlog = mesh.load_spec(
+            site, events=self._backlog, connections=4, sensors=SENSORS, size=self._size, random=True
+        )
+        await send(backlog, STORE_S)
+        self._stored_until = time.time()
+        job = await mesh.job(
+            self.prefix,
+            site,
+            _operator(),
+            after=after,
+            trigger_s=self.trigger_s,
+            max_events_per_batch=LARGEST_BATCH,
+        )
+        last = await mesh.last_serial(site)
+
+        async def filled() -> bool:
+            return await mesh.processed(job) >= last
+
+        await until(filled, FILL_S, f"{job.name} with its state")
+        return job
+
+    def loads(self, mesh: MeasuredMesh) -> list[LoadSpec]:
+        """The main load, whose windows close at once, and the clock that closes them."""
+        site, connections = EDGE.name, max(1, self.rate // CONNECTION_RATE)
+        past_s = AHEAD_OF_WATERMARK_S - DELAY_S
+        return [
+            mesh.load_spec(
+                site,
+                rate=float(self.rate),
+                connections=connections,
+                sensors=ACTIVE_SENSORS,
+                ahead_s=past_s,
+            ),
+            mesh.load_spec(site, rate=CLOCK_RATE, sensors=1),
+        ]
+
+    async def while_moving(self, mesh: MeasuredMesh) -> None:
+        """Changes some keys of the backlog, each once: one second further for every second that passes."""
+        changes = mesh.load_spec(
+            EDGE.name,
+            rate=self.change_rate,
+            events=max(1, int(CHANGED_SHARE * self.keys)),
+            sensors=SENSORS,
+            size=self._size,
+            random=True,
+            ahead_s=self._stored_from - time.time(),
+        )
+        await send(changes, STORE_S)
+
+    async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
+        """One event far in the future closes all windows, also those of the backlog."""
+        site = EDGE.name
+        await send(mesh.load_spec(site, events=1, ahead_s=2 * DELAY_S), CLOSE_S)
+        through = await mesh.last_serial(site)
+        pages = await mesh.read(site, IN_STREAM, after, through, _columns)
+        self._truth = truth_of(pd.concat(pages, ignore_index=True), job.name, self.size_s, DELAY_S)
+        await mesh.counted(job, len(self._truth), CLOSE_S)  # What has not come by then is lost.
+
+    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+        """Every window of every key, with how many events and different tokens it has."""
+        return judge(self._truth, observations)
+
+
+def truth_of(events: pd.DataFrame, job: str, size_s: float, delay_s: float) -> dict[Identity, dict[str, int]]:
+    """Windows that are closed, from the columns `at` (microseconds), `sensor` and `token` of all events."""
+    size_us = round(size_s * 1e6)
+    starts = events["at"] // size_us * size_us
+    closed = starts + size_us <= events["at"].max() - delay_s * 1e6
+    groups = events[closed].groupby([starts[closed].rename("start"), "sensor"])["token"]
+    table = groups.agg(["size", "nunique"]).reset_index()
+    truth: dict[Identity, dict[str, int]] = {}
+    for start_us, sensor, count, tokens in table.to_numpy().tolist():
+        start = _EPOCH + timedelta(microseconds=int(start_us))
+        key = (("sensor", f"s{sensor:05d}"),)
+        identity = WindowIdentity(job, start, start + timedelta(seconds=size_s), key)
+        truth[identity] = {"events": count, "tokens": tokens}
+    return truth
+
+
+def _columns(page: list[JetStreamMessage]) -> pd.DataFrame:
+    payloads = [message.payload for message in page]
+    return pd.DataFrame(
+        {
+            "at": reports.times_of(payloads).astype(np.int64),
+            "sensor": reports.sensors_of(payloads),
+            "token": reports.tokens_of(payloads),
+        }
+    )
+
+
+def _operator() -> Window:
+    return Window(
+        fields={"sensor": FieldType.STRING, "token": FieldType.STRING, "at": FieldType.TIMESTAMP},
+        size_s=StatefulWindows.size_s,
+        event_time="at",
+        watermark_s=DELAY_S,
+        key=["sensor"],
+        aggregates={
+            "events": Aggregate(function=AggregateFunction.COUNT),
+            "tokens": Aggregate(function=AggregateFunction.DISTINCT, field="token"),
+        },
+    )
