@@ -191,3 +191,32 @@ async def test_await_says_how_far_the_two_are_apart_when_time_is_up(job: Monitor
         await job.publish(OLD, window(OLD, 5, 40))
         with pytest.raises(TowpathError, match=r"lga is 15 behind .* 1 results forwarded"):
             await job.consistency(within_s=1.0)
+
+
+async def test_decision_when_the_source_closes_no_window_then_it_is_taken_from_where_it_stood(
+    job: MonitoredJob, url: str
+) -> None:
+    async with running_monitor(url):
+        job.serials = {"jfk": {INPUT: 5}, "lga": {INPUT: 12}}
+        await job.publish(NEW, window(NEW, 5, 12))
+        found = await job.consistency()
+        assert (found.offset, found.position, found.amended) == (-7, 0, [])
+
+
+async def test_decision_when_nothing_comes_in_then_the_target_may_follow_at_once(
+    job: MonitoredJob, url: str
+) -> None:
+    async with running_monitor(url):
+        job.serials = {"jfk": {INPUT: 5}, "lga": {INPUT: 5}}
+        found = await job.consistency()
+        assert (found.offset, found.position, found.amended) == (0, 0, [])
+
+
+async def test_rest_of_a_window_is_forwarded_when_the_diversion_came_in_its_midst(
+    job: MonitoredJob, url: str
+) -> None:
+    async with running_monitor(url):
+        job.serials = {"jfk": {INPUT: 5}, "lga": {INPUT: 5}}
+        await job.start()
+        await job.publish(OLD, window(OLD, 0, 5, "late"))
+        await until(lambda: job.has([name(0, 5), name(0, 5, "late")]))

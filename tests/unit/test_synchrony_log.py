@@ -96,13 +96,20 @@ def test_cut_when_the_target_has_no_result_then_the_sources_pass_and_nothing_is_
     assert synchroniser.synchronised is None
 
 
-def test_cut_when_the_target_is_behind_then_its_first_result_beyond_is_amended_when_it_comes() -> None:
+def test_cut_when_the_target_is_behind_then_the_output_does_not_wait_for_it() -> None:
     synchroniser = Cut()
-    actions = taken(synchroniser, "S(0,5] S(5,9] T(2,4] S(9,12] T(4,8] T(8,11] T(11,15]")
-    assert actions == "S(0,5] S(5,9] -T(2,4] -S(9,12] -T(4,8] T(9,11]* T(11,15]"
+    actions = taken(synchroniser, "S(0,5] S(5,9] T(2,4] S(9,12] T(4,8] T(8,14] T(14,15]")
+    assert actions == "S(0,5] S(5,9] -T(2,4] S(9,12] -T(4,8] T(12,14]* T(14,15]"
     decision = synchroniser.synchronised
     assert decision is not None
-    assert (decision.cut, decision.offset, decision.decided_at, decision.settled_at) == (9, 5, 30, 60)
+    assert (decision.cut, decision.offset, decision.decided_at, decision.settled_at) == (12, -2, 60, 60)
+
+
+def test_cut_when_it_is_known_where_the_source_was_then_no_result_of_the_source_is_waited_for() -> None:
+    synchroniser = Cut(begun=9)
+    assert taken(synchroniser, "T(7,12] T(12,15] S(9,20]") == "T(9,12]* T(12,15] -S(9,20]"
+    assert synchroniser.synchronised is not None
+    assert synchroniser.synchronised.cut == 9
 
 
 def test_cut_when_a_target_result_ends_at_the_cut_then_all_later_ones_pass_verbatim() -> None:
@@ -135,10 +142,9 @@ def test_cut_when_the_offset_exceeds_the_factor_then_it_waits_until_one_comes_ne
     assert actions == "S(0,9] -T(2,4] S(9,12] -T(4,9] S(12,13] -T(9,12] T(13,15]*"
 
 
-@pytest.mark.parametrize("text", ["S(0,5] T(0,3]", "S(0,3] T(0,5]"], ids=["source ahead", "target ahead"])
-def test_cut_when_the_offset_equals_the_factor_then_it_is_decided(text: str) -> None:
+def test_cut_when_the_target_is_ahead_by_the_factor_then_it_is_decided() -> None:
     synchroniser = Cut(2)
-    taken(synchroniser, text)
+    taken(synchroniser, "S(0,3] T(0,5]")
     assert synchroniser.synchronised is not None
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import MESSAGE_ID_HEADER, api_prefix
+from towpath.contracts.job import ResolvedOutput
+from towpath.mesh.names import MESSAGE_ID_HEADER, api_prefix, epochs_of
 
 PAGE = 2000
 """Messages of one request."""
@@ -109,3 +110,19 @@ async def read_after(
         found += [message for message in messages if message.serial <= last and keep(message)]
         after = messages[-1].serial
     return found
+
+
+async def newest_before(connection: Client, output: ResolvedOutput, epoch: int) -> StoredMessage | None:
+    """The newest result in an output that an owner before `epoch` published; None if none is kept.
+
+    Raises `TimeoutError` when the site does not answer.
+    """
+    last = await last_serial(connection, output.site, output.stream)
+    while last > 0:
+        first = max(1, last - PAGE + 1)
+        messages = await page(connection, output.site, output.stream, first, last - first + 1)
+        older = [m for m in messages if m.serial <= last and max(epochs_of([m.subject]), default=0) < epoch]
+        if older:
+            return older[-1]
+        last = first - 1
+    return None

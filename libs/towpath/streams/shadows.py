@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 OUTPUT_SERIAL = "towpath-output-serial"
 """Key in a shadow's metadata: the output's last serial number when the shadow was opened."""
 
+REJECTED_SERIAL = "towpath-rejected-serial"
+"""The same of the stream of rejected events."""
+
 REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
 """Younger than this, a shadow holds nothing whose id the output could have forgotten."""
 
@@ -64,14 +67,16 @@ class Shadows:
                 return info
             # Left by an operation that has ended: its epochs are used up.
             await self.drop(job)
-        serial = await last_serial(self.streams.connection, self.site, names.output_stream(job))
+        connection = self.streams.connection
+        serial = await last_serial(connection, self.site, names.output_stream(job))
+        rejected = await last_serial(connection, self.site, names.rejected_stream(job))
         config = StreamConfig(
             name=names.shadow_stream(job),
             subjects=subjects,
             storage=StorageType.FILE,
             duplicate_window=DUPLICATE_WINDOW_S,
             allow_direct=True,
-            metadata={OUTPUT_SERIAL: str(serial)},
+            metadata={OUTPUT_SERIAL: str(serial), REJECTED_SERIAL: str(rejected)},
         )
         return await self.jetstream.add_stream(config)
 
@@ -156,10 +161,15 @@ class Shadows:
         created = shadow.created or datetime.now(UTC)
         if datetime.now(UTC) - created < REMEMBERED:
             return set()
-        since = int((shadow.config.metadata or {}).get(OUTPUT_SERIAL, "0"))
-        connection = self.streams.connection
-        stored = await read_after(connection, self.site, names.output_stream(job), since)
-        return {message.identity for message in stored}
+        marks, connection = shadow.config.metadata or {}, self.streams.connection
+        known: set[str] = set()
+        for stream, mark in (
+            (names.output_stream(job), OUTPUT_SERIAL),
+            (names.rejected_stream(job), REJECTED_SERIAL),
+        ):
+            stored = await read_after(connection, self.site, stream, int(marks.get(mark, "0")))
+            known |= {message.identity for message in stored}
+        return known
 
     async def _store(
         self, publisher: Publisher, messages: list[StoredMessage], subject: str, stream: str

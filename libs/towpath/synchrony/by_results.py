@@ -17,11 +17,12 @@ class ByResults(LogSynchroniser):
     is shared or the aggregate is no count, the altered intervals are right all the same, and the
     result has to be computed anew over them.
 
-    `factor` is the synchronisation factor S, in serials. Raises `TowpathError` if it is negative.
+    `factor` is the synchronisation factor S, in serials. `begun`: where the source's last result before
+    the log ended, if that is known. Raises `TowpathError` if one of them is negative.
     """
 
-    def __init__(self, factor: int) -> None:
-        super().__init__()
+    def __init__(self, factor: int, begun: int | None = None) -> None:
+        super().__init__(begun)
         self._state = Consistency(factor)
         self._source: LoggedResult | None = None
         """The source's newest result while the check holds it back."""

@@ -4,7 +4,9 @@ Algorithms 6.3 and 6.4 add and subtract counts, and wait until two windows happe
 other. That is wrong where serials are not all the job's own (a stream shared with other jobs), and
 means nothing for an average. But the input is a stored stream: the one window that straddles the cut can
 be computed anew from it, over exactly the serials that are missing. So the decision needs no luck: the
-first moment at which both operators have a result will do, and at most one result is amended.
+first result of the target that reaches as far as the source's last one will do, and at most one result is
+amended. Nor does a window have to close for it: where the source's last result ended is known from the
+output before it gives another.
 """
 
 from __future__ import annotations
@@ -17,18 +19,18 @@ from towpath.synchrony.synchroniser import LogSynchroniser
 
 
 class Cut(LogSynchroniser):
-    """Cuts at the last serial the source gave out, as soon as the target gave out anything.
+    """Cuts at the last serial the source gave out, as soon as the target has come so far.
 
     Target results up to the cut are dropped. The first that reaches beyond it is amended to begin at the
     cut, whether it began before it or (a target that started late) after it. All later ones pass.
 
-    `factor`: decide only when neither operator is more than so many serials ahead. It bounds how long the
-    output pauses for a target that is behind, and how much is recomputed for one that began late. None:
-    decide at once. Raises `TowpathError` if it is negative.
+    `factor`: decide only when the target is at most so many serials ahead: bounds how much is recomputed.
+    `begun`: where the source's last result before the log ended, if that is known.
+    Raises `TowpathError` if one of them is negative.
     """
 
-    def __init__(self, factor: int | None = None) -> None:
-        super().__init__()
+    def __init__(self, factor: int | None = None, begun: int | None = None) -> None:
+        super().__init__(begun)
         if factor is not None:
             at_least("factor", factor, 0)
         self._factor = factor
@@ -67,7 +69,7 @@ class Cut(LogSynchroniser):
 
     def _near(self) -> bool:
         offset = self._frontiers.offset
-        return offset is not None and (self._factor is None or abs(offset) <= self._factor)
+        return offset is not None and offset <= 0 and (self._factor is None or -offset <= self._factor)
 
     def _handed_over(self, result: LoggedResult) -> Action:
         """A target's result after the decision: the output goes on exactly where it stands."""

@@ -15,6 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.migration import Role
 from towpath.synchrony.decision import Action, Drop, Forward, Synchronisation
 from towpath.synchrony.logged import Frontiers, LoggedResult
+from towpath.synchrony.result import at_least
 
 
 class Synchroniser(Protocol):
@@ -47,9 +48,12 @@ class Synchroniser(Protocol):
 class LogSynchroniser(ABC):
     """What synchronisers have in common; how they decide is `_step`."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun: int | None = None) -> None:
+        """`begun`: last serial that the source counted before the log began, if known."""
+        if begun is not None:
+            at_least("begun", begun, 0)
         self.synchronised: Synchronisation | None = None
-        self._frontiers = Frontiers()
+        self._frontiers = Frontiers(source=begun)
         self._abandoned = False
 
     def take(self, event: LoggedResult) -> list[Action]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from pathlib import Path
 
 from redis.asyncio import Redis
 
@@ -60,6 +61,8 @@ class Roles:
         self.jobs = jobs
         self.reception = reception
         self.redis = redis
+        self._sending: dict[str, asyncio.Task[Sent]] = {}
+        """Transfers under way, by job: whoever tells the source to go on ends them."""
 
     async def recover(self) -> None:
         """After a restart of the agent: go on receiving state for jobs that wait for it."""
@@ -104,14 +107,7 @@ class Roles:
             paused = await self.jobs.halt(waiting)
             if not command.transfer_state:
                 return paused
-            sent = await send(
-                self.redis,
-                command.operation,
-                self.jobs.store.checkpoint(waiting),
-                command.have,
-                generation=new_identifier(),
-                within_s=TRANSFER_S,
-            )
+            sent = await self._send(command, self.jobs.store.checkpoint(waiting), command.have)
             return paused.model_copy(
                 update={"files": sent.files, "state_bytes": sent.state_bytes, "digest": sent.digest}
             )
@@ -125,7 +121,7 @@ class Roles:
         try:
             while True:
                 batch = await asyncio.to_thread(snapshot, store.checkpoint(assignment), copy)
-                sent = await self._send_round(command, have)
+                sent = await self._send(command, copy, have)
                 rounds.append(sent.state_bytes)
                 files += sent.files
                 if sent.state_bytes <= command.enough_bytes or len(rounds) >= command.rounds:
@@ -143,19 +139,43 @@ class Roles:
             round_bytes=rounds,
         )
 
-    async def _send_round(self, command: ShipCheckpoint, have: dict[str, str]) -> Sent:
-        return await send(
-            self.redis,
-            command.operation,
-            self.jobs.store.outgoing(command.job),
-            have,
-            generation=new_identifier(),
-            within_s=TRANSFER_S,
+    async def _send(
+        self, command: PauseTransfer | ShipCheckpoint, checkpoint: Path, have: dict[str, str]
+    ) -> Sent:
+        """Send what the target lacks, unless the source is told meanwhile that nobody needs it."""
+        sending = asyncio.create_task(
+            send(
+                self.redis,
+                command.operation,
+                checkpoint,
+                have,
+                generation=new_identifier(),
+                within_s=TRANSFER_S,
+            ),
+            name=f"send {command.job}",
         )
+        self._sending[command.job] = sending
+        try:
+            await asyncio.wait({sending})
+        finally:
+            sending.cancel()
+            self._sending.pop(command.job, None)
+        if sending.cancelled():
+            raise TowpathError(
+                ErrorCode.FAILED, "the transfer was called off", field="job", value=command.job
+            )
+        return sending.result()
+
+    def _call_off(self, job: str) -> None:
+        """End a transfer under way: it holds the job, and its end is not needed."""
+        sending = self._sending.get(job)
+        if sending is not None:
+            sending.cancel()
 
     async def resume(self, command: ResumeJob) -> Resumed:
         """Consume from here on: with the state that arrived, without state, or with what was here."""
         job = command.job
+        self._call_off(job)
         async with self.jobs.lock(job):
             assignment = self.jobs.get(job)
             if assignment.epoch > command.epoch:
@@ -197,6 +217,7 @@ class Roles:
     async def reset(self, command: ResetRole) -> Done:
         """End a migration: an ordinary owner from now on, or nothing."""
         job = command.job
+        self._call_off(job)
         async with self.jobs.lock(job):
             await self.reception.close(job)
             assignment = self.jobs.assignments.get(job)

@@ -23,6 +23,8 @@ TUNING = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
+    # For a Python worker to report: the default of 15 s fails queries on a machine that is overloaded.
+    "spark.python.authenticate.socketTimeout": "60s",
     # State: RocksDB with changelogs, so that a commit writes what changed and not everything.
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     f"{_ROCKSDB}.changelogCheckpointing.enabled": "true",

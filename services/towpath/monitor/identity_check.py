@@ -80,9 +80,6 @@ class IdentityCheck:
             for message in await self._shadow.read():
                 if self._is_of(message, self._watch.target_epoch):
                     self._suspect(pairs.from_target(message.identity, message.serial, message.body))
-                else:
-                    # A rejected event: whether the source has published it too was not looked at.
-                    pairs.give_up(message.serial)
             while self._suspicions:
                 await self._judge(self._suspicions[0])
                 self._suspicions.popleft()

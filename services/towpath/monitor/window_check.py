@@ -29,7 +29,7 @@ from towpath.monitor.forwarding import Forwarding
 from towpath.monitor.progress import Progress
 from towpath.monitor.windows import WindowResult, Windows
 from towpath.streams.follower import Follower, StreamGoneError
-from towpath.streams.pages import StoredMessage
+from towpath.streams.pages import StoredMessage, newest_before
 from towpath.streams.publisher import Fenced, Unpublished
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.cut import Cut
@@ -41,6 +41,9 @@ POLL_S = 0.05
 
 REPORT_S = 0.5
 """Between reports of the agents. They say that a window is complete, and that somebody is there."""
+
+IDLE_S = 2.0
+"""So long an input must have been silent to be called idle: more than a report is old."""
 
 RECOMPUTE_S = 60.0
 """For the target to compute one window anew, in an engine that may be busy with the job itself."""
@@ -64,16 +67,17 @@ class WindowCheck:
         self._progress = Progress(bus, operation, watch)
         self._shadow = Follower(bus.connection, watch.output.site, shadow_stream(watch.job))
         self._forwarding = Forwarding(bus.connection, watch, watch.interim)
-        is_by_results = watch.check is ConsistencyCheck.RESULTS
-        self._windows: Windows[StoredMessage] = Windows(ByResults(watch.factor) if is_by_results else Cut())
+        self._windows: Windows[StoredMessage] = _windows(watch, None)
         self._origins, self._rejecting = _subjects(watch)
         self._forwarded = 0
         self._trouble = ""
+        self._idle_since: float | None = None
 
     async def run(self, outcome: asyncio.Future[Consistent]) -> None:
         """See `Check.run`."""
         reporting = asyncio.create_task(self._report(outcome))
         try:
+            self._windows = _windows(self._watch, await self._begun())
             await self._forward_until_settled()
             found = await self._found()
         except (Fenced, StreamGoneError) as ended:
@@ -83,6 +87,21 @@ class WindowCheck:
             await asyncio.wait({reporting})
         if not outcome.done():
             outcome.set_result(found)
+
+    async def _begun(self) -> int | None:
+        """Where the source's last window in the output ends: the shadow goes on from there.
+
+        The output takes the monitor's epoch only by now, so nothing is added under an older one.
+        """
+        watch, before = self._watch, self._watch.interim or 0
+        while True:
+            try:
+                newest = await newest_before(self._bus.connection, watch.output, before)
+            except (TimeoutError, NatsError, OSError) as error:
+                self._trouble = f"{watch.output.site} does not answer: {error}"
+                await asyncio.sleep(POLL_S)
+            else:
+                return None if newest is None else _window_result(newest, Role.SOURCE).through
 
     async def _report(self, outcome: asyncio.Future[Consistent]) -> None:
         """Ask the agents, once somebody waits. Forwarding goes on when one of them is silent: then the
@@ -109,6 +128,8 @@ class WindowCheck:
                 # The reports are older than what was read: what they call committed is in the shadow.
                 if self._windows.settled and self._is_complete(reported):
                     return
+                if self._is_idle(reported):
+                    return
             await asyncio.sleep(POLL_S)
 
     def _committed(self) -> dict[Role, int]:
@@ -119,6 +140,18 @@ class WindowCheck:
 
     def _is_complete(self, committed: dict[Role, int]) -> bool:
         return all(committed.get(role, 0) >= n for role, n in self._windows.unfinished().items())
+
+    def _is_idle(self, committed: dict[Role, int]) -> bool:
+        """Whether nothing has come in for a while: both stand at the same serial number, and neither has
+        a window to close. Whatever comes next is the target's."""
+        loop = asyncio.get_running_loop()
+        level = committed if len(set(committed.values())) == 1 and len(committed) == len(Role) else None
+        if self._watch.check is not ConsistencyCheck.SERIALS or not self._windows.is_silent or level is None:
+            self._idle_since = None
+            return False
+        if self._idle_since is None:
+            self._idle_since = loop.time()
+        return loop.time() - self._idle_since > IDLE_S and self._is_complete(committed)
 
     async def _take_what_is_new(self) -> None:
         await self._forwarding.flush()
@@ -141,7 +174,8 @@ class WindowCheck:
 
     async def _found(self) -> Consistent:
         decision = self._windows.synchroniser.synchronised
-        assert decision is not None
+        if decision is None:  # Nothing happens: there is nothing to be inconsistent.
+            return Consistent(position=self._shadow.last, offset=0, forwarded=self._forwarded)
         amended: list[AmendedResult] = []
         for amend in decision.amended:
             amended += await self._recompute(amend.after, amend.through)
@@ -178,6 +212,12 @@ class WindowCheck:
             reached = f"decided at serial {decision.cut}; the last windows are incomplete"
         parts = [self._trouble, reached, self._progress.standing(), f"{self._forwarded} results forwarded"]
         return "; ".join(part for part in parts if part)
+
+
+def _windows(watch: Watch, begun: int | None) -> Windows[StoredMessage]:
+    if watch.check is ConsistencyCheck.RESULTS:
+        return Windows(ByResults(watch.factor, begun), begun)
+    return Windows(Cut(begun=begun), begun)
 
 
 def _subjects(watch: Watch) -> tuple[dict[str, Role], frozenset[str]]:

@@ -56,8 +56,11 @@ class Windows(Generic[Body]):
     A fold: whoever takes the same results again forwards the same ones and finds the same decision.
     """
 
-    def __init__(self, synchroniser: Synchroniser) -> None:
+    def __init__(self, synchroniser: Synchroniser, begun: int | None = None) -> None:
+        """`begun`: end of the source's window that was the last in the output, if any. The diversion may
+        have come in the midst of it: what is left of it is forwarded without further ado."""
         self.synchroniser = synchroniser
+        self._begun = begun
         self.position = 0
         """Behind it, all results of the target pass as they are. Valid once the decision is settled."""
         self._newest: dict[Role, _Window[Body]] = {}
@@ -75,6 +78,8 @@ class Windows(Generic[Body]):
 
         Raises `TowpathError` if the windows of one operator overlap.
         """
+        if result.origin is Role.SOURCE and self._begun is not None and result.through <= self._begun:
+            return [result]
         window = self._newest.get(result.origin)
         if window is not None and result.through < window.through:
             return []  # Published again by an operator that was restarted.
@@ -87,12 +92,17 @@ class Windows(Generic[Body]):
     def _open(self, result: WindowResult[Body], before: _Window[Body] | None) -> list[WindowResult[Body]]:
         # A window without accepted events has no result: its serial numbers count to the next one. One
         # that overlaps the one before is refused by the synchroniser.
-        after = result.after if before is None else min(result.after, before.through)
+        reached = before.through if before is not None else self._reached_before(result.origin)
+        after = result.after if reached is None else min(result.after, reached)
         event = LoggedResult(result.origin, after, result.through, result.position, result.identity)
         actions = self.synchroniser.take(event)
         window: _Window[Body] = _Window(result.through, first=result.position, last=result.position)
         self._newest[result.origin] = self._undecided[window.first] = window
         return [*self._add(window, result), *self._decide(actions)]
+
+    def _reached_before(self, origin: Role) -> int | None:
+        """Where an operator was before its first window in the shadow."""
+        return self._begun if origin is Role.SOURCE else None
 
     def _add(self, window: _Window[Body], result: WindowResult[Body]) -> list[WindowResult[Body]]:
         window.identities.add(result.identity)
@@ -121,6 +131,11 @@ class Windows(Generic[Body]):
         if window.action is not None and not isinstance(window.action, Forward):
             self.position = max(self.position, window.last)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether neither operator has closed a window since the diversion."""
+        return not self._newest
+
     def unfinished(self) -> dict[Role, int]:
         """Operator → the serial number it must commit before all of its newest window has come.
 
@@ -128,6 +143,8 @@ class Windows(Generic[Body]):
         target that must be passed over as a whole.
         """
         unfinished: dict[Role, int] = {}
+        if self._begun is not None and Role.SOURCE not in self._newest:
+            unfinished[Role.SOURCE] = self._begun
         for origin, window in self._newest.items():
             is_forwarded = isinstance(window.action, Forward)
             if is_forwarded if origin is Role.SOURCE else not is_forwarded:
