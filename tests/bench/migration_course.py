@@ -156,7 +156,7 @@ class Runner:
             job=job,
             size_s=self.workload.size_s,
             moves=self._moves,
-            arrivals=arrivals_of(observations),
+            arrivals=await asyncio.to_thread(arrivals_of, observations),
             verdict=verdict,
             usage=usage,
             loaded=loaded,
@@ -203,7 +203,8 @@ class Runner:
             done = await self.mesh.processed(job)
             return len(results) > 2 and last >= least and done > begun and done >= last - worth
 
-        await until(fresh, CATCH_UP_S, f"{job.name} within {worth} events of the newest")
+        within_s = CATCH_UP_S + self.workload.settle_s + 2 * self.workload.size_s
+        await until(fresh, within_s, f"{job.name} within {worth} events of the newest")
 
 
 def _where(view: OperationView) -> str | None:

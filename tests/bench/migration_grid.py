@@ -66,15 +66,14 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     """The grid; then what synchronisation costs; with `--full` the heat map."""
     assert mesh is not None
     measured.notes += [
-        "total: of one migration, or the median of both where it moved twice; offset: events by which the "
-        "source was ahead when results became consistent",
+        "total: median of one migration there and one back; offset: events by which the source was ahead "
+        "when results became consistent",
         "a migration whose results do not become consistent within 30 windows is rolled back by the mesh: "
         "a finding about that S, and no fault",
     ]
     grid = _Grid(mesh, say, measured)
-    repeat = 2 if scale is Scale.DEFAULT else 1
     for (rate, size_s), wishes in points(scale):
-        await grid.point(rate, size_s, wishes * repeat)
+        await grid.point(rate, size_s, [wish for wish in wishes for _ in (CLOUD, EDGE)])
     grid.failures += await measure_overhead(mesh, scale, say, measured)
     if scale is Scale.FULL:
         await _heat_maps(grid)
