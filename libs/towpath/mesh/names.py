@@ -89,3 +89,6 @@ def epochs_of(subjects: list[str]) -> list[int]:
 DIVERTED = "towpath-diverted"
 """Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its
 owner is not fenced, even at the moment when neither stream accepts it."""
+
+SERVER_HEALTH = "$SYS.REQ.SERVER.PING.HEALTHZ"
+"""Asks a site's server whether it works. What it answers to is its own side alone: leaves do not pass it."""

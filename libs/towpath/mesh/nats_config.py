@@ -12,10 +12,13 @@ from typing import Any
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
 from towpath.mesh.home import Home
+from towpath.mesh.names import SERVER_HEALTH
 from towpath.mesh.state import Credential, MeshState, SiteAccess
 
 ACCOUNT = "MESH"
 """Hub and sites share one account; permissions separate the users in it."""
+
+SYSTEM_ACCOUNT = "SYS"
 
 HUB_DOMAIN = "hub"
 
@@ -85,7 +88,8 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
                     _user(access.agent, permissions.agent(site, access.agent.user), "STANDARD"),
                     _user(access.engine, permissions.engine(site, access.engine.user), "STANDARD"),
                     _user(access.device, permissions.device(), "MQTT"),
-                ]
+                ],
+                tells_health=True,
             ),
         }
     )
@@ -116,11 +120,14 @@ def _jetstream(domain: str, directory: str, *, power_safe: bool) -> Config:
     return config
 
 
-def _accounts(users: list[Config]) -> Config:
-    return {
-        "accounts": {ACCOUNT: {"jetstream": "enabled", "users": users}, "SYS": {"users": []}},
-        "system_account": "SYS",
-    }
+def _accounts(users: list[Config], *, tells_health: bool = False) -> Config:
+    """With `tells_health`, users who may can ask the server, as the system account can, how it is."""
+    mesh: Config = {"jetstream": "enabled", "users": users}
+    system: Config = {"users": []}
+    if tells_health:
+        mesh["imports"] = [{"service": {"account": SYSTEM_ACCOUNT, "subject": SERVER_HEALTH}}]
+        system["exports"] = [{"service": SERVER_HEALTH, "accounts": [ACCOUNT]}]
+    return {"accounts": {ACCOUNT: mesh, SYSTEM_ACCOUNT: system}, "system_account": SYSTEM_ACCOUNT}
 
 
 def _user(credential: Credential, allowed: permissions.Permissions, connection: str) -> Config:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.contracts.message import ROOT
-from towpath.mesh.names import DEVICE_SUBJECTS
+from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
 
 Permissions = dict[str, Any]
 
@@ -158,6 +158,7 @@ def agent(site: str, user: str) -> Permissions:
             f"{ROOT}.engine.{site}.>",
             *_results_of(site),
             *_own_jetstream(site),
+            SERVER_HEALTH,
         ],
         subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
         answers=True,

@@ -14,6 +14,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from towpath.agent.assignments import AssignmentStore
+from towpath.agent.broker_health import BrokerHealth
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
@@ -75,7 +76,12 @@ async def run(settings: Settings) -> None:
             await roles.recover()
             await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor)
-            tasks = [asyncio.create_task(jobs.keep()), asyncio.create_task(heartbeat.beat())]
+            health = BrokerHealth(
+                bus.connection,
+                settings.home.nats(settings.site),
+                restart=lambda: supervisor.restart(settings.broker.name),
+            )
+            tasks = [asyncio.create_task(work) for work in (jobs.keep(), heartbeat.beat(), health.watch())]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
             for task in tasks:

@@ -1,0 +1,71 @@
+"""Starts the broker anew when it cannot store any more, although there is room again.
+
+A stream of nats-server that failed to write once, because the disk was full, refuses every message from
+then on, until the server starts anew. It answers nobody: devices and engines only see no acknowledgement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from towpath.mesh.names import SERVER_HEALTH
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+ANSWER_S = 2.0
+
+WRITE_ERROR = "write error"
+"""What the server calls this state. Others, such as streams that are being restored, pass by themselves."""
+
+ROOM_BYTES = 1024**2
+"""A server that starts writes about as much; with less, starting it anew would not help."""
+
+
+class BrokerHealth:
+    """Asks the site's server how it is."""
+
+    def __init__(
+        self, connection: Client, directory: Path, *, restart: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._connection = connection
+        self._directory = directory
+        self._restart = restart
+
+    async def watch(self) -> None:
+        """Look every second, for ever."""
+        while True:
+            trouble = await self._trouble()
+            if trouble and await asyncio.to_thread(has_room, self._directory):
+                log.error("the broker cannot store and is started anew: %s", trouble)
+                await self._restart()
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _trouble(self) -> str:
+        """Why the broker cannot store; empty when it can, or does not answer at all."""
+        try:
+            answer = await self._connection.request(SERVER_HEALTH, b"", timeout=ANSWER_S)
+        except (NatsError, TimeoutError, OSError):
+            return ""
+        error = json.loads(answer.data).get("data", {}).get("error", "")
+        return error if WRITE_ERROR in error else ""
+
+
+def has_room(directory: Path) -> bool:
+    """Whether something can be written there."""
+    probe = directory / ".room"
+    try:
+        try:
+            probe.write_bytes(b"\0" * ROOM_BYTES)
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
