@@ -7,12 +7,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
-from towpath.contracts.commands import ListJobs, RemoveJob
+from towpath.contracts.commands import ListJobs, RemoveJob, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
 from towpath.demonstration.pipeline import MOVING_JOB, SITES, pipeline
@@ -23,7 +24,15 @@ from towpath.mesh.state import MeshState
 from towpath.processes import find
 
 OPTIONS = Options(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
-VICTIMS = ("jfk-engine", "jfk-agent", "jfk-nats", "cloud-engine", "coordinator", "redis")
+VICTIMS = {
+    "jfk-engine": StrategyName.HANDOVER,
+    "jfk-agent": StrategyName.GENERAL,
+    "jfk-nats": StrategyName.HANDOVER,
+    "cloud-engine": StrategyName.GENERAL,
+    "coordinator": StrategyName.HANDOVER,
+    "redis": StrategyName.GENERAL,
+}
+"""Who dies, and how the job moves meanwhile."""
 MID_MIGRATION_S = 0.5
 """After the command: a migration takes one to three seconds."""
 
@@ -89,7 +98,8 @@ async def run_while_killing(home: Home, victim: str) -> Outcome:
             moving.set()
 
     async with operator(home) as bus:
-        demonstration = Demonstration(bus, MeshState.load(home), OPTIONS, hear)
+        options = replace(OPTIONS, strategy=VICTIMS[victim])
+        demonstration = Demonstration(bus, MeshState.load(home), options, hear)
 
         async def killer() -> None:
             await under_load(bus)

@@ -140,7 +140,7 @@ def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(
     assert (newest["source"], newest["target"], newest["state"]) == ("jfk", "cloud", "completed")
     shown = towpath.json("operation", newest["operation"])
     steps = [entry["step"] for entry in shown["journal"]]
-    assert "pause-transfer" in steps
+    assert (shown["strategy"], "await-consistency" in steps) == ("handover", True)
     assert shown["figures"]["total_s"] > 0
     table = towpath.run("operation", newest["operation"]).stdout
     assert all(step in table for step in steps)

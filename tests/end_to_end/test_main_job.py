@@ -14,11 +14,17 @@ WITHIN_S = 400
 
 
 @pytest.mark.timeout(WITHIN_S + 30)
-def test_demo_when_run_then_every_result_is_right_and_report_and_picture_are_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("strategy", "job"), [("handover", "hourly-jfk"), ("parallel", "pace-jfk")])
+def test_demo_when_run_then_every_result_is_right_and_report_and_picture_are_written(
+    tmp_path: Path, strategy: str, job: str
+) -> None:
     output = tmp_path / "demo"
     command = [sys.executable, "-m", "towpath.cli", "demo", "--events", "4000", "--rate", "200"]
     ended = subprocess.run(
-        [*command, "--output", str(output)], capture_output=True, text=True, timeout=WITHIN_S
+        [*command, "--strategy", strategy, "--output", str(output)],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     report = json.loads((output / "report.json").read_text())
@@ -26,8 +32,8 @@ def test_demo_when_run_then_every_result_is_right_and_report_and_picture_are_wri
     assert report["events"] > 12_000
     assert report["results"] == report["expected_results"] > 12_000
     moves = [(m["job"], m["source"], m["target"], m["strategy"]) for m in report["migrations"]]
-    assert moves == [("hourly-jfk", "jfk", "cloud", "general"), ("hourly-jfk", "cloud", "jfk", "general")]
-    assert all(m["total_s"] > 0 and m["state_bytes"] > 0 for m in report["migrations"])
+    assert moves == [(job, "jfk", "cloud", strategy), (job, "cloud", "jfk", strategy)]
+    assert all(m["total_s"] > 0 and m["downtime_s"] == 0 for m in report["migrations"])
     assert (output / "migration.png").read_bytes().startswith(b"\x89PNG")
     left = [p for p in psutil.process_iter(["cmdline"]) if str(output) in " ".join(p.info["cmdline"] or [])]
     assert not left, "the demo left processes behind"
