@@ -104,9 +104,10 @@ async def fill_disk(stage: Stage, victim: Victim, cues: Cues) -> float:
     """See `FaultName.DISK_FULL`.
 
     By the limit on the size of files that every process has (RLIMIT_FSIZE), set to nothing: it needs no
-    rights, and hits one process instead of the whole machine. Agent and engine (Python and the JVM ignore
-    the signal) get an error from every write; nats-server and Redis die of the signal, and of every start
-    until the fault is over. A Redis that syncs always ends itself on a full disk, too.
+    rights, and hits one process instead of the whole machine. Agent, engine and nats-server get an error
+    from every write (their runtimes ignore the signal that comes with it); nats-server then behaves as on a
+    disk without space. Redis dies of the signal, as often as it starts meanwhile; one that syncs always
+    would end itself on a full disk, too.
     """
     limited: dict[psutil.Process, tuple[int, int]] = {}
     await asyncio.to_thread(victim.process)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -52,6 +54,7 @@ class Drill:
                     yield report
             if left:
                 self.restarts += 1
+                await asyncio.to_thread(self._keep_logs)
 
     async def _on(self, up: Stage, left: list[Cell]) -> AsyncGenerator[CellReport, None]:
         """Play cells off the list until none is left, or the mesh is broken."""
@@ -83,6 +86,12 @@ class Drill:
             yield report, performance.broken
             if not report.clean:
                 return
+
+    def _keep_logs(self) -> None:
+        """What the broken mesh said, before the next one takes its place."""
+        kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
+        shutil.rmtree(kept, ignore_errors=True)
+        self.home.logs.rename(kept)
 
     def _deployed(
         self, up: Stage, workload: Workload, clock: EventClock
