@@ -143,15 +143,17 @@ class MeasuredMesh:
         """
         command = MigrateJob(job=spec.name, to=to, strategy=strategy, check=check, factor=factor, wait=False)
         answer = await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
-        question = ShowOperation(operation=answer.operation)
-        view = await self.bus.request(question, deadline_s=LOOK_S)
+        view: OperationView | None = None
 
         async def ended() -> bool:
             nonlocal view
+            # A new question each time: a repeated one has its first answer.
+            question = ShowOperation(operation=answer.operation)
             view = await self.bus.request(question, deadline_s=LOOK_S)
             return view.ended_at is not None
 
         await until(ended, within_s, f"the end of migration {answer.operation}")
+        assert view is not None
         return view
 
     async def status(self, spec: JobSpec) -> JobStatus | None:

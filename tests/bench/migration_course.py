@@ -23,7 +23,7 @@ from towpath.contracts.job import JobSpec
 
 CATCH_UP_S = 120.0
 REPORT_S = 60.0
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 """For a migration that does not wait for windows to end."""
 
 PATIENCE_WINDOWS = 32
