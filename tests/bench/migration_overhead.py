@@ -76,9 +76,10 @@ async def _streams(mesh: MeasuredMesh, site: str) -> dict[Stream, Extent]:
     found: dict[Stream, Extent] = {}
     for stream in json.loads(answer.data).get("streams") or []:
         config, state = stream["config"], stream["state"]
-        if state["messages"] == 0:
+        mirrors = "mirror" in config
+        if mirrors and state["messages"] == 0:
             continue  # An empty mirror does not know yet at which serial number it will begin.
-        begun = state["first_seq"] - 1 if "mirror" in config else 0
+        begun = state["first_seq"] - 1 if mirrors else 0
         found[site, config["name"], stream["created"]] = begun, state["last_seq"]
     return found
 
