@@ -11,6 +11,7 @@ import pytest
 from conftest import Server
 from nats.aio.client import Client
 
+from towpath.agent.outputs import Outputs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Settlement
@@ -31,6 +32,7 @@ OUTPUT = ResolvedOutput(
     site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
 )
 HANDOVER = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[3], output=OUTPUT)
+NEXT = HANDOVER.model_copy(update={"operation": "m2", "epochs": [5]})
 DIVERT = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[1, 3], interim=2, output=OUTPUT)
 
 
@@ -230,5 +232,78 @@ async def test_open_when_an_ended_operation_left_a_shadow_then_it_is_made_anew(
     shadows = Shadows(streams)
     await shadows.open(HANDOVER)
     await publish(connection, 3, range(3))
-    await shadows.open(HANDOVER.model_copy(update={"epochs": [5]}))
+    await shadows.open(NEXT)
     assert await held(connection, shadow_stream("hourly")) == []
+
+
+async def test_open_when_a_later_migration_has_a_shadow_then_a_late_command_is_refused(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(NEXT)
+    await publish(connection, 5, range(3))
+    with pytest.raises(TowpathError) as refused:
+        await shadows.open(HANDOVER)
+    assert refused.value.detail.code is ErrorCode.FENCED
+    assert await held(connection, shadow_stream("hourly")) == [0, 1, 2]
+
+
+async def test_open_when_repeated_in_the_midst_of_a_settlement_then_nothing_is_lost(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    await publish(connection, 3, range(4))
+    with monkeypatch.context() as patch:
+        break_at("accept interim", shadows, patch)
+        with pytest.raises(ConnectionError):
+            await do_settle(shadows, settle())
+    await shadows.open(HANDOVER)
+    await do_settle(shadows, settle())
+    assert await held(connection) == [0, 1, 2, 3]
+
+
+async def test_drop_when_the_shadow_is_of_another_migration_then_it_stays(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(NEXT)
+    await publish(connection, 5, range(3))
+    await shadows.drop("hourly", operation="m1")
+    assert await held(connection, shadow_stream("hourly")) == [0, 1, 2]
+    await shadows.drop("hourly", operation="m2")
+    assert await last_serial(connection, "jfk", shadow_stream("hourly")) == 0
+
+
+async def test_settle_when_it_comes_late_then_the_next_migrations_shadow_stays(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    await shadows.open(NEXT)
+    await publish(connection, 5, range(3))
+    await do_settle(shadows, settle())
+    assert await held(connection, shadow_stream("hourly")) == [0, 1, 2]
+
+
+async def test_set_epoch_when_an_owners_results_were_diverted_and_never_settled_then_they_are_taken_over(
+    streams: SiteStreams, connection: Client
+) -> None:
+    outputs = Outputs(streams)
+    await outputs.open_shadow(DIVERT)
+    await publish(connection, 1, range(4))
+    plain = SetEpoch(site="jfk", operation="fix-1", job="hourly", epoch=5, output=OUTPUT)
+    await outputs.set_epoch(plain)
+    assert await held(connection) == [0, 1, 2, 3]
+    assert await streams.accepted_epoch("hourly") == 5
+
+
+async def test_open_when_diverted_results_wait_then_another_migration_is_refused(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(DIVERT)
+    await publish(connection, 1, range(4))
+    with pytest.raises(TowpathError, match="wait beside the output"):
+        await shadows.open(NEXT)
+    assert await held(connection, shadow_stream("hourly")) == [0, 1, 2, 3]

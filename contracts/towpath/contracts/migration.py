@@ -18,6 +18,9 @@ from towpath.contracts.reply import Done
 
 _SITE = f"{ROOT}.command.{{site}}"
 
+RECONCILIATION = "fix-"
+"""Operations of this prefix are corrections by the coordinator: no migration, no roles."""
+
 EXAMPLE_ASSIGNMENT: dict[str, Any] = {
     "spec": EXAMPLE_SPEC,
     "epoch": 2,

@@ -31,6 +31,10 @@ OUTPUT_SERIAL = "towpath-output-serial"
 REJECTED_SERIAL = "towpath-rejected-serial"
 """The same of the stream of rejected events."""
 
+OPERATION, EPOCHS = "towpath-operation", "towpath-epochs"
+"""Keys in a shadow's metadata: who opened it, and whose results it keeps. A shadow that is being settled
+has no subjects left to tell."""
+
 REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
 """Younger than this, a shadow holds nothing whose id the output could have forgotten."""
 
@@ -51,32 +55,57 @@ class Shadows:
 
         Raises `TowpathError` (fenced) when the output accepts one of these epochs, or a later one.
         """
-        job, accepted = command.job, await self.streams.accepted_epoch(command.job)
-        if accepted is not None and accepted >= max(command.epochs):
-            raise _over(job, max(command.epochs), accepted)
-        info = await self._ensure(job, command.epochs)
-        if command.interim is not None:
+        job, newest = command.job, max(command.epochs)
+        accepted = await self.streams.accepted_epoch(job)
+        if accepted is not None and accepted >= newest:
+            raise _over(job, newest, accepted)
+        info = await self._ensure(command)
+        if command.interim is not None and (accepted is None or accepted < command.interim):
             await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
         return int((info.config.metadata or {})[OUTPUT_SERIAL])
 
-    async def _ensure(self, job: str, epochs: list[int]) -> StreamInfo:
-        subjects = self._subjects(job, epochs)
+    async def _ensure(self, command: OpenShadow) -> StreamInfo:
+        """The shadow of this operation. One that an ended operation left is replaced: its epochs are used
+        up. Raises `TowpathError`: a later one is open, or results of a living owner wait in it."""
+        job = command.job
         info = await self._info(job)
-        if info is not None:
-            if info.config.subjects == subjects:
-                return info
-            # Left by an operation that has ended: its epochs are used up.
-            await self.drop(job)
+        if info is None:
+            return await self._made(command)
+        if _operation(info) == command.operation:
+            return info
+        if max(_epochs(info)) > max(command.epochs):
+            raise _over(job, max(command.epochs), max(_epochs(info)))
+        if await self._diverted(info) is not None:
+            raise TowpathError(
+                ErrorCode.FAILED, f"results diverted by {_operation(info)} wait beside the output of {job}"
+            )
+        await self._delete(job)
+        return await self._made(command)
+
+    async def _diverted(self, shadow: StreamInfo) -> int | None:
+        """The epoch of the owner whose results only the shadow has; None if the output has them all."""
+        epochs = _epochs(shadow)
+        accepted = await self.streams.accepted_epoch(_job(shadow))
+        diverts = len(epochs) > 1 and accepted is not None and epochs[0] < accepted < epochs[-1]
+        return epochs[0] if diverts else None
+
+    async def _made(self, command: OpenShadow) -> StreamInfo:
+        job = command.job
         connection = self.streams.connection
         serial = await last_serial(connection, self.site, names.output_stream(job))
         rejected = await last_serial(connection, self.site, names.rejected_stream(job))
         config = StreamConfig(
             name=names.shadow_stream(job),
-            subjects=subjects,
+            subjects=self._subjects(job, command.epochs),
             storage=StorageType.FILE,
             duplicate_window=DUPLICATE_WINDOW_S,
             allow_direct=True,
-            metadata={OUTPUT_SERIAL: str(serial), REJECTED_SERIAL: str(rejected)},
+            metadata={
+                OUTPUT_SERIAL: str(serial),
+                REJECTED_SERIAL: str(rejected),
+                OPERATION: command.operation,
+                EPOCHS: ",".join(str(epoch) for epoch in sorted(command.epochs)),
+            },
         )
         return await self.jetstream.add_stream(config)
 
@@ -90,10 +119,29 @@ class Shadows:
         except NotFoundError:
             return None
 
-    async def drop(self, job: str) -> None:
-        """Delete the shadow with what is in it, if there is one."""
-        if await self._info(job) is not None:
-            await self.jetstream.delete_stream(names.shadow_stream(job))
+    async def drop(self, job: str, *, operation: str | None = None, through: int | None = None) -> None:
+        """Delete the shadow with what is in it, if there is one.
+
+        With `operation` only if that one opened it, with `through` only if it keeps no later epoch: a
+        command that comes late must not take the shadow of the next migration.
+        """
+        info = await self._info(job)
+        if info is None or (operation is not None and _operation(info) != operation):
+            return
+        if through is None or max(_epochs(info)) <= through:
+            await self._delete(job)
+
+    async def _delete(self, job: str) -> None:
+        await self.jetstream.delete_stream(names.shadow_stream(job))
+
+    async def owed(self, command: SetEpoch) -> Settlement | None:
+        """What a change of epoch must settle although the command does not say so: results of an owner
+        that were diverted by an operation which never came to settle them."""
+        info = await self._info(command.job)
+        if info is None or max(_epochs(info)) >= command.epoch:
+            return None
+        diverted = await self._diverted(info)
+        return None if diverted is None else Settlement(epoch=diverted, interim=command.epoch - 1)
 
     async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
         """Take over what waits in the shadow, then let the output accept the new owner.
@@ -113,7 +161,7 @@ class Shadows:
             if info is not None:
                 await self._take_over(job, settlement, info)
             await self.streams.accept(job, epoch, command.output)
-        await self.drop(job)
+        await self.drop(job, through=epoch)
 
     async def _frozen(self, job: str) -> StreamInfo | None:
         info = await self._info(job)
@@ -181,6 +229,20 @@ class Shadows:
             outgoing = [Outgoing(subject, message.identity, message.body) for message in group]
             stored += await publisher.publish(outgoing, site=self.site, stream=stream, batch=label)
         return stored
+
+
+def _job(shadow: StreamInfo) -> str:
+    name = shadow.config.name or ""
+    return name.removeprefix(names.shadow_stream(""))
+
+
+def _operation(shadow: StreamInfo) -> str:
+    return (shadow.config.metadata or {}).get(OPERATION, "")
+
+
+def _epochs(shadow: StreamInfo) -> list[int]:
+    """Whose results it keeps, in ascending order."""
+    return [int(epoch) for epoch in (shadow.config.metadata or {}).get(EPOCHS, "0").split(",")]
 
 
 def _over(job: str, epoch: int, accepted: int) -> TowpathError:

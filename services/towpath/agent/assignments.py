@@ -5,6 +5,7 @@ jobs/<job>/checkpoint-<n>/       state of generation n
 jobs/<job>/incoming/             state that is arriving in a migration
 jobs/<job>/outgoing/             links to the state that is being sent
 jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
+jobs/<job>/role                  the migration in which this site is source or target
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
 """
 
@@ -59,6 +60,20 @@ class AssignmentStore:
                 if path.is_file() and not is_transient(path):
                     sizes.append(path.stat().st_size)
         return StateSize(files=len(sizes), state_bytes=sum(sizes))
+
+    def take_role(self, job: str, operation: str) -> None:
+        """Keep durably in which migration the site has a role. A new one replaces an older one."""
+        self._of(job).mkdir(parents=True, exist_ok=True)
+        _write_durably(self._of(job) / "role", operation)
+
+    def has_role(self, job: str, operation: str) -> bool:
+        """Whether the site has a role in this very migration."""
+        path = self._of(job) / "role"
+        return path.exists() and path.read_text() == operation
+
+    def end_role(self, job: str) -> None:
+        """The site has no role any more."""
+        (self._of(job) / "role").unlink(missing_ok=True)
 
     def cache(self, job: str) -> Path:
         """State of an earlier stay."""

@@ -22,8 +22,9 @@ class Outputs:
     async def set_epoch(self, command: SetEpoch) -> Done:
         """Let the output accept one epoch only; first take over what waits for it."""
         async with self._locks[command.job]:
-            if command.settlement is not None:
-                await self.shadows.settle(command, command.settlement)
+            settlement = command.settlement or await self.shadows.owed(command)
+            if settlement is not None:
+                await self.shadows.settle(command, settlement)
             else:
                 await self.streams.set_epoch(command.job, command.epoch, command.output)
         return Done()
@@ -36,7 +37,7 @@ class Outputs:
     async def drop_shadow(self, command: DropShadow) -> Done:
         """Forget what was kept aside."""
         async with self._locks[command.job]:
-            await self.shadows.drop(command.job)
+            await self.shadows.drop(command.job, operation=command.operation)
         return Done()
 
     async def drop_output(self, command: DropOutput) -> Done:

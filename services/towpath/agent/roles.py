@@ -24,6 +24,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobStatus
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import (
+    RECONCILIATION,
     AssignRole,
     Launched,
     LaunchRetrieve,
@@ -78,12 +79,24 @@ class Roles:
             raise TowpathError(
                 ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self.site
             )
+        await asyncio.to_thread(self.jobs.store.take_role, command.job, command.operation)
         return Done()
+
+    async def _with_role(self, job: str, operation: str) -> None:
+        """Raise `TowpathError` (not allowed) for a command of a migration that has ended here."""
+        if not await asyncio.to_thread(self.jobs.store.has_role, job, operation):
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"{self.site} has no role in this migration of {job}",
+                field="operation",
+                value=operation,
+            )
 
     async def launch_retrieve(self, command: LaunchRetrieve) -> Launched:
         """Target: prepare everything, consume nothing, watch the state store."""
         job, store = command.assignment.spec.name, self.jobs.store
         async with self.jobs.lock(job):
+            await self._with_role(job, command.operation)
             known = self.jobs.assignments.get(job)
             if known is not None and known.epoch >= command.assignment.epoch:
                 if known.migration != command.operation:
@@ -102,6 +115,7 @@ class Roles:
     async def pause_transfer(self, command: PauseTransfer) -> Paused:
         """Source: stop at a boundary, then send the state. The source keeps it, too."""
         async with self.jobs.lock(command.job):
+            await self._with_role(command.job, command.operation)
             waiting = held(self.jobs.get(command.job), None)
             await self.jobs.keep_assignment(waiting)
             paused = await self.jobs.halt(waiting)
@@ -114,6 +128,7 @@ class Roles:
 
     async def ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
         """Source: send the state of the running job, then what changed meanwhile, until that is little."""
+        await self._with_role(command.job, command.operation)
         assignment = self.jobs.get(command.job)
         store = self.jobs.store
         have, rounds, files = dict(command.have), list[int](), 0
@@ -215,18 +230,30 @@ class Roles:
         return await self.jobs.until_progress(command.job, OBSERVE_S)
 
     async def reset(self, command: ResetRole) -> Done:
-        """End a migration: an ordinary owner from now on, or nothing."""
-        job = command.job
+        """End a migration: an ordinary owner from now on, or nothing.
+
+        An operation ends the role it gave, and no other; reconciliation tells whoever has the job.
+        """
+        job, store = command.job, self.jobs.store
+        by_reconciliation = command.operation.startswith(RECONCILIATION)
+        if not by_reconciliation and not await asyncio.to_thread(store.has_role, job, command.operation):
+            return Done(note="no role in this migration")
         self._call_off(job)
         async with self.jobs.lock(job):
             await self.reception.close(job)
             assignment = self.jobs.assignments.get(job)
             if assignment is None:
+                await asyncio.to_thread(store.end_role, job)
                 return Done(note="nothing was here")
             if command.keep_job:
-                await self.jobs.keep_assignment(assignment.model_copy(update={"migration": None}))
-                await asyncio.to_thread(shutil.rmtree, self.jobs.store.cache(job), ignore_errors=True)
-                return Done()
-            await self.jobs.halt(assignment)
-            await self.jobs.drop(assignment, forget=False)
+                owned = assignment.model_copy(update={"migration": None, "desired": DesiredState.RUNNING})
+                await self.jobs.keep_assignment(owned)
+                if assignment.desired is not DesiredState.RUNNING:
+                    await self.jobs.run(owned)
+                await asyncio.to_thread(shutil.rmtree, store.cache(job), ignore_errors=True)
+            else:
+                await self.jobs.halt(assignment)
+                await self.jobs.drop(assignment, forget=False)
+            # Last: killed before it, the reset is told again, and obeyed again.
+            await asyncio.to_thread(store.end_role, job)
         return Done()

@@ -17,7 +17,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
+from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.operations import Operations
 from towpath.coordinator.registry import Registry
@@ -138,7 +138,7 @@ def corrections(
     difference: Difference, entry: JobEntry | None, *, removed: bool = False
 ) -> list[SiteCommand[Any]]:
     """What to tell whom, in order. `removed`: the registry remembers that the job was removed."""
-    operation, site, job = f"fix-{new_identifier()}", difference.site, difference.job
+    operation, site, job = f"{RECONCILIATION}{new_identifier()}", difference.site, difference.job
     if entry is None:
         # A job the registry never heard of is held, not deleted: it may be the registry that was lost.
         return [StopJob(site=site, operation=operation, job=job, forget=removed)]
