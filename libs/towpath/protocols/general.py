@@ -60,10 +60,10 @@ STEPS: tuple[Step, ...] = (
     #    name               actor        command          deadline, attempt       undone by
     Step("assign-source",   SOURCE,      assign_source,   15.0, 3.0,              AS_OWNER),
     Step("assign-target",   TARGET,      assign_target,   30.0, 3.0,              AS_STRANGER),
-    Step("launch-retrieve", TARGET,      launch_retrieve, 90.0, 20.0),
-    Step("pause-transfer",  SOURCE,      pause_transfer,  TRANSFER_S, 20.0,       SOURCE_RUNS),
+    Step("launch-retrieve", TARGET,      launch_retrieve, 90.0, 3.0),
+    Step("pause-transfer",  SOURCE,      pause_transfer,  TRANSFER_S, 3.0,        SOURCE_RUNS),
     Step("set-epoch",       OUTPUT,      set_epoch,       15.0, 3.0,              SOURCE_MAY_PUBLISH),
-    Step("resume",          TARGET,      resume,          60.0, 15.0,             TARGET_STANDS,
+    Step("resume",          TARGET,      resume,          60.0, 3.0,              TARGET_STANDS,
          point_of_no_return=True),
     Step("record-owner",    COORDINATOR, record_owner),
     Step("reset-source",    SOURCE,      reset_source,    20.0, 3.0),

@@ -135,10 +135,10 @@ STEPS: tuple[Step, ...] = (
     #    name                 actor        command            deadline, attempt            undone by
     Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                   AS_OWNER),
     Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                   AS_STRANGER),
-    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 20.0),
+    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0),
     Step("open-shadow",       OUTPUT,      open_shadow,       15.0, 3.0,                   NO_SHADOW),
-    Step("ship-checkpoint",   SOURCE,      ship_checkpoint,   TRANSFER_S, 20.0),
-    Step("launch-shadow",     TARGET,      launch_shadow,     60.0, 15.0,                  TARGET_STANDS),
+    Step("ship-checkpoint",   SOURCE,      ship_checkpoint,   TRANSFER_S, 3.0),
+    Step("launch-shadow",     TARGET,      launch_shadow,     60.0, 3.0,                   TARGET_STANDS),
     Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                   NO_MONITOR),
     Step("await-consistency", MONITOR,     await_consistency, CATCH_UP_S + 5.0, 3.0,       SOURCE_RUNS),
     Step("set-epoch",         OUTPUT,      set_epoch,         30.0, 10.0,                  SOURCE_MAY_PUBLISH,

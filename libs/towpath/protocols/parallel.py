@@ -123,11 +123,11 @@ STEPS: tuple[Step, ...] = (
     #    name                 actor        command            deadline, attempt           undone by
     Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                  AS_OWNER),
     Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                  AS_STRANGER),
-    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 20.0,                 SOURCE_RUNS),
+    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0,                  SOURCE_RUNS),
     Step("divert",            OUTPUT,      divert,            15.0, 3.0,                  UNDIVERTED),
     Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                  NO_MONITOR),
     Step("note-progress",     SOURCE,      note_progress,     15.0, 3.0),
-    Step("launch-divert",     TARGET,      launch_divert,     60.0, 15.0,                 TARGET_STANDS),
+    Step("launch-divert",     TARGET,      launch_divert,     60.0, 3.0,                  TARGET_STANDS),
     Step("await-consistency", MONITOR,     await_consistency, AGREEMENT_S, 3.0,
          point_of_no_return=True),
     Step("terminate",         SOURCE,      terminate,         20.0, 5.0),

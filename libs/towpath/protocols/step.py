@@ -63,7 +63,9 @@ class Step:
     """Without confirmation for so long, the operation is rolled back (or, past the point of no
     return, goes on without)."""
     attempt_s: float = 5.0
-    """Without an answer for so long, the same command is sent again: its receiver may have died."""
+    """Without an answer for so long, the same command is sent again: its receiver may have died, or the
+    command with its connection. One that is still at work joins the repetition to what it does, so this need
+    not be as long as the work."""
     compensation: Compensation | None = None
     point_of_no_return: bool = False
     """Once confirmed, the operation only goes forward."""
