@@ -1,7 +1,7 @@
 # Everything one does with this repository. `make` alone lists the targets.
 
 PYTHON := .venv/bin/python
-FAST_TESTS := $(wildcard tests/unit tests/property tests/contract)
+FAST_TESTS := $(wildcard tests/unit tests/property tests/protocol tests/contract)
 SLOW_TESTS := $(wildcard tests/end_to_end tests/chaos)
 PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
@@ -24,7 +24,7 @@ demo: setup ## Move a running job between two sites, with real departures, and j
 test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
 	$(PYTEST) $(FAST_TESTS) $(SLOW_TESTS)
 
-test-fast: setup ## Only the tests that start no mesh: unit, property and contract.
+test-fast: setup ## only the tests that start no mesh: unit, property, protocol and contract.
 	$(PYTEST) $(FAST_TESTS)
 
 bench: setup ## Measure throughput, latency and migrations; writes to tests/bench/results/.

@@ -12,13 +12,14 @@ from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationSta
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import SiteCommand, StartJob
+from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.reconciliation import Difference, corrections, differences
 from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
+from towpath.protocols.simulation.mesh import MONITOR
 
 JOB = "hourly-jfk"
 OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")
@@ -29,10 +30,24 @@ BEFORE = JobEntry(
     inputs=[ResolvedInput(name="jfk/clean", site="jfk", stream="OUT_clean", subject=None, from_device=False)],
     output=OUTPUT,
 )
+WINDOWS = JobSpec.model_validate(
+    {
+        **EXAMPLE_SPEC,
+        "operator": {
+            "kind": "processing_window",
+            "size_s": 1.0,
+            "aggregates": {"departures": {"function": "count"}},
+        },
+    }
+)
+"""Windows by processing time: what `parallel` moves."""
+
 AFTER: dict[str, dict[str, Any]] = {
     "general": {"site": "cloud", "epoch": 2},
     "restart": {"site": "cloud", "epoch": 2, "generation": 2},
     "update": {"epoch": 2, "generation": 2},
+    "handover": {"site": "cloud", "epoch": 3},
+    "parallel": {"site": "cloud", "epoch": 3, "generation": 2},
 }
 
 FAULTS = (
@@ -46,17 +61,23 @@ class Killed(BaseException):
     """SIGKILL of the coordinator."""
 
 
+def entry_before(name: str) -> JobEntry:
+    return BEFORE.model_copy(update={"spec": WINDOWS}) if name == "parallel" else BEFORE
+
+
 def operation(name: str) -> OperationRecord:
+    before = entry_before(name)
+    after = before.model_copy(update=AFTER[name])
     return OperationRecord(
         id="5f0c9a7be210",
         command="c1",
         kind=OperationKind.UPDATE if name == "update" else OperationKind.MIGRATE,
         job=JOB,
         strategy=None if name == "update" else StrategyName(name),
-        before=BEFORE,
-        after=BEFORE.model_copy(update=AFTER[name]),
+        before=before,
+        after=after,
         old_epoch=1,
-        new_epoch=2,
+        new_epoch=after.epoch,
         begun_at=SimulatedClock().now(),
     )
 
@@ -65,14 +86,15 @@ class Schedule:
     """A mesh whose faults a list of words decides, one word a message; all is well when it is used up."""
 
     def __init__(self, name: str, faults: list[str], moments: list[str]) -> None:
+        before = entry_before(name)
         self.clock = SimulatedClock()
         self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
-        self.ledger = MemoryLedger(around=self.moment, jobs={JOB: BEFORE})
+        self.ledger = MemoryLedger(around=self.moment, jobs={JOB: before})
         self.faults, self.moments = list(reversed(faults)), list(reversed(moments))
-        self.late: list[SiteCommand[Any]] = []
+        self.late: list[StepCommand[Any]] = []
         self.mesh.accept(JOB, 1, OUTPUT)
         self.mesh.sites["jfk"].handle(
-            StartJob(id="s0", site="jfk", operation="o0", assignment=BEFORE.assignment())
+            StartJob(id="s0", site="jfk", operation="o0", assignment=before.assignment())
         )
         self.mesh.work(5)
         self.record = operation(name)
@@ -82,9 +104,9 @@ class Schedule:
         if self.moments and self.moments.pop() == "kill":
             raise Killed(moment)
 
-    def deliver(self, command: SiteCommand[Any]) -> Model:
+    def deliver(self, command: StepCommand[Any]) -> Model:
         try:
-            return self.mesh.sites[command.site].handle(command)
+            return self.mesh.handle(command)
         finally:
             self.mesh.check(JOB)
             self.mesh.work()
@@ -98,7 +120,7 @@ class Schedule:
                 continue
         self.late.clear()
 
-    async def send(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+    async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         fault = self.faults.pop() if self.faults else "none"
         if fault == "kill before":
             raise Killed(command.id)
@@ -109,7 +131,7 @@ class Schedule:
             self.clock.elapsed_s += deadline_s
             raise TowpathError(ErrorCode.DEADLINE, "no answer")
         if fault == "agent dies":
-            self.mesh.sites[command.site].lose_memory()
+            self.mesh.lose_memory(command.site if isinstance(command, SiteCommand) else MONITOR)
         answer = self.deliver(command)
         if fault == "kill after":
             raise Killed(command.id)
@@ -140,6 +162,7 @@ class Schedule:
         found: set[Difference] = set()
         for _ in range(5):
             found = differences(self.ledger.jobs, [self.heartbeat(name) for name in self.mesh.sites])
+            self.mesh.settle_down()
             for difference in found:
                 for command in corrections(difference, self.ledger.jobs.get(JOB)):
                     self.deliver(command)
@@ -172,7 +195,8 @@ def test_operation_when_anything_fails_at_random_then_one_owner_and_every_event_
     schedule.reconcile()
     entry, mesh = schedule.ledger.jobs[JOB], schedule.mesh
     mesh.work()
+    mesh.settle_down()
     mesh.check(JOB)
     assert mesh.owners(JOB) == [entry.site]
     assert mesh.outputs[JOB].accepted == entry.epoch
-    assert mesh.published[JOB] == set(range(1, mesh.stored + 1))
+    mesh.check_complete(JOB)

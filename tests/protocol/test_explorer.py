@@ -9,28 +9,103 @@ from protocol_world import reconcile, trial
 
 from towpath.contracts.commands import StrategyName
 from towpath.protocols import strategies
+from towpath.protocols.record import JobEntry
 from towpath.protocols.simulation.explorer import Explorer, Plan
 from towpath.protocols.simulation.scenario import outcome, parse_scenario
 from towpath.protocols.simulation.weakness import Weakness
-from towpath.protocols.step import Strategy
+from towpath.protocols.step import Step
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER = StrategyName.PARALLEL, StrategyName.HANDOVER
 
-MOST_MOVES = 4000
-"""Of one exploration: a few seconds."""
+ALL = 10_000
+"""More moves than there are with one fault."""
+
+THERE_AND_BACK: list[Plan] = [
+    (RESTART, RESTART), (GENERAL, GENERAL), (PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (HANDOVER, GENERAL),
+]  # fmt: skip
 
 
-def found(plan: Plan, *weak: Weakness, faults: int = 1) -> list[str] | None:
-    """The shortest course that breaks an invariant."""
-    with trial(plan[0][0], *weak) as start:
-        return Explorer(plan, reconcile, faults=faults, most_moves=MOST_MOVES).find(start)
+def named(plan: Plan) -> str:
+    return "-".join(plan)
 
 
-@pytest.mark.parametrize("strategy", [RESTART, GENERAL, PARALLEL, HANDOVER])
-def test_migration_when_any_one_thing_goes_wrong_then_the_invariants_hold(strategy: StrategyName) -> None:
-    plan = [(strategy, "cloud")]
-    with trial(strategy) as start:
-        explorer = Explorer(plan, reconcile, faults=1, most_moves=MOST_MOVES)
-        assert explorer.find(start) is None
-        assert explorer.reached_faults == 2, "every course with one fault was looked at"
+def search(
+    plan: Plan, *weak: Weakness, faults: int = 1, most: int = ALL
+) -> tuple[Explorer, list[str] | None]:
+    with trial(plan[0], *weak) as start:
+        explorer = Explorer(plan, reconcile, faults=faults, most_moves=most)
+        return explorer, explorer.find(start)
+
+
+@pytest.mark.parametrize("plan", THERE_AND_BACK, ids=named)
+def test_migrations_when_any_one_thing_goes_wrong_then_the_invariants_hold(plan: Plan) -> None:
+    explorer, found = search(plan)
+    assert found is None, "\n".join(found)
+    assert explorer.reached_faults == 2, "not every course with one fault was looked at"
+    assert explorer.ends > 100
+
+
+@pytest.mark.parametrize("plan", [(PARALLEL, PARALLEL), (HANDOVER, HANDOVER)], ids=named)
+def test_migrations_when_two_things_go_wrong_then_the_invariants_hold(plan: Plan) -> None:
+    _, found = search(plan, faults=2, most=ALL // 4)
+    assert found is None, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "weak"),
+    [
+        (HANDOVER, Weakness.SETTLE_BY_MEMORY),
+        (PARALLEL, Weakness.FORWARD_BY_MEMORY),
+        (PARALLEL, Weakness.RESUME_TWICE),
+    ],
+)
+def test_search_when_a_party_neglects_a_duty_then_finds_a_scenario_that_shows_it(
+    strategy: StrategyName, weak: Weakness
+) -> None:
+    _, found = search((strategy, strategy), weak)
+    assert found is not None
+    *lines, violation = found
+    text = "\n".join([f"weak: {weak}", *lines, f"expect: {violation}"])
+    assert outcome(parse_scenario(text), trial, reconcile) == [violation]
+
+
+def without_settlement(step: Step) -> Step:
+    if step.name != "set-epoch":
+        return step
+    whole = step.command
+    return replace(step, command=lambda record: whole(record).model_copy(update={"settlement": None}))
+
+
+def returning(step: Step) -> Step:
+    return replace(step, point_of_no_return=False)
+
+
+@pytest.mark.parametrize(("strategy", "changed"), [(HANDOVER, without_settlement), (PARALLEL, returning)])
+def test_search_when_a_table_is_wrong_then_finds_it(
+    strategy: StrategyName, changed: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callable(changed)
+    table = strategies.MIGRATIONS[strategy]
+    wrong = replace(table, steps=tuple(map(changed, table.steps)))
+    monkeypatch.setitem(strategies.MIGRATIONS, strategy, wrong)
+    _, found = search((strategy,))
+    assert found is not None
+
+
+def test_zombie_target_when_its_epoch_was_used_again_then_two_publish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def next_epoch(entry: JobEntry, *, interim: bool = False) -> int:
+        return entry.epoch + (2 if interim else 1)
+
+    monkeypatch.setattr(JobEntry, "next_epoch", next_epoch)
+    zombie = """
+        migrate handover cloud
+        m1-await-consistency: abort
+        m1-launch-shadow-undo: lose
+        m1-assign-target-undo: lose
+        migrate handover out
+        expect: holds
+    """
+    assert outcome(parse_scenario(zombie), trial, reconcile)[-1].startswith("violation")

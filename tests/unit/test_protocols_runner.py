@@ -2,162 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from operation_trial import EVERY_STEP, JOB, OPERATIONS, Killed, Trial, operation, succeeded
 
-from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.commands import OperationState
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
-from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
-from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import SiteCommand, StartJob
-from towpath.protocols.memory_ledger import MemoryLedger
-from towpath.protocols.record import ENDED, JobEntry, OperationRecord
+from towpath.contracts.message import Model
+from towpath.contracts.migration import StepCommand
+from towpath.protocols.record import ENDED
 from towpath.protocols.runner import Runner, Superseded
-from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.protocols.strategies import strategy_of
-
-JOB = "hourly-jfk"
-SPEC = JobSpec.model_validate(EXAMPLE_SPEC)
-
-
-class Killed(BaseException):
-    """SIGKILL: nothing after it runs."""
-
-
-def entry(site: str = "jfk", epoch: int = 1, generation: int = 1, **spec: Any) -> JobEntry:
-    return JobEntry(
-        spec=SPEC.model_copy(update=spec),
-        site=site,
-        epoch=epoch,
-        generation=generation,
-        inputs=[
-            ResolvedInput(name="jfk/clean", site="jfk", stream="OUT_clean", subject=None, from_device=False)
-        ],
-        output=ResolvedOutput(
-            site="out", stream="OUT_hourly-jfk", topic="departures/hourly", rejected_topic="rejected"
-        ),
-    )
-
-
-def operation(name: str) -> OperationRecord:
-    old = entry()
-    fields: dict[str, Any] = {
-        "general": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=2)},
-        "restart": {"kind": "migrate", "before": old, "after": entry(site="cloud", epoch=2, generation=2)},
-        "deploy": {"kind": "deploy", "after": old, "output_existed": False},
-        "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
-        "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
-        "update-without-state": {"kind": "update", "before": old, "after": entry(epoch=2, generation=2)},
-        "remove": {"kind": "remove", "before": old},
-        "remove-and-purge": {"kind": "remove", "before": old, "purge": True},
-    }[name]
-    epoch = 0 if name == "deploy" else 1
-    strategy = StrategyName(name) if fields["kind"] == "migrate" else None
-    return OperationRecord(
-        id="5f0c9a7be210", command="c1", job=JOB, strategy=strategy, old_epoch=epoch, new_epoch=epoch + 1,
-        begun_at=SimulatedClock().now(), **fields,
-    )  # fmt: skip
-
-
-OPERATIONS = (
-    "general", "restart", "deploy", "redeploy", "update", "update-without-state", "remove", "remove-and-purge"
-)  # fmt: skip
-EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in strategy_of(operation(name)).steps]
-
-
-@dataclass
-class Trial:
-    """One operation on a simulated mesh, with faults at chosen messages."""
-
-    name: str
-    clock: SimulatedClock = field(default_factory=SimulatedClock)
-    ledger: MemoryLedger = field(default_factory=MemoryLedger)
-    events: list[Event] = field(default_factory=list)
-    sent: list[SiteCommand[Any]] = field(default_factory=list)
-    refused: set[str] = field(default_factory=set)
-    """Command ids that are refused."""
-    unheard: set[str] = field(default_factory=set)
-    """Command ids that nobody gets."""
-    unanswered: set[str] = field(default_factory=set)
-    """Command ids that are carried out, but whose answers are lost."""
-    dead: set[str] = field(default_factory=set)
-    killed_at: set[str] = field(default_factory=set)
-    """Moments at which the coordinator is killed, once each."""
-
-    def __post_init__(self) -> None:
-        self.record = operation(self.name)
-        self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
-        self.ledger.around = self.moment
-        before = self.record.before
-        if before is not None:
-            self.ledger.jobs[JOB] = before
-            self.mesh.sites["jfk"].handle(start(before))
-        if self.record.kind is not OperationKind.DEPLOY or self.record.output_existed:
-            self.mesh.accept(JOB, 1, entry().output)
-        self.mesh.work(10)
-        self.ledger.accept(self.record)
-
-    def moment(self, moment: str) -> None:
-        if moment in self.killed_at:
-            self.killed_at.remove(moment)
-            raise Killed(moment)
-
-    async def send(self, command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
-        self.sent.append(command)
-        self.mesh.work()
-        self.mesh.check(JOB)
-        if command.id in self.refused:
-            raise TowpathError(ErrorCode.FAILED, "refused")
-        if command.id in self.unheard or command.site in self.dead:
-            self.clock.elapsed_s += deadline_s
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
-        answer = self.mesh.sites[command.site].handle(command)
-        self.mesh.check(JOB)
-        self.moment(f"carried out {command.id}")
-        if command.id in self.unanswered:
-            self.clock.elapsed_s += deadline_s
-            raise TowpathError(ErrorCode.DEADLINE, "no answer in time")
-        return answer
-
-    async def publish(self, event: Event) -> None:
-        self.events.append(event)
-
-    async def finish(self) -> OperationRecord:
-        """Run, with a new coordinator after each death."""
-        for _ in range(20):
-            runner = Runner(self.ledger, self.send, self.publish, self.clock)
-            try:
-                return await runner.run(self.record.id)
-            except Killed:
-                continue
-        raise AssertionError("it never ends")
-
-    def check_end(self, record: OperationRecord) -> None:
-        """The job runs where the registry says, it alone may publish, and every event counts once."""
-        assert JOB not in self.ledger.locks
-        assert record.id not in self.ledger.unannounced
-        self.mesh.work()
-        self.mesh.check(JOB)
-        owner = self.ledger.jobs.get(JOB)
-        if owner is None:
-            assert self.mesh.owners(JOB) == []
-            return
-        assert self.mesh.owners(JOB) == [owner.site]
-        hosted = self.mesh.sites[owner.site].hosted[JOB].assignment
-        assert (hosted.epoch, hosted.generation) == (owner.epoch, owner.generation)
-        assert self.mesh.outputs[JOB].accepted == owner.epoch
-        assert self.mesh.published[JOB] == set(range(1, self.mesh.stored + 1))
-
-
-def start(job: JobEntry) -> StartJob:
-    return StartJob(id="before", site=job.site, operation="before", assignment=job.assignment())
-
-
-def succeeded(record: OperationRecord) -> bool:
-    return record.state is OperationState.COMPLETED
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -212,16 +68,24 @@ async def test_coordinator_when_killed_at_a_step_then_the_next_one_completes(
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("phase", ["failed", "compensating", "compensated"])
-@pytest.mark.parametrize("name", ["general", "restart", "update", "deploy", "remove"])
+@pytest.mark.parametrize("name", ["general", "restart", "parallel", "handover", "update", "deploy", "remove"])
 async def test_coordinator_when_killed_while_undoing_then_the_next_one_undoes(
     name: str, phase: str, when: str
 ) -> None:
     failing = [s for s in strategy_of(operation(name)).steps if s.actor != "coordinator"]
     reversible = next(s for s in reversed(failing) if s.name not in ("observe",) and s.deadline_s >= 15)
-    step = {"general": "resume", "restart": "resume", "remove": "stop-job"}.get(name, reversible.name)
+    failing_step = {
+        "general": "resume", "restart": "resume", "remove": "stop-job",
+        "parallel": "await-consistency", "handover": "await-consistency",
+    }  # fmt: skip
+    step = failing_step.get(name, reversible.name)
     trial = Trial(name)
     trial.refused = {f"{trial.record.id}-{step}"}
-    undone = {"update": "set-epoch", "deploy": "set-epoch", "remove": "stop-job"}.get(name, "pause-transfer")
+    undone_step = {
+        "update": "set-epoch", "deploy": "set-epoch", "remove": "stop-job",
+        "parallel": "divert", "handover": "open-shadow",
+    }  # fmt: skip
+    undone = undone_step.get(name, "pause-transfer")
     trial.killed_at = {f"{when} {step if phase == 'failed' else undone} {phase}"}
     record = await trial.finish()
     assert trial.killed_at == set(), "the coordinator was not killed"
@@ -325,7 +189,7 @@ async def test_second_coordinator_when_first_has_written_on_then_first_gives_up(
     first = Runner(trial.ledger, trial.send, trial.publish, trial.clock)
     taken = trial.send
 
-    async def overtaken(command: SiteCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+    async def overtaken(command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         answer = await taken(command, deadline_s=deadline_s, attempt_s=attempt_s)
         if command.verb() == "pause-transfer":
             await first.run(trial.record.id)

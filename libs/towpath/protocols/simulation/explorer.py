@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import random
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ from towpath.protocols.simulation.move import Move
 from towpath.protocols.simulation.trial import Reconcile, Trial
 from towpath.protocols.simulation.weakness import Violation
 
-Plan = Sequence[tuple[StrategyName, str]]
-"""Migrations one after the other: strategy and target."""
+Plan = Sequence[StrategyName]
+"""Migrations one after the other, each to the site that does not own the job then."""
 
 SEND = Move("send")
 LINES_TO_DIE_AT = (1, 2, 3, 4, 5)
@@ -40,6 +40,11 @@ class Explorer:
     faults: int
     most_moves: int
     """It gives up looking after so many moves."""
+    between: tuple[str, str] = ("jfk", "cloud")
+    """Sites between which the job moves."""
+    seed: int = 1
+    verbs: frozenset[str] | None = None
+    """Faults to look at; None for all."""
     moves: int = 0
     """Moves made."""
     ends: int = 0
@@ -50,26 +55,27 @@ class Explorer:
 
     def find(self, start: Trial) -> list[str] | None:
         """A scenario that violates an invariant, its last line the violation; None if none was found."""
-        queues: list[deque[Node]] = [deque() for _ in range(self.faults + 1)]
-        queues[0].append(Node(start, 0, 0, ()))
-        for self.reached_faults, queue in enumerate(queues):
-            while queue and self.moves < self.most_moves:
+        waiting: list[list[Node]] = [[] for _ in range(self.faults + 1)]
+        waiting[0].append(Node(start, 0, 0, ()))
+        for self.reached_faults, nodes in enumerate(waiting):
+            # In no order, so that a search that is given up has looked everywhere a little.
+            random.Random(self.seed).shuffle(nodes)
+            while nodes:
+                if self.moves >= self.most_moves:
+                    return None
                 # The last first: a course is followed to its end before the next one is begun.
-                node = queue.pop()
                 try:
-                    for following in self._after(node):
-                        queues[following.faults].append(following)
+                    for following in self._after(nodes.pop()):
+                        waiting[following.faults].append(following)
                 except FoundViolation as found:
                     return found.script
-            if queue:
-                return None
         self.reached_faults = self.faults + 1
         return None
 
     def _after(self, node: Node) -> Iterator[Node]:
         trial = node.trial
         if trial.upcoming is not None:
-            for move in self._moves(node):
+            for move in filter(self._is_looked_at, self._moves(node)):
                 following = self._made(node, move)
                 if following is not None:
                     yield following
@@ -79,7 +85,8 @@ class Explorer:
             self._end(node)
 
     def _begun(self, node: Node) -> Node:
-        trial, (strategy, to) = node.trial.copy(), self.plan[node.begun]
+        trial, strategy = node.trial.copy(), self.plan[node.begun]
+        to = next(site for site in self.between if site != trial.owner.site)
         trial.begin(strategy, to)
         line = f"migrate {strategy} {to}"
         return Node(trial, node.begun + 1, node.faults, (*node.script, line))
@@ -105,6 +112,9 @@ class Explorer:
             node.trial.copy().end(self.reconcile)
         except Violation as violation:
             raise FoundViolation([*node.script, f"violation: {violation}"]) from violation
+
+    def _is_looked_at(self, move: Move) -> bool:
+        return self.verbs is None or _cost(move) == 0 or move.verb in self.verbs
 
     def _moves(self, node: Node) -> Iterator[Move]:
         trial = node.trial

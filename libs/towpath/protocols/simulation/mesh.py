@@ -161,7 +161,7 @@ class SimulatedMesh:
     @property
     def published(self) -> dict[str, set[int]]:
         """Job → serials that its results cover."""
-        return {job: _covered(output, shadow=False) for job, output in self.outputs.items()}
+        return {job: output.counted for job, output in self.outputs.items()}
 
     def check(self, job: str) -> None:
         """Raise `Violation` if two may publish now, or an event can no longer be processed."""
@@ -170,7 +170,7 @@ class SimulatedMesh:
         output = self.outputs.get(job)
         if output is None:
             return
-        done = _covered(output, shadow=True)
+        done = output.counted | _waiting(output)
         frontier = next(serial for serial in range(1, self.stored + 2) if serial not in done)
         covered = [at for s in self.sites.values() for (name, _), at in s.checkpoints.items() if name == job]
         if covered and min(covered) >= frontier:
@@ -179,7 +179,7 @@ class SimulatedMesh:
     def check_complete(self, job: str) -> None:
         """Raise `Violation` unless each event counts exactly once, and each rejected one is there once."""
         output = self.outputs[job]
-        missing = set(range(1, self.stored + 1)) - _covered(output, shadow=False)
+        missing = set(range(1, self.stored + 1)) - output.counted
         if missing:
             raise Violation(f"events {sorted(missing)} count nowhere")
         rejected = {r.through for r in output.results if r.rejected}
@@ -188,11 +188,12 @@ class SimulatedMesh:
             raise Violation(f"rejected events {sorted(rejected ^ expected)} are missing or unexpected")
 
 
-def _covered(output: SimulatedOutput, *, shadow: bool) -> set[int]:
-    """Serials whose results are in the output, or wait in the shadow to be forwarded."""
-    results = [r for r in output.results if not r.rejected]
-    if shadow and output.shadow is not None and output.shadow.diverted is not None:
-        results += [r for _, r in output.shadow.of(output.shadow.diverted) if not r.rejected]
+def _waiting(output: SimulatedOutput) -> set[int]:
+    """Serials whose results wait in the shadow to be forwarded."""
+    shadow = output.shadow
+    if shadow is None or shadow.diverted is None:
+        return set()
+    results = [r for _, r in shadow.of(shadow.diverted) if not r.rejected]
     return {serial for r in results for serial in range(r.after + 1, r.through + 1)}
 
 

@@ -81,7 +81,10 @@ class SimulatedMonitor:
     def _identical(self, watch: Watch) -> Consistent | None:
         """Consistent once the target has processed what the source has."""
         output = self.mesh.outputs[watch.job]
-        source, target = self.mesh.frontier(watch.source, watch.job), self.mesh.frontier(watch.target, watch.job)
+        source, target = (
+            self.mesh.frontier(watch.source, watch.job),
+            self.mesh.frontier(watch.target, watch.job),
+        )
         shadow = output.shadow
         if shadow is None or source is None or target is None or target < source:
             return None

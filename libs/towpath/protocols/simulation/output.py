@@ -64,29 +64,35 @@ class SimulatedOutput:
     weak: frozenset[Weakness] = frozenset()
     accepted: int = 0
     """The one epoch whose results are taken."""
-    results: list[Result] = field(default_factory=list)
+    results: dict[Result, None] = field(default_factory=dict)
+    """In the order in which they were stored."""
+    counted: set[int] = field(default_factory=set)
+    """Serials of the events that the results cover."""
     remembered: set[Result] = field(default_factory=set)
     """Ids the server still remembers by itself."""
     shadow: Shadow | None = None
 
     def copy(self) -> SimulatedOutput:
         """An output that goes its own way from here."""
-        return replace(self, results=list(self.results), remembered=set(self.remembered))
+        return replace(
+            self,
+            results=dict(self.results),
+            counted=set(self.counted),
+            remembered=set(self.remembered),
+        )
 
     def store(self, result: Result, *, reads_back: bool = True) -> None:
         """Take a result unless it is there. Raises `Violation` when an event then counts twice."""
         if result in self.remembered or (reads_back and result in self.results):
             return
-        if not result.rejected:
-            double = [
-                r for r in self.results
-                if not r.rejected and r.after < result.through and result.after < r.through
-            ]  # fmt: skip
-            if double:
-                raise Violation(f"events of {identity_of(result)} count already in {identity_of(double[0])}")
-        elif result in self.results:
+        if result.rejected and result in self.results:
             raise Violation(f"rejected event {result.through} counts twice")
-        self.results.append(result)
+        if not result.rejected:
+            serials = set(range(result.after + 1, result.through + 1))
+            if serials & self.counted:
+                raise Violation(f"events {sorted(serials & self.counted)} count twice")
+            self.counted |= serials
+        self.results[result] = None
         self.remembered.add(result)
 
     def publish(self, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
@@ -116,8 +122,13 @@ class SimulatedOutput:
         newest, known = max(command.epochs), self.shadow
         if self.accepted >= newest:
             raise fenced(f"epoch {newest}: the output is at {self.accepted}")
-        if known is not None and max(known.epochs) > newest and Weakness.REPLACE_NEWER_SHADOW not in self.weak:
+        if (
+            known is not None
+            and max(known.epochs) > newest
+            and Weakness.REPLACE_NEWER_SHADOW not in self.weak
+        ):
             raise fenced(f"epoch {newest}: a shadow of epoch {max(known.epochs)} is open")
+        self._refuse_unsettled(command)
         reopen = known is not None and known.frozen and Weakness.REOPEN_FROZEN_SHADOW in self.weak
         if known is None or known.epochs != tuple(command.epochs) or reopen:
             diverted = min(command.epochs) if command.interim is not None else None
@@ -127,6 +138,14 @@ class SimulatedOutput:
         if command.interim is not None:
             self.accepted = max(self.accepted, command.interim)
         return known.output_serial
+
+    def _refuse_unsettled(self, command: OpenShadow) -> None:
+        """Raise `TowpathError` (failed) while another operation's diverted results wait in the shadow."""
+        known = self.shadow
+        weak = Weakness.REPLACE_UNSETTLED_SHADOW in self.weak
+        if known is None or known.diverted is None or known.operation == command.operation or weak:
+            return
+        raise TowpathError(ErrorCode.FAILED, f"results diverted by {known.operation} wait in the shadow")
 
     def drop_shadow(self, operation: str) -> None:
         """Delete the shadow that this operation opened."""
@@ -171,10 +190,19 @@ class SimulatedOutput:
             self.store(parse_result(amended.identity))
             yield
         reads_back = Weakness.SETTLE_BY_MEMORY not in self.weak
-        for position, result in self.shadow.of(settlement.epoch) if self.shadow else []:
+        for position, result in self.shadow.of(self._taken_over(settlement)) if self.shadow else []:
             if result.rejected or position > settlement.after_position:
                 self.store(result, reads_back=reads_back)
                 yield
+        if self.shadow is not None:
+            self.shadow = replace(self.shadow, diverted=None)
+
+    def _taken_over(self, settlement: Settlement) -> int:
+        """The epoch whose results count; in a shadow that another operation left, the diverted one's."""
+        shadow = self.shadow
+        if shadow is None or shadow.diverted is None or settlement.epoch in shadow.epochs:
+            return settlement.epoch
+        return settlement.epoch if Weakness.REPLACE_UNSETTLED_SHADOW in self.weak else shadow.diverted
 
 
 def fenced(message: str) -> TowpathError:

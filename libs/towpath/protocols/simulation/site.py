@@ -44,11 +44,6 @@ REJECTED_EVERY = 5
 """Every so-manieth event is one that the job rejects."""
 
 
-def refuse(code: ErrorCode, message: str) -> TowpathError:
-    """A refusal, as an agent gives it."""
-    return TowpathError(code, message)
-
-
 @dataclass(frozen=True)
 class Hosted:
     """A job at a site: what the agent has on disk."""
@@ -86,7 +81,7 @@ class SimulatedSite:
     roles: dict[str, str] = field(default_factory=dict)
     """Job → operation in which this site plays a part."""
     checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Job and generation → last serial covered. Survives the job's leaving, as a cache."""
+    """Job and generation → last serial covered."""
 
     def copy(self, mesh: SimulatedMesh) -> SimulatedSite:
         """The same site in another mesh."""
@@ -135,12 +130,12 @@ class SimulatedSite:
 
     def _hosted(self, job: str) -> Hosted:
         if job not in self.hosted:
-            raise refuse(ErrorCode.UNKNOWN_JOB, f"{job} is not at {self.name}")
+            raise TowpathError(ErrorCode.UNKNOWN_JOB, f"{job} is not at {self.name}")
         return self.hosted[job]
 
     def _with_role(self, job: str, operation: str) -> None:
         if self.roles.get(job) != operation:
-            raise refuse(ErrorCode.NOT_ALLOWED, "no role in this operation")
+            raise TowpathError(ErrorCode.NOT_ALLOWED, "no role in this operation")
 
     def _on_assign_role(self, command: AssignRole) -> Done:
         self.roles[command.job] = command.operation
@@ -233,34 +228,45 @@ class SimulatedSite:
         return JobStatus(job=command.job, epoch=epoch, state=JobState.RUNNING, committed_at=at)
 
     def _on_reset(self, command: ResetRole) -> Done:
-        hosted = self.hosted.get(command.job)
-        if self.roles.get(command.job) == command.operation:
-            self.roles.pop(command.job)
+        job, hosted = command.job, self.hosted.get(command.job)
+        if not self._is_asked_to_reset(command):
+            return Done(note="no role in this operation")
+        self.roles.pop(job, None)
         if not command.keep_job:
-            self.hosted.pop(command.job, None)
+            self._leave(job)
         elif hosted is not None:
-            self._keep(command, hosted)
+            kept = hosted if hosted.running else hosted.at(hosted.assignment.epoch, running=True)
+            assignment = kept.assignment.model_copy(update={"migration": None})
+            self.hosted[job] = replace(kept, assignment=assignment)
         return Done()
 
-    def _keep(self, command: ResetRole, hosted: Hosted) -> None:
-        """Run the job, unless another operation holds it: it has no state to run with yet."""
-        other = hosted.assignment.migration not in (None, command.operation)
-        if other and Weakness.RESET_ANY_OPERATION not in self.mesh.weak:
-            return
-        self._checkpoint(hosted.assignment)
-        kept = hosted if hosted.running else hosted.at(hosted.assignment.epoch, running=True)
-        self.hosted[command.job] = replace(
-            kept, assignment=kept.assignment.model_copy(update={"migration": None})
-        )
+    def _is_asked_to_reset(self, command: ResetRole) -> bool:
+        """An operation ends the role it gave; reconciliation tells whoever has the job."""
+        obeys = Weakness.RESET_ANY_OPERATION in self.mesh.weak or command.operation.startswith("fix-")
+        return obeys or self.roles.get(command.job) == command.operation
+
+    def _leave(self, job: str) -> None:
+        """Forget the assignment. The checkpoint stays as a cache, which no start goes on from."""
+        hosted = self.hosted.pop(job, None)
+        if hosted is not None:
+            self.checkpoints.pop((job, hosted.assignment.generation), None)
 
     def _on_start_job(self, command: StartJob) -> Done:
         job = command.assignment.spec.name
         hosted = self.hosted.get(job)
         if hosted is not None and command.assignment.epoch < hosted.assignment.epoch:
             raise fenced("an older epoch")
+        is_blank = self._is_blank(command.assignment)
         self._checkpoint(command.assignment)
-        self.hosted[job] = Hosted(command.assignment, running=True)
+        self.hosted[job] = Hosted(command.assignment, running=True, awaits_state=is_blank)
         return Done()
+
+    def _is_blank(self, assignment: Assignment) -> bool:
+        """Whether the job would begin anew after it has published results elsewhere."""
+        job, output = assignment.spec.name, self.mesh.outputs.get(assignment.spec.name)
+        is_new = (job, assignment.generation) not in self.checkpoints
+        begins_anew = assignment.generation == 1 and assignment.inputs[0].after_serial is None
+        return is_new and begins_anew and output is not None and bool(output.counted)
 
     def _on_stop_job(self, command: StopJob) -> Paused:
         if command.job not in self.hosted:

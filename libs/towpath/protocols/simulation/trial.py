@@ -32,6 +32,9 @@ EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
 BATCH = 4
 """Events of a micro-batch: catching up takes several."""
 
+LONGEST_S = 1e6
+"""No course takes so long, unless something is tried without end and without success."""
+
 
 class Stopped(BaseException):
     """The coordinator is killed here."""
@@ -53,6 +56,8 @@ class Trial:
     """Copies and delayed commands, by identifier."""
     is_aborted: bool = False
     _move: Move | None = None
+    _refused: str | None = None
+    """Command that its receiver has refused."""
 
     @classmethod
     def of(cls, entry: JobEntry, *sites: str, weak: frozenset[Weakness] = frozenset()) -> Trial:
@@ -81,10 +86,10 @@ class Trial:
     def key(self) -> Hashable:
         """Equal for trials that go on equally."""
         journal = tuple(self.ledger.journals.get(self._operation, ()))
-        return (
-            self.mesh.key(), tuple(map(_timeless, journal)), self.upcoming, self.is_aborted,
-            tuple(self.under_way),
-        )  # fmt: skip
+        owner = self.owner
+        entry = (owner.site, owner.epoch, owner.used_epoch, owner.generation)
+        lines = tuple(map(_timeless, journal))
+        return (entry, self.mesh.key(), lines, self.upcoming, self.is_aborted, tuple(self.under_way))
 
     @property
     def _operation(self) -> str:
@@ -197,7 +202,7 @@ class Trial:
 
     def _advance(self, move: Move | None) -> None:
         """Run the operation up to its next command; with a move, past the one that is upcoming."""
-        self._move = move
+        self._move, self._refused = move, None
         try:
             self.loop.run(self._run())
         except Stopped:
@@ -212,6 +217,10 @@ class Trial:
 
     async def _send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         move, self._move = self._move, None
+        if move is None and self._refused == command.id:
+            # Its receiver refuses it, however often it is asked: the time for it is over.
+            move = Move("send")
+            self._let_pass(deadline_s)
         if move is None:
             self.upcoming = command.id
             raise Stopped
@@ -230,6 +239,9 @@ class Trial:
         self.mesh.dies_after = int(move.what) if move.verb == "die" else None
         try:
             answer = self._deliver(command)
+        except TowpathError:
+            self._refused = command.id
+            raise
         except AgentDied:
             self.mesh.lose_memory(_addressee(command))
             raise self._silence(attempt_s) from None
@@ -239,8 +251,13 @@ class Trial:
             raise self._silence(deadline_s)
         return self._deliver(command) if move.verb == "repeat" else answer
 
-    def _silence(self, seconds: float) -> TowpathError:
+    def _let_pass(self, seconds: float) -> None:
+        if self.mesh.clock.elapsed_s > LONGEST_S:
+            raise Violation("a command is refused for ever, and nothing else is tried")
         self.mesh.clock.elapsed_s += seconds
+
+    def _silence(self, seconds: float) -> TowpathError:
+        self._let_pass(seconds)
         return TowpathError(ErrorCode.DEADLINE, "no answer in time")
 
 

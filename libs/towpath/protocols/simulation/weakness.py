@@ -37,4 +37,7 @@ class Weakness(StrEnum):
     RESUME_TWICE = "resume-twice"
     """Target: a job that runs is put back by a repeated `ResumeJob`."""
     RESET_ANY_OPERATION = "reset-any-operation"
-    """Agent: `ResetRole(keep_job=true)` runs also a job that another operation holds."""
+    """Agent: `ResetRole` is obeyed also without a role in that very operation."""
+    REPLACE_UNSETTLED_SHADOW = "replace-unsettled-shadow"
+    """Output site: a shadow is replaced, or settled for another epoch, before what was diverted there is in
+    the output."""
