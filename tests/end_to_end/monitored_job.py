@@ -68,6 +68,8 @@ class MonitoredJob:
     coordinator: Bus
     serials: dict[str, dict[str, int]] = field(default_factory=lambda: {"jfk": {}, "lga": {}})
     """What the agents report. An agent that is not in here is silent."""
+    events: int = 10
+    """How many events each has processed since its query started."""
     asked: int = 0
     """How many reports the target's agent has given."""
     recomputed: list[tuple[int, int]] = field(default_factory=list)
@@ -94,7 +96,11 @@ class MonitoredJob:
         epoch = OLD if command.site == "jfk" else NEW
         self.asked += command.site == "lga"
         return JobStatus(
-            job=JOB, epoch=epoch, state=JobState.RUNNING, serials=dict(self.serials[command.site])
+            job=JOB,
+            epoch=epoch,
+            state=JobState.RUNNING,
+            serials=dict(self.serials[command.site]),
+            events=self.events,
         )
 
     async def was_asked(self) -> bool:

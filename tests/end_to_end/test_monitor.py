@@ -87,3 +87,18 @@ async def test_awaiting_ends_when_the_comparison_is_stopped(job: MonitoredJob) -
 async def test_comparison_ends_when_the_shadow_is_gone(job: MonitoredJob) -> None:
     with pytest.raises(TowpathError, match="there is no SHADOW_counts"):
         await job.consistency()
+
+
+async def test_runs_are_not_consistent_when_the_target_only_has_a_fresh_checkpoint(job: MonitoredJob) -> None:
+    await job.open_shadow()
+    job.events = 0
+    job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 31}}
+    with pytest.raises(TowpathError):
+        await job.consistency(within_s=1.5)
+
+
+async def test_runs_are_consistent_when_there_is_nothing_to_process(job: MonitoredJob) -> None:
+    await job.open_shadow()
+    job.events = 0
+    job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 30}}
+    assert (await job.consistency()).compared == 0

@@ -14,7 +14,7 @@ from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
 from towpath.mesh.names import epochs_of, rejected_stream, rejected_subject, sink_subject
 from towpath.streams.published import batch_label, published_since
-from towpath.streams.publisher import Outgoing, Publisher, stream_config, stream_life
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_config, stream_life
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +105,14 @@ class JobSink:
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
+        try:
+            self._publish(frame, batch)
+        except (Fenced, Unpublished) as error:
+            # Without its history: Spark matches the whole text of an error with a regular expression,
+            # and a Python trace of some thousand characters overflows its stack.
+            raise type(error)(str(error)) from None
+
+    def _publish(self, frame: DataFrame, batch: int) -> None:
         table = frame.toArrow().sort_by("position")
         identities = table.column("message_id").to_pylist()
         rejected = table.column("rejected").to_pylist()

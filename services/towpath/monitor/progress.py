@@ -55,7 +55,10 @@ class Progress:
         self.caught_up = False
         if source is not None and target is not None and target.state is JobState.RUNNING:
             at = asyncio.get_running_loop().time()
-            self.caught_up = self._catch_up.observe(at, source.serials, target.serials)
+            level = self._catch_up.observe(at, source.serials, target.serials)
+            # A checkpoint that was just shipped is level too. What counts is that the target works:
+            # its first micro-batch takes longest, and until it is through no result would come.
+            self.caught_up = level and (target.events > 0 or target.serials == source.serials)
 
     async def _report(self, site: str) -> JobStatus | None:
         loop = asyncio.get_running_loop()
