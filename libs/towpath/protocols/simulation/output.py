@@ -185,15 +185,22 @@ class SimulatedOutput:
             self.shadow = replace(self.shadow, frozen=True)
         yield
         self.accepted = max(self.accepted, settlement.interim)
+        taken_over = self._taken_over(settlement)
+        if Weakness.HALF_SETTLED_IS_SETTLED in self.weak:
+            self._note_settled()
         yield
         for amended in settlement.amended:
             self.store(parse_result(amended.identity))
             yield
         reads_back = Weakness.SETTLE_BY_MEMORY not in self.weak
-        for position, result in self.shadow.of(self._taken_over(settlement)) if self.shadow else []:
+        for position, result in self.shadow.of(taken_over) if self.shadow else []:
             if result.rejected or position > settlement.after_position:
                 self.store(result, reads_back=reads_back)
                 yield
+        self._note_settled()
+
+    def _note_settled(self) -> None:
+        """Durable, and before the output accepts the new owner: told again, the agent need not settle."""
         if self.shadow is not None:
             self.shadow = replace(self.shadow, diverted=None)
 
@@ -202,7 +209,7 @@ class SimulatedOutput:
         shadow = self.shadow
         if shadow is None or shadow.diverted is None or settlement.epoch in shadow.epochs:
             return settlement.epoch
-        return settlement.epoch if Weakness.REPLACE_UNSETTLED_SHADOW in self.weak else shadow.diverted
+        return settlement.epoch if Weakness.SETTLE_ANOTHERS_SHADOW in self.weak else shadow.diverted
 
 
 def fenced(message: str) -> TowpathError:

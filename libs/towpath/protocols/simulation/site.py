@@ -10,6 +10,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.message import Model
 from towpath.contracts.migration import (
+    RECONCILIATION,
     AssignRole,
     CheckSpec,
     DropOutput,
@@ -149,6 +150,8 @@ class SimulatedSite:
             if known.assignment.epoch >= wanted.epoch:
                 raise fenced("an older epoch")
             known = None
+        if known is not None and known.running:
+            return Launched()
         restored = known.restored if known is not None else None
         self.hosted[job] = Hosted(wanted, running=False, restored=restored, awaits_state=restored is None)
         return Launched()
@@ -242,7 +245,7 @@ class SimulatedSite:
 
     def _is_asked_to_reset(self, command: ResetRole) -> bool:
         """An operation ends the role it gave; reconciliation tells whoever has the job."""
-        obeys = Weakness.RESET_ANY_OPERATION in self.mesh.weak or command.operation.startswith("fix-")
+        obeys = Weakness.RESET_ANY_OPERATION in self.mesh.weak or command.operation.startswith(RECONCILIATION)
         return obeys or self.roles.get(command.job) == command.operation
 
     def _leave(self, job: str) -> None:

@@ -39,5 +39,8 @@ class Weakness(StrEnum):
     RESET_ANY_OPERATION = "reset-any-operation"
     """Agent: `ResetRole` is obeyed also without a role in that very operation."""
     REPLACE_UNSETTLED_SHADOW = "replace-unsettled-shadow"
-    """Output site: a shadow is replaced, or settled for another epoch, before what was diverted there is in
-    the output."""
+    """Output site: `OpenShadow` replaces a shadow before what was diverted there is in the output."""
+    SETTLE_ANOTHERS_SHADOW = "settle-anothers-shadow"
+    """Output site: a settlement of an epoch that the shadow does not keep leaves what was diverted there."""
+    HALF_SETTLED_IS_SETTLED = "half-settled-is-settled"
+    """Output site: a shadow counts as settled as soon as the output is past the epochs it keeps."""
