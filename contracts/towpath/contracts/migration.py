@@ -355,6 +355,9 @@ class ResetRole(SiteCommand[Done]):
     job: JobName
     keep_job: bool
     """Whether the site owns the job from now on."""
+    epoch: int | None = None
+    """Highest epoch of the operation: a site that has the job under a later one was given it anew since,
+    and leaves it as it is. Null: whatever the epoch."""
 
 
 class StartJob(SiteCommand[Done]):

@@ -92,25 +92,33 @@ def record_owner(record: OperationRecord) -> RegistryChange:
 def reset_source(record: OperationRecord) -> ResetRole:
     """The source forgets the job. Its checkpoint stays as a cache that makes coming back cheap."""
     site = record.entry_before.site
-    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=False)
+    return ResetRole(
+        site=site, operation=record.id, job=record.job, keep_job=False, epoch=record.highest_epoch
+    )
 
 
 def keep_source(record: OperationRecord) -> ResetRole:
     """The source stays the owner."""
     site = record.entry_before.site
-    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=True)
+    return ResetRole(
+        site=site, operation=record.id, job=record.job, keep_job=True, epoch=record.highest_epoch
+    )
 
 
 def reset_target(record: OperationRecord) -> ResetRole:
     """The target becomes an ordinary owner."""
     site = record.entry_after.site
-    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=True)
+    return ResetRole(
+        site=site, operation=record.id, job=record.job, keep_job=True, epoch=record.highest_epoch
+    )
 
 
 def drop_target(record: OperationRecord) -> ResetRole:
     """The target forgets the job."""
     site = record.entry_after.site
-    return ResetRole(site=site, operation=record.id, job=record.job, keep_job=False)
+    return ResetRole(
+        site=site, operation=record.id, job=record.job, keep_job=False, epoch=record.highest_epoch
+    )
 
 
 def observe(record: OperationRecord) -> ObserveProgress:

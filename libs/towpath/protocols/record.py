@@ -161,6 +161,11 @@ class OperationRecord(Model):
         return self.new_epoch + (2 if self.strategy in SHADOWED else 1)
 
     @property
+    def highest_epoch(self) -> int:
+        """The highest epoch this operation has told anybody."""
+        return max(self.new_epoch, self.undo_epoch)
+
+    @property
     def interim_epoch(self) -> int:
         """The epoch between the old owner's and the new owner's."""
         return self.new_epoch - 1

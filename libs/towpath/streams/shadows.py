@@ -35,6 +35,10 @@ OPERATION, EPOCHS = "towpath-operation", "towpath-epochs"
 """Keys in a shadow's metadata: who opened it, and whose results it keeps. A shadow that is being settled
 has no subjects left to tell."""
 
+UNSETTLED = "towpath-unsettled"
+"""Key in a shadow's metadata: the epoch of an owner whose results only the shadow has. Goes once they are
+in the output."""
+
 REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
 """Younger than this, a shadow holds nothing whose id the output could have forgotten."""
 
@@ -75,19 +79,12 @@ class Shadows:
             return info
         if max(_epochs(info)) > max(command.epochs):
             raise _over(job, max(command.epochs), max(_epochs(info)))
-        if await self._diverted(info) is not None:
+        if _unsettled(info) is not None:
             raise TowpathError(
                 ErrorCode.FAILED, f"results diverted by {_operation(info)} wait beside the output of {job}"
             )
         await self._delete(job)
         return await self._made(command)
-
-    async def _diverted(self, shadow: StreamInfo) -> int | None:
-        """The epoch of the owner whose results only the shadow has; None if the output has them all."""
-        epochs = _epochs(shadow)
-        accepted = await self.streams.accepted_epoch(_job(shadow))
-        diverts = len(epochs) > 1 and accepted is not None and epochs[0] < accepted < epochs[-1]
-        return epochs[0] if diverts else None
 
     async def _made(self, command: OpenShadow) -> StreamInfo:
         job = command.job
@@ -105,6 +102,7 @@ class Shadows:
                 REJECTED_SERIAL: str(rejected),
                 OPERATION: command.operation,
                 EPOCHS: ",".join(str(epoch) for epoch in sorted(command.epochs)),
+                **({UNSETTLED: str(min(command.epochs))} if command.interim is not None else {}),
             },
         )
         return await self.jetstream.add_stream(config)
@@ -140,7 +138,7 @@ class Shadows:
         info = await self._info(command.job)
         if info is None or max(_epochs(info)) >= command.epoch:
             return None
-        diverted = await self._diverted(info)
+        diverted = _unsettled(info)
         return None if diverted is None else Settlement(epoch=diverted, interim=command.epoch - 1)
 
     async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
@@ -160,6 +158,7 @@ class Shadows:
             await self.streams.accept(job, settlement.interim, command.output)
             if info is not None:
                 await self._take_over(job, settlement, info)
+                await self._settled(info)
             await self.streams.accept(job, epoch, command.output)
         await self.drop(job, through=epoch)
 
@@ -172,8 +171,17 @@ class Shadows:
             info = await self.jetstream.update_stream(info.config, subjects=closed)
         return info
 
+    async def _settled(self, shadow: StreamInfo) -> None:
+        """Note that the output has everything, before anybody may publish there who thinks so."""
+        metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
+        await self.jetstream.update_stream(shadow.config, metadata=metadata)
+
     async def _take_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
         connection, output = self.streams.connection, names.output_stream(job)
+        diverted = _unsettled(shadow)
+        if settlement.epoch not in _epochs(shadow) and diverted is not None:
+            # Another operation's shadow: what waits in it is the owner's, and comes first.
+            settlement = Settlement(epoch=diverted, interim=settlement.interim)
         waiting = await read_after(connection, self.site, names.shadow_stream(job), 0)
         known = await self._known(job, shadow)
         fresh = [message for message in waiting if message.identity not in known]
@@ -231,13 +239,14 @@ class Shadows:
         return stored
 
 
-def _job(shadow: StreamInfo) -> str:
-    name = shadow.config.name or ""
-    return name.removeprefix(names.shadow_stream(""))
-
-
 def _operation(shadow: StreamInfo) -> str:
     return (shadow.config.metadata or {}).get(OPERATION, "")
+
+
+def _unsettled(shadow: StreamInfo) -> int | None:
+    """The epoch of the owner whose results only the shadow has; None if the output has them all."""
+    epoch = (shadow.config.metadata or {}).get(UNSETTLED)
+    return None if epoch is None else int(epoch)
 
 
 def _epochs(shadow: StreamInfo) -> list[int]:

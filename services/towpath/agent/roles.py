@@ -245,6 +245,8 @@ class Roles:
             if assignment is None:
                 await asyncio.to_thread(store.end_role, job)
                 return Done(note="nothing was here")
+            if command.epoch is not None and assignment.epoch > command.epoch:
+                return Done(note=f"{job} was given to {self.site} anew")
             if command.keep_job:
                 owned = assignment.model_copy(update={"migration": None, "desired": DesiredState.RUNNING})
                 await self.jobs.keep_assignment(owned)

@@ -234,6 +234,8 @@ class SimulatedSite:
         job, hosted = command.job, self.hosted.get(command.job)
         if not self._is_asked_to_reset(command):
             return Done(note="no role in this operation")
+        if hosted is not None and command.epoch is not None and hosted.assignment.epoch > command.epoch:
+            return Done(note="the job was given anew")
         self.roles.pop(job, None)
         if not command.keep_job:
             self._leave(job)
