@@ -234,7 +234,7 @@ class SimulatedSite:
         job, hosted = command.job, self.hosted.get(command.job)
         if not self._is_asked_to_reset(command):
             return Done(note="no role in this operation")
-        if hosted is not None and command.epoch is not None and hosted.assignment.epoch > command.epoch:
+        if hosted is not None and self._is_given_anew(command, hosted):
             return Done(note="the job was given anew")
         self.roles.pop(job, None)
         if not command.keep_job:
@@ -244,6 +244,11 @@ class SimulatedSite:
             assignment = kept.assignment.model_copy(update={"migration": None})
             self.hosted[job] = replace(kept, assignment=assignment)
         return Done()
+
+    def _is_given_anew(self, command: ResetRole, hosted: Hosted) -> bool:
+        """Whether the job came back since the operation of this command."""
+        heeds = Weakness.RESET_ANY_OPERATION not in self.mesh.weak and command.epoch is not None
+        return heeds and hosted.assignment.epoch > (command.epoch or 0)
 
     def _is_asked_to_reset(self, command: ResetRole) -> bool:
         """An operation ends the role it gave; reconciliation tells whoever has the job."""
