@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import nats
 import pytest
@@ -146,10 +147,10 @@ def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
     async def die(*_: object, **__: object) -> None:
         raise ConnectionError("killed")
 
-    async def accept_or_die(job: str, epoch: int, output: ResolvedOutput) -> None:
+    async def accept_or_die(job: str, epoch: int, output: ResolvedOutput, **marks: Any) -> None:
         if epoch == (2 if moment == "accept interim" else 3):
             await die()
-        await accept(job, epoch, output)
+        await accept(job, epoch, output, **marks)
 
     if moment.startswith("accept"):
         patch.setattr(shadows.streams, "accept", accept_or_die)
@@ -307,3 +308,30 @@ async def test_open_when_diverted_results_wait_then_another_migration_is_refused
     with pytest.raises(TowpathError, match="wait beside the output"):
         await shadows.open(NEXT)
     assert await held(connection, shadow_stream("hourly")) == [0, 1, 2, 3]
+
+
+async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before_stored_is_left_out(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    late = Publisher(connection)
+    life = await stream_life(connection, "jfk", OUTPUT.stream)
+
+    async def late_owner(numbers: range) -> None:
+        subject = sink_subject("jfk", "hourly", 3)
+        messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
+        await late.publish(messages, site="jfk", stream=OUTPUT.stream, batch="1.7")
+
+    await late_owner(range(2))
+    await publish(connection, 1, range(6))
+    await do_settle(shadows, settle())
+    config = (await streams.jetstream.stream_info(OUTPUT.stream)).config
+    await streams.jetstream.update_stream(config, duplicate_window=0.1)
+    await streams.jetstream.publish(
+        sink_subject("jfk", "hourly", 3), b'{"n": 99}', headers={"Nats-Msg-Id": "new"}
+    )
+    await asyncio.sleep(0.3)  # Longer than the stream remembers ids now.
+    await late_owner(range(2, 4))
+    await late_owner(range(4, 8))
+    assert await held(connection) == [*range(6), 99, 6, 7]

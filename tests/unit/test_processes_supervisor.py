@@ -219,3 +219,30 @@ def test_list_is_refused_when_its_order_cannot_be(run: Path, tmp_path: Path, nee
         Supervisor(specs, run)
     assert refused.value.detail.field == "after"
     assert refused.value.detail.allowed == ["a", "b"]
+
+
+async def test_child_is_starting_until_it_answers_for_the_first_time_and_never_when_it_was_adopted(
+    run: Path, tmp_path: Path
+) -> None:
+    answering = asyncio.Event()
+
+    async def answers() -> bool:
+        return answering.is_set()
+
+    spec = child(tmp_path, "engine", ready=answers)
+    first = Supervisor([spec], run)
+    first.start()
+    async with asyncio.timeout(10):
+        while not first.is_starting("engine"):
+            await asyncio.sleep(0.01)
+        answering.set()
+        await first.wait_ready(10)
+    assert not first.is_starting("engine")
+    await first._release(list(first._kept.values()))  # As if it had been killed: its child lives on.
+    answering.clear()
+    async with Supervisor([spec], run) as second:
+        await asyncio.to_thread(running, run, "engine")
+        assert not second.is_starting("engine")
+        answering.set()
+        await second.wait_ready(10)
+        assert not second.is_starting("engine")

@@ -86,6 +86,10 @@ def epochs_of(subjects: list[str]) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdigit())
 
 
+OVERLAP = "towpath-overlap"
+"""Key in an output stream's metadata, `after-through`: serial numbers of what was stored while the present
+owner already worked in the shadow. What it publishes at first may be there, under ids the server forgets."""
+
 DIVERTED = "towpath-diverted"
 """Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its
 owner is not fenced, even at the moment when neither stream accepts it."""

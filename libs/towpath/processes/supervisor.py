@@ -61,6 +61,8 @@ class _Kept:
 
     spec: ChildSpec
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    fresh: bool = False
+    """Whether it was started here and has never been ready since."""
     restarts: int = 0
     failures: int = 0
     started: subprocess.Popen[bytes] | None = None
@@ -132,6 +134,11 @@ class Supervisor:
         """Whether the child runs and has answered its probe since it started."""
         return self._kept[name].ready.is_set()
 
+    def is_starting(self, name: str) -> bool:
+        """Whether this very supervisor has started the child, and it has never answered its probe since:
+        nobody can have asked it for anything yet."""
+        return self._kept[name].fresh
+
     async def status(self) -> list[ProcessStatus]:
         """How all children are, in order of start."""
         return [await self._call(self._status, kept) for kept in self._kept.values()]
@@ -154,6 +161,7 @@ class Supervisor:
 
     async def _end(self, kept: _Kept) -> None:
         kept.ready.clear()
+        kept.fresh = False
         await self._call(child.stop, self._run, kept.spec.name, grace_s=kept.spec.stop_s)
         if kept.started is not None:
             await self._call(_reap, kept.started)
@@ -191,6 +199,7 @@ class Supervisor:
         # Also when the leader is gone: what it left behind would be in the way of the new one.
         await self._call(child.stop, self._run, spec.name, grace_s=spec.stop_s)
         kept.started = await self._call(child.launch, spec, self._run, restarts=kept.restarts)
+        kept.fresh = True
         log.info("%s started, pid %d", spec.name, kept.started.pid)
 
     async def _watch(self, kept: _Kept) -> None:
@@ -199,6 +208,7 @@ class Supervisor:
         while await self._call(self._runs, kept):
             if not kept.ready.is_set():
                 if await _answers(kept.spec):
+                    kept.fresh = False
                     kept.ready.set()
                 elif asyncio.get_running_loop().time() > end:
                     await self._end(kept)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from towpath.contracts.job import ResolvedOutput
-from towpath.mesh.names import MESSAGE_ID_HEADER, api_prefix, epochs_of
+from towpath.mesh.names import MESSAGE_ID_HEADER, OVERLAP, api_prefix, epochs_of
 
 PAGE = 2000
 """Messages of one request."""
@@ -98,18 +97,31 @@ async def read_after(
     stream: str,
     after: int,
     *,
-    keep: Callable[[StoredMessage], bool] = lambda message: True,
+    through: int | None = None,
 ) -> list[StoredMessage]:
-    """All messages behind serial `after` that the stream holds now, and that `keep` accepts."""
+    """All messages behind serial `after` that the stream holds now, up to `through` if that is given."""
     last = await last_serial(connection, site, stream)
+    last = last if through is None else min(last, through)
     found: list[StoredMessage] = []
     while after < last:
         messages = await page(connection, site, stream, after + 1)
         if not messages:
             break
-        found += [message for message in messages if message.serial <= last and keep(message)]
+        found += [message for message in messages if message.serial <= last]
         after = messages[-1].serial
     return found
+
+
+async def overlap(connection: Client, site: str, stream: str, metadata: dict[str, str] | None) -> set[str]:
+    """Ids of what an output stored while its present owner already worked in the shadow.
+
+    Raises `TimeoutError` when the site does not answer.
+    """
+    after, _, through = (metadata or {}).get(OVERLAP, "0-0").partition("-")
+    if int(after) >= int(through):
+        return set()
+    stored = await read_after(connection, site, stream, int(after), through=int(through))
+    return {message.identity for message in stored}
 
 
 async def newest_before(connection: Client, output: ResolvedOutput, epoch: int) -> StoredMessage | None:

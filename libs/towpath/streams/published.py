@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
-from towpath.streams.pages import PAGE, last_serial, page
-from towpath.streams.publisher import BATCH_HEADER
+from towpath.streams.pages import PAGE, last_serial, overlap, page
+from towpath.streams.publisher import BATCH_HEADER, stream_config
 
 
 def batch_label(generation: int, batch: int) -> str:
@@ -31,8 +31,10 @@ async def published_since(
     Reads the stream backwards in pages until it meets an earlier micro-batch. Raises `TimeoutError`
     when the site does not answer.
     """
+    config = await stream_config(connection, site, stream)
     last = await last_serial(connection, site, stream)
-    found: set[str] = set()
+    # Labels of the owner before say nothing about ours: what it stored last is read as a whole.
+    found = await overlap(connection, site, stream, (config or {}).get("metadata"))
     while last > 0:
         first = max(1, last - PAGE + 1)
         messages = await page(connection, site, stream, first, last - first + 1)

@@ -26,6 +26,7 @@ from towpath.mesh.names import (
     epochs_of,
     shadow_subject,
 )
+from towpath.streams.pages import overlap
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ class Publisher:
     """How long a batch is tried before it fails: longer than a broker's restart, shorter than a day."""
     _aside: set[str] = field(default_factory=set)
     """Subjects whose messages go to the shadow at present."""
+    _stored: dict[str, set[str]] = field(default_factory=dict)
+    """Subject → ids that the owner before has stored: for a subject that has come from the shadow into the
+    output. Forgotten with the first batch that has none of them."""
 
     async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store all messages, in order; all have one subject. Returns how many were new.
@@ -89,8 +93,10 @@ class Publisher:
         end = loop.time() + self.patience_s
         try:
             await sending.open()
+            self._pass_over(subject, sending)
             while not await sending.round(aside=subject in self._aside):
                 changing = sending.unheard and await self._is_changing(subject, site, stream)
+                self._pass_over(subject, sending)
                 if loop.time() > end:
                     raise Unpublished(f"{sending.left} results not stored at {site}: {sending.trouble}")
                 await asyncio.sleep(CHANGING_S if changing else RETRY_S)
@@ -110,12 +116,20 @@ class Publisher:
         [mine], accepted = epochs_of([subject]), epochs_of(subjects)
         diverted = (config.get("metadata") or {}).get(DIVERTED) == str(mine)
         if subject in subjects:
-            self._aside.discard(subject)
+            if subject in self._aside:
+                self._stored[subject] = await overlap(self.connection, site, stream, config.get("metadata"))
+                self._aside.discard(subject)
         elif diverted or (accepted and max(accepted) < mine):
             self._aside.add(subject)
         else:
             raise Fenced(f"{subject} is refused: {stream} accepts {', '.join(subjects)}")
         return True
+
+    def _pass_over(self, subject: str, sending: _Sending) -> None:
+        """Leave out what the owner before has stored, whether or not the server remembers its id."""
+        stored = self._stored.get(subject)
+        if stored is not None and not sending.pass_over(stored):
+            del self._stored[subject]
 
 
 class _Sending:
@@ -133,6 +147,12 @@ class _Sending:
         self.trouble = "no acknowledgement"
         self._inbox = connection.new_inbox()
         self._progress = asyncio.Event()
+
+    def pass_over(self, stored: set[str]) -> bool:
+        """Leave out messages that are stored already. Whether there were any."""
+        found = {index for index in self.pending if self.messages[index].identity in stored}
+        self.pending -= found
+        return bool(found)
 
     @property
     def left(self) -> int:

@@ -156,10 +156,12 @@ class Shadows:
         if accepted != epoch:
             info = await self._frozen(job)
             await self.streams.accept(job, settlement.interim, command.output)
+            overlaps: dict[str, str] = {}
             if info is not None:
+                overlaps = await self._overlaps(job, info)
                 await self._take_over(job, settlement, info)
                 await self._settled(info)
-            await self.streams.accept(job, epoch, command.output)
+            await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
 
     async def _frozen(self, job: str) -> StreamInfo | None:
@@ -217,15 +219,19 @@ class Shadows:
         created = shadow.created or datetime.now(UTC)
         if datetime.now(UTC) - created < REMEMBERED:
             return set()
-        marks, connection = shadow.config.metadata or {}, self.streams.connection
         known: set[str] = set()
-        for stream, mark in (
-            (names.output_stream(job), OUTPUT_SERIAL),
-            (names.rejected_stream(job), REJECTED_SERIAL),
-        ):
-            stored = await read_after(connection, self.site, stream, int(marks.get(mark, "0")))
+        for stream, after in _marks(job, shadow):
+            stored = await read_after(self.streams.connection, self.site, stream, after)
             known |= {message.identity for message in stored}
         return known
+
+    async def _overlaps(self, job: str, shadow: StreamInfo) -> dict[str, str]:
+        """Stream → what was stored in it since the shadow was opened, as `names.OVERLAP` says it."""
+        connection = self.streams.connection
+        return {
+            stream: f"{after}-{await last_serial(connection, self.site, stream)}"
+            for stream, after in _marks(job, shadow)
+        }
 
     async def _store(
         self, publisher: Publisher, messages: list[StoredMessage], subject: str, stream: str
@@ -237,6 +243,15 @@ class Shadows:
             outgoing = [Outgoing(subject, message.identity, message.body) for message in group]
             stored += await publisher.publish(outgoing, site=self.site, stream=stream, batch=label)
         return stored
+
+
+def _marks(job: str, shadow: StreamInfo) -> list[tuple[str, int]]:
+    """Output streams, with their last serial number when the shadow was opened."""
+    metadata = shadow.config.metadata or {}
+    return [
+        (names.output_stream(job), int(metadata.get(OUTPUT_SERIAL, "0"))),
+        (names.rejected_stream(job), int(metadata.get(REJECTED_SERIAL, "0"))),
+    ]
 
 
 def _operation(shadow: StreamInfo) -> str:

@@ -68,18 +68,30 @@ class SiteStreams:
         await self.accept(job, epoch, output)
 
     async def accept(
-        self, job: str, epoch: int, output: ResolvedOutput, *, diverted: int | None = None
+        self,
+        job: str,
+        epoch: int,
+        output: ResolvedOutput,
+        *,
+        diverted: int | None = None,
+        overlaps: dict[str, str] | None = None,
     ) -> None:
         """Let the job's output streams accept `epoch` and nothing else, made if need be.
 
-        `diverted` names an older epoch whose results a shadow takes: its owner is not fenced.
+        `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
+        has, for each of the streams, what `names.OVERLAP` shall say.
         """
         sink = names.sink_subject(self.site, job, epoch)
         reject = names.rejected_subject(self.site, job, epoch)
-        metadata = {names.DIVERTED: str(diverted)} if diverted is not None else {}
+
+        def metadata(stream: str) -> dict[str, str]:
+            marks = {} if diverted is None else {names.DIVERTED: str(diverted)}
+            return marks | ({names.OVERLAP: overlaps[stream]} if overlaps and stream in overlaps else {})
+
         # Rejects first: the result stream's change is the moment ownership changes hands.
-        await self._ensure_output(names.rejected_stream(job), reject, output.rejected_topic, metadata)
-        await self._ensure_output(output.stream, sink, output.topic, metadata)
+        rejected = names.rejected_stream(job)
+        await self._ensure_output(rejected, reject, output.rejected_topic, metadata(rejected))
+        await self._ensure_output(output.stream, sink, output.topic, metadata(output.stream))
 
     async def accepted_epoch(self, job: str) -> int | None:
         """The epoch the job's output accepts; None when there is no output stream yet."""

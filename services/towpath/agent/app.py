@@ -70,7 +70,12 @@ async def run(settings: Settings) -> None:
             await supervisor.apply([settings.broker, _engine_child(settings, engine)])
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
-            jobs = Jobs(AssignmentStore(settings.home.jobs(settings.site)), engine, streams)
+            jobs = Jobs(
+                AssignmentStore(settings.home.jobs(settings.site)),
+                engine,
+                streams,
+                lambda: supervisor.is_starting(f"{settings.site}-engine"),
+            )
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()

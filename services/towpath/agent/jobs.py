@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import datetime
 
 from towpath.agent.assignments import AssignmentStore
@@ -27,7 +28,15 @@ HALT_S = 10.0
 class Jobs:
     """All assignments of the site, and the loop that carries them out."""
 
-    def __init__(self, store: AssignmentStore, engine: EngineClient, streams: SiteStreams) -> None:
+    def __init__(
+        self,
+        store: AssignmentStore,
+        engine: EngineClient,
+        streams: SiteStreams,
+        is_engine_starting: Callable[[], bool],
+    ) -> None:
+        """`is_engine_starting`: whether the engine was started anew and nobody has asked it for anything."""
+        self._is_engine_starting = is_engine_starting
         self.store = store
         self.engine = engine
         self.streams = streams
@@ -141,14 +150,21 @@ class Jobs:
         """Stop a job if it runs; where it stands, by its checkpoint."""
         job = assignment.spec.name
         last = self._committed.get(job)
-        try:
-            paused = await self.engine.halt(job, HALT_S)
-        except TowpathError as error:
-            if error.detail.code is not ErrorCode.UNKNOWN_JOB:
-                raise
+        # An engine that starts runs nothing; to hear that from itself takes as long as Spark does.
+        paused = None if self._is_engine_starting() else await self._halted(job)
+        if paused is None:
             paused = await asyncio.to_thread(standing, self.store.checkpoint(assignment), assignment)
         self._statuses.pop(job, None)
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
+
+    async def _halted(self, job: str) -> Paused | None:
+        """Where the engine stopped the job; None if it does not run it."""
+        try:
+            return await self.engine.halt(job, HALT_S)
+        except TowpathError as error:
+            if error.detail.code is not ErrorCode.UNKNOWN_JOB:
+                raise
+            return None
 
     def position(self, assignment: Assignment) -> dict[str, int]:
         """Input → last serial number processed, or where the job begins."""
