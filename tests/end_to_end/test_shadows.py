@@ -24,6 +24,7 @@ from towpath.mesh.names import (
     shadow_stream,
     sink_subject,
 )
+from towpath.streams import publisher
 from towpath.streams.pages import last_serial, read_after
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
@@ -60,8 +61,8 @@ async def publish(
     subject = (rejected_subject if rejected else sink_subject)("jfk", "hourly", epoch)
     life = await stream_life(connection, "jfk", stream)
     messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
-    publisher = Publisher(connection, patience_s=patience_s)
-    return await publisher.publish(messages, site="jfk", stream=stream, batch=f"1.{epoch}")
+    writer = Publisher(connection, patience_s=patience_s)
+    return await writer.publish(messages, site="jfk", stream=stream, batch=f"1.{epoch}")
 
 
 async def held(connection: Client, stream: str = OUTPUT.stream) -> list[int]:
@@ -118,7 +119,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
     await shadows.open(HANDOVER)
     other = await nats.connect(f"nats://127.0.0.1:{nats_server.port}")
     life = await stream_life(other, "jfk", OUTPUT.stream)
-    publisher = Publisher(other)
+    writer = Publisher(other)
     subject = sink_subject("jfk", "hourly", 3)
     going_on, batches = asyncio.Event(), 0
 
@@ -127,7 +128,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
         while batches < 60:
             numbers = range(batches * 500, (batches + 1) * 500)
             messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
-            await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=f"1.{batches}")
+            await writer.publish(messages, site="jfk", stream=OUTPUT.stream, batch=f"1.{batches}")
             batches += 1
             if batches == 10:
                 going_on.set()
@@ -335,3 +336,11 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
     await late_owner(range(2, 4))
     await late_owner(range(4, 8))
     assert await held(connection) == [*range(6), 99, 6, 7]
+
+
+async def test_publish_when_nobody_accepts_the_epoch_for_long_then_the_writer_says_so(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "UNHEARD_S", 0.3)
+    with pytest.raises(Fenced, match="accepted nowhere"):
+        await publish(connection, 3, range(2))

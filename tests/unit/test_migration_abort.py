@@ -20,11 +20,10 @@ from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StartJob, StepCommand
 from towpath.coordinator.aborts import check_abortable, rolled_back
-from towpath.coordinator.migrations import EMPTY_BEGINNING
 from towpath.protocols.abort import ABORTED
 from towpath.protocols.course import Phase
 from towpath.protocols.memory_ledger import MemoryLedger
-from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.protocols.strategies import MIGRATIONS, strategy_of

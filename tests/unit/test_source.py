@@ -85,6 +85,14 @@ def test_latest_offset_when_stateful_then_first_one_after_a_start_differs_and_la
     assert restarted == {"serial": 100, "nudges": 2}
 
 
+def test_latest_offset_when_stateful_and_far_behind_then_the_first_batch_is_small(log: Log) -> None:
+    log.last = 200_000
+    stateful = reader(nudge="true")
+    first = stateful.latestOffset({"serial": 100}, ReadAllAvailable())
+    assert first == {"serial": 5_100, "nudges": 1}
+    assert stateful.latestOffset(first, ReadAllAvailable()) == {"serial": 200_000, "nudges": 1}
+
+
 def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) -> None:
     ranges = reader(cores="2").partitions({"serial": 0}, {"serial": 60_000})
     assert ranges == [SerialRange(0, 30_000), SerialRange(30_000, 60_000)]

@@ -23,6 +23,9 @@ from towpath.contracts.operators import ProcessingWindow
 SHADOWED = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
 """Strategies in which source and target run at once, and an epoch between theirs is needed."""
 
+EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
+"""Strategies in which the target begins with an empty checkpoint, and so with a new generation."""
+
 DISTURBING = frozenset({"pause-transfer", "divert", "set-epoch"})
 """Steps after which the source does not go on by itself."""
 

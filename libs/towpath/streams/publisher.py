@@ -47,8 +47,13 @@ CHANGING_S = 0.02
 """Between attempts while the ownership of the output is changing hands: a matter of milliseconds."""
 
 
+UNHEARD_S = 20.0
+"""So long an epoch may be accepted nowhere: the output's agent may die while ownership changes hands, and
+is back in seconds. After that nobody is about to accept it, and the coordinator must see that."""
+
+
 class Fenced(RuntimeError):
-    """The stream accepts a later epoch by now: somebody else owns the job."""
+    """The stream accepts a later epoch by now: somebody else owns the job. Or ours was never set."""
 
 
 class Unpublished(RuntimeError):
@@ -94,9 +99,14 @@ class Publisher:
         try:
             await sending.open()
             self._pass_over(subject, sending)
+            heard_at, left = loop.time(), sending.left
             while not await sending.round(aside=subject in self._aside):
                 changing = sending.unheard and await self._is_changing(subject, site, stream)
                 self._pass_over(subject, sending)
+                if not changing or sending.left < left:
+                    heard_at, left = loop.time(), sending.left
+                elif loop.time() - heard_at > UNHEARD_S:
+                    raise Fenced(f"{subject} is accepted nowhere: {stream} is at an earlier epoch")
                 if loop.time() > end:
                     raise Unpublished(f"{sending.left} results not stored at {site}: {sending.trouble}")
                 await asyncio.sleep(CHANGING_S if changing else RETRY_S)

@@ -43,6 +43,10 @@ IDLE_WAIT_S = 0.2
 
 IDLE_POLL_S = 0.01
 
+FIRST_EVENTS = 5_000
+"""Bound of the micro-batch a stateful query is nudged into. It pays for loading the state and starting
+workers; with all of the backlog as well, a job that has moved would publish seconds later."""
+
 
 @dataclass(frozen=True)
 class SerialRange(InputPartition):
@@ -158,9 +162,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
         position = start["serial"]
         if self._paused():
             return start
-        nudges = start.get("nudges", 0) + self.nudge
-        last = self._newest(position, patient=not self.nudge)
-        self.nudge = False
+        first, self.nudge = self.nudge, False
+        nudges = start.get("nudges", 0) + first
+        last = self._newest(position, patient=not first)
+        if first:
+            last = min(last, position + FIRST_EVENTS)
         if self.exact_events:
             whole = last - position >= self.exact_events
             last = position + self.exact_events if whole else position

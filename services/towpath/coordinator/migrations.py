@@ -14,10 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.forecasts import forecast
 from towpath.coordinator.world import World, check_free, entry_of, record_of
 from towpath.protocols.choice import choose
-from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
-
-EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
-"""Strategies in which the target begins with an empty checkpoint, which is the next generation's."""
+from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
 
 
 async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:

@@ -18,7 +18,7 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.protocols.memory_ledger import MemoryLedger
-from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.simulation.clock import SimulatedClock
 from towpath.protocols.simulation.mesh import MONITOR, AgentDied, SimulatedMesh
@@ -28,7 +28,6 @@ from towpath.protocols.simulation.weakness import Violation, Weakness
 Reconcile = Callable[[Mapping[str, JobEntry], list[SiteStatus]], list[SiteCommand[Any]]]
 """What to tell whom, when heartbeats differ from the registry."""
 
-EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
 BATCH = 4
 """Events of a micro-batch: catching up takes several."""
 
