@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from towpath.contracts.commands import StrategyName
+from towpath.contracts.commands import ConsistencyCheck, StrategyName
 from towpath.contracts.job import DesiredState
 from towpath.contracts.migration import (
     AssignRole,
@@ -16,6 +17,7 @@ from towpath.contracts.migration import (
     SetEpoch,
     StopJob,
 )
+from towpath.contracts.monitor import Watch
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation
 
@@ -87,6 +89,26 @@ def moved(record: OperationRecord) -> JobEntry:
 def record_owner(record: OperationRecord) -> RegistryChange:
     """The registry names the target as owner."""
     return RegistryChange(job=record.job, entry=moved(record))
+
+
+def both_runs(
+    record: OperationRecord, opened: dict[str, Any], *, check: ConsistencyCheck, trigger_s: float, **more: int
+) -> Watch:
+    """What the monitor compares; `opened` is what the output site said when it opened the shadow."""
+    before, after = record.entry_before, record.entry_after
+    return Watch(
+        job=record.job,
+        source=before.site,
+        target=after.site,
+        source_epoch=record.old_epoch,
+        target_epoch=record.new_epoch,
+        inputs=after.inputs,
+        output=after.output,
+        output_serial=opened["output_serial"],
+        check=check,
+        trigger_s=trigger_s,
+        **more,
+    )
 
 
 def reset_source(record: OperationRecord) -> ResetRole:

@@ -27,6 +27,7 @@ from towpath.protocols.duties import (
     TRANSFER_S,
     assign_source,
     assign_target,
+    both_runs,
     launch_retrieve,
     record_owner,
     reset_source,
@@ -76,19 +77,9 @@ def launch_shadow(record: OperationRecord) -> ResumeJob:
 
 def watch(record: OperationRecord) -> Watch:
     """Both runs publish results of equal identity: the monitor compares their values."""
-    before, after = record.entry_before, record.entry_after
-    return Watch(
-        job=record.job,
-        source=before.site,
-        target=after.site,
-        source_epoch=record.old_epoch,
-        target_epoch=record.new_epoch,
-        inputs=after.inputs,
-        output=after.output,
-        output_serial=record.facts["open-shadow"]["output_serial"],
-        check=ConsistencyCheck.IDENTITY,
-        trigger_s=after.spec.trigger_s,
-    )
+    opened = record.facts["open-shadow"]
+    trigger_s = record.entry_after.spec.trigger_s
+    return both_runs(record, opened, check=ConsistencyCheck.IDENTITY, trigger_s=trigger_s)
 
 
 def start_monitor(record: OperationRecord) -> StartMonitor:

@@ -17,6 +17,7 @@ from towpath.protocols.duties import (
     TARGET_STANDS,
     assign_source,
     assign_target,
+    both_runs,
     launch_retrieve,
     record_owner,
     reset_source,
@@ -63,20 +64,13 @@ def undivert(record: OperationRecord) -> SetEpoch:
 
 def watch(record: OperationRecord) -> Watch:
     """The monitor forwards the source's results until the target's can follow."""
-    before, after = record.entry_before, record.entry_after
-    return Watch(
-        job=record.job,
-        source=before.site,
-        target=after.site,
-        source_epoch=record.old_epoch,
-        target_epoch=record.new_epoch,
-        interim=record.interim_epoch,
-        inputs=after.inputs,
-        output=after.output,
-        output_serial=record.facts["divert"]["output_serial"],
+    return both_runs(
+        record,
+        record.facts["divert"],
         check=record.check,
-        factor=record.factor,
         trigger_s=record.window_s,
+        interim=record.interim_epoch,
+        factor=record.factor,
     )
 
 

@@ -1,0 +1,49 @@
+"""How a service beside the hub runs as a process: options, log, signals, exit status."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from towpath.contracts.errors import TowpathError
+
+Settings = TypeVar("Settings")
+
+
+def run_service(
+    module: str,
+    description: str | None,
+    settings_of: Callable[[Path], Settings],
+    run: Callable[[Settings, asyncio.Event], Awaitable[None]],
+) -> int:
+    """Run `python -m <module> --home <directory>` until SIGTERM or SIGINT; return its exit status.
+
+    2 when the settings of the mesh in that directory cannot be read, or do not ask for this service.
+    """
+    parser = argparse.ArgumentParser(prog=module, description=description)
+    parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
+    home: Path = parser.parse_args().home
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = settings_of(home)
+    except TowpathError as error:
+        print(error, file=sys.stderr)
+        return 2
+    asyncio.run(_until_signalled(settings, run))
+    return 0
+
+
+async def _until_signalled(
+    settings: Settings, run: Callable[[Settings, asyncio.Event], Awaitable[None]]
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run(settings, stop)
