@@ -25,14 +25,11 @@ from towpath.processes import find
 
 OPTIONS = Options(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
 VICTIMS = {
-    "jfk-engine": StrategyName.HANDOVER,
-    "jfk-agent": StrategyName.GENERAL,
-    "jfk-nats": StrategyName.HANDOVER,
-    "cloud-engine": StrategyName.GENERAL,
-    "coordinator": StrategyName.HANDOVER,
-    "redis": StrategyName.GENERAL,
+    ("jfk-engine", "cloud-engine"): StrategyName.HANDOVER,
+    ("jfk-agent", "coordinator"): StrategyName.GENERAL,
+    ("jfk-nats", "redis"): StrategyName.HANDOVER,
 }
-"""Who dies, and how the job moves meanwhile."""
+"""Who dies while the job is at home and moves away, and who while it is away and comes back; and how."""
 MID_MIGRATION_S = 0.5
 """After the command: a migration takes one to three seconds."""
 
@@ -89,29 +86,31 @@ async def under_load(bus: Bus) -> None:
         await asyncio.sleep(0.2)
 
 
-async def run_while_killing(home: Home, victim: str) -> Outcome:
-    """The demonstration; the victim dies once in steady flow and once in the first migration."""
-    moving = asyncio.Event()
+async def run_while_killing(home: Home, victims: tuple[str, str]) -> Outcome:
+    """The demonstration; each victim dies once in steady flow, and once in the migration that follows."""
+    moving: asyncio.Queue[str] = asyncio.Queue()
 
     def hear(text: str) -> None:
-        if text.startswith("moving"):
-            moving.set()
+        if text.startswith(("moving", f"{MOVING_JOB} is at")):
+            moving.put_nowait(text)
 
     async with operator(home) as bus:
-        options = replace(OPTIONS, strategy=VICTIMS[victim])
+        options = replace(OPTIONS, strategy=VICTIMS[victims])
         demonstration = Demonstration(bus, MeshState.load(home), options, hear)
 
         async def killer() -> None:
             await under_load(bus)
-            await restarted(home, victim, kill(home, victim))
-            await moving.wait()
-            await asyncio.sleep(MID_MIGRATION_S)
-            await restarted(home, victim, kill(home, victim))
+            for victim in victims:
+                await restarted(home, victim, kill(home, victim))
+                await moving.get()
+                await asyncio.sleep(MID_MIGRATION_S)
+                await restarted(home, victim, kill(home, victim))
+                await moving.get()
 
         killing = asyncio.create_task(killer())
         try:
             outcome = await demonstration.run()
-            assert killing.done(), "the victim was not killed twice"
+            assert killing.done(), "the victims were not killed twice"
             await killing
             return outcome
         finally:
@@ -125,11 +124,11 @@ async def remove_all(bus: Bus) -> None:
         await bus.request(RemoveJob(job=job.name, purge=True), deadline_s=60, attempt_s=10)
 
 
-@pytest.mark.parametrize("victim", VICTIMS)
-async def test_main_job_when_a_process_is_killed_then_every_result_arrives_once_and_right(
-    home: Home, victim: str
+@pytest.mark.parametrize("victims", VICTIMS, ids=" and ".join)
+async def test_main_job_when_processes_are_killed_then_every_result_arrives_once_and_right(
+    home: Home, victims: tuple[str, str]
 ) -> None:
-    outcome = await run_while_killing(home, victim)
+    outcome = await run_while_killing(home, victims)
     report = outcome.report
     assert (report.lost, report.duplicated, report.wrong) == (0, 0, 0), report
     assert report.results == report.expected_results + report.redelivered

@@ -30,10 +30,11 @@ _by_id = identity_by_values("id")
 
 
 def identity_in_pipeline(body: Mapping[str, Any]) -> Identity:
-    """Windows by window and key, cleaned events by their `id`, rejected ones by their text."""
+    """Windows by window or range and key, cleaned events by their `id`, rejected ones by their text."""
     if "reason" in body:
         return identity_by_event(body)
-    return identity_of(body) if body.get("window") is not None else _by_id(body)
+    is_window = body.get("window") is not None or body.get("through") is not None
+    return identity_of(body) if is_window else _by_id(body)
 
 
 @dataclass

@@ -14,6 +14,9 @@ from towpath.contracts.job import Assignment
 
 log = logging.getLogger(__name__)
 
+CANCEL_AGAIN_S = 0.5
+"""Between cancellations of a task that does not end."""
+
 
 class Reception:
     """Watches the state store for jobs that wait for their state."""
@@ -44,9 +47,11 @@ class Reception:
     async def close(self, job: str) -> None:
         """Receive nothing more for the job."""
         task = self._tasks.pop(job, None)
-        if task is not None:
+        while task is not None and not task.done():
+            # Not once: a client that reads with a deadline of its own may swallow a cancellation that
+            # meets it, and the job would be locked for ever.
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
 
     async def close_all(self) -> None:
         """End what is under way."""

@@ -1,0 +1,38 @@
+"""What the agent does while state arrives for a job, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from towpath.agent import reception
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.reception import Reception
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+
+
+async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = asyncio.Event()
+
+    async def swallowing_receive(*_: Any, **__: Any) -> str:
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            waiting.clear()
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(reception, "receive", swallowing_receive)
+    monkeypatch.setattr(reception, "CANCEL_AGAIN_S", 0.01)
+    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path))
+    assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
+    opened.open(assignment)
+    await asyncio.wait_for(waiting.wait(), 5)
+    await asyncio.wait_for(opened.close(assignment.spec.name), 5)
