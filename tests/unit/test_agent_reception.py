@@ -36,3 +36,4 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
     opened.open(assignment)
     await asyncio.wait_for(waiting.wait(), 5)
     await asyncio.wait_for(opened.close(assignment.spec.name), 5)
+    assert not waiting.is_set(), "the first cancellation was swallowed"

@@ -113,33 +113,27 @@ def both_runs(
 
 def reset_source(record: OperationRecord) -> ResetRole:
     """The source forgets the job. Its checkpoint stays as a cache that makes coming back cheap."""
-    site = record.entry_before.site
-    return ResetRole(
-        site=site, operation=record.id, job=record.job, keep_job=False, epoch=record.highest_epoch
-    )
+    return _reset(record, record.entry_before.site, keep_job=False)
 
 
 def keep_source(record: OperationRecord) -> ResetRole:
     """The source stays the owner."""
-    site = record.entry_before.site
-    return ResetRole(
-        site=site, operation=record.id, job=record.job, keep_job=True, epoch=record.highest_epoch
-    )
+    return _reset(record, record.entry_before.site, keep_job=True)
 
 
 def reset_target(record: OperationRecord) -> ResetRole:
     """The target becomes an ordinary owner."""
-    site = record.entry_after.site
-    return ResetRole(
-        site=site, operation=record.id, job=record.job, keep_job=True, epoch=record.highest_epoch
-    )
+    return _reset(record, record.entry_after.site, keep_job=True)
 
 
 def drop_target(record: OperationRecord) -> ResetRole:
     """The target forgets the job."""
-    site = record.entry_after.site
+    return _reset(record, record.entry_after.site, keep_job=False)
+
+
+def _reset(record: OperationRecord, site: str, *, keep_job: bool) -> ResetRole:
     return ResetRole(
-        site=site, operation=record.id, job=record.job, keep_job=False, epoch=record.highest_epoch
+        site=site, operation=record.id, job=record.job, keep_job=keep_job, epoch=record.highest_epoch
     )
 
 

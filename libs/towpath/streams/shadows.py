@@ -21,7 +21,7 @@ from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.mesh import names
 from towpath.streams.pages import StoredMessage, last_serial, read_after
 from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher, stream_life
-from towpath.streams.streams import DUPLICATE_WINDOW_S, SiteStreams
+from towpath.streams.streams import DUPLICATE_WINDOW_S, SiteStreams, epoch_is_over
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Shadows:
         job, newest = command.job, max(command.epochs)
         accepted = await self.streams.accepted_epoch(job)
         if accepted is not None and accepted >= newest:
-            raise _over(job, newest, accepted)
+            raise epoch_is_over(job, newest, accepted)
         info = await self._ensure(command)
         if command.interim is not None and (accepted is None or accepted < command.interim):
             await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
@@ -78,7 +78,7 @@ class Shadows:
         if _operation(info) == command.operation:
             return info
         if max(_epochs(info)) > max(command.epochs):
-            raise _over(job, max(command.epochs), max(_epochs(info)))
+            raise epoch_is_over(job, max(command.epochs), max(_epochs(info)))
         if _unsettled(info) is not None:
             raise TowpathError(
                 ErrorCode.FAILED, f"results diverted by {_operation(info)} wait beside the output of {job}"
@@ -152,14 +152,14 @@ class Shadows:
         job, epoch = command.job, command.epoch
         accepted = await self.streams.accepted_epoch(job)
         if accepted is not None and accepted > epoch:
-            raise _over(job, epoch, accepted)
+            raise epoch_is_over(job, epoch, accepted)
         if accepted != epoch:
             info = await self._frozen(job)
             await self.streams.accept(job, settlement.interim, command.output)
             overlaps: dict[str, str] = {}
             if info is not None:
                 overlaps = await self._overlaps(job, info)
-                await self._take_over(job, settlement, info)
+                await self._takeepoch_is_over(job, settlement, info)
                 await self._settled(info)
             await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
@@ -178,7 +178,7 @@ class Shadows:
         metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
-    async def _take_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
+    async def _takeepoch_is_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
         connection, output = self.streams.connection, names.output_stream(job)
         diverted = _unsettled(shadow)
         if settlement.epoch not in _epochs(shadow) and diverted is not None:
@@ -267,13 +267,3 @@ def _unsettled(shadow: StreamInfo) -> int | None:
 def _epochs(shadow: StreamInfo) -> list[int]:
     """Whose results it keeps, in ascending order."""
     return [int(epoch) for epoch in (shadow.config.metadata or {}).get(EPOCHS, "0").split(",")]
-
-
-def _over(job: str, epoch: int, accepted: int) -> TowpathError:
-    return TowpathError(
-        ErrorCode.FENCED,
-        f"the output of {job} is at epoch {accepted} already",
-        field="epoch",
-        value=epoch,
-        allowed=f"{accepted} or more",
-    )

@@ -58,13 +58,7 @@ class SiteStreams:
         """Let the job's output streams accept `epoch` only. Refused if they accept a later one."""
         accepted = await self.accepted_epoch(job)
         if accepted is not None and accepted > epoch:
-            raise TowpathError(
-                ErrorCode.FENCED,
-                f"the output of {job} is at epoch {accepted} already",
-                field="epoch",
-                value=epoch,
-                allowed=f"{accepted} or more",
-            )
+            raise epoch_is_over(job, epoch, accepted)
         await self.accept(job, epoch, output)
 
     async def accept(
@@ -197,6 +191,17 @@ class SiteStreams:
             await self.jetstream.delete_stream(name)
         except NotFoundError:
             return
+
+
+def epoch_is_over(job: str, epoch: int, accepted: int) -> TowpathError:
+    """The refusal of an epoch that the job's output, or what waits beside it, has passed."""
+    return TowpathError(
+        ErrorCode.FENCED,
+        f"the output of {job} is at epoch {accepted} already",
+        field="epoch",
+        value=epoch,
+        allowed=f"{accepted} or more",
+    )
 
 
 def _window(retention: Retention) -> float:

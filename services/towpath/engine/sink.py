@@ -74,7 +74,7 @@ class SinkConnection:
     def published_since(self, *, site: str, stream: str, epoch: int, generation: int, batch: int) -> set[str]:
         """Ids that a micro-batch has stored already; blocks.
 
-        None while the stream is at an earlier epoch than the asker's: what it publishes then goes aside,
+        Nothing while the stream is at an earlier epoch than the asker's: what it publishes then goes aside,
         complete, to be compared.
         """
 
