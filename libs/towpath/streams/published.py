@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
-from towpath.streams.pages import PAGE, last_serial, overlap, page
+from towpath.mesh.names import epochs_of
+from towpath.streams.pages import PAGE, PAGE_DEADLINE_S, last_serial, overlap, page
 from towpath.streams.publisher import BATCH_HEADER, stream_config
 
 
@@ -24,17 +25,22 @@ def _is_earlier(label: str, generation: int, batch: int) -> bool:
 
 
 async def published_since(
-    connection: Client, *, site: str, stream: str, generation: int, batch: int
+    connection: Client, *, site: str, stream: str, generation: int, batch: int, epoch: int | None = None
 ) -> set[str]:
     """Ids of the messages that micro-batch `batch` of `generation`, or a later one, has stored.
 
-    Reads the stream backwards in pages until it meets an earlier micro-batch. Raises `TimeoutError`
-    when the site does not answer.
+    None of them for an `epoch` that the stream has yet to come to: what its owner publishes goes aside,
+    complete, to be compared. Reads the stream backwards in pages until it meets an earlier micro-batch.
+    Raises `TimeoutError` when the site does not answer.
     """
-    config = await stream_config(connection, site, stream)
+    config = await stream_config(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
+    if config is None:
+        raise TimeoutError(f"{stream} at {site} does not answer")
+    if epoch is not None and max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
+        return set()
     last = await last_serial(connection, site, stream)
     # Labels of the owner before say nothing about ours: what it stored last is read as a whole.
-    found = await overlap(connection, site, stream, (config or {}).get("metadata"))
+    found = await overlap(connection, site, stream, config.get("metadata"))
     while last > 0:
         first = max(1, last - PAGE + 1)
         messages = await page(connection, site, stream, first, last - first + 1)

@@ -159,7 +159,7 @@ class Shadows:
             overlaps: dict[str, str] = {}
             if info is not None:
                 overlaps = await self._overlaps(job, info)
-                await self._takeepoch_is_over(job, settlement, info)
+                await self._take_over(job, settlement, info)
                 await self._settled(info)
             await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
@@ -178,7 +178,7 @@ class Shadows:
         metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
-    async def _takeepoch_is_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
+    async def _take_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
         connection, output = self.streams.connection, names.output_stream(job)
         diverted = _unsettled(shadow)
         if settlement.epoch not in _epochs(shadow) and diverted is not None:

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
-from towpath.mesh.names import epochs_of, rejected_stream, rejected_subject, sink_subject
+from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.published import batch_label, published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_config, stream_life
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
 
 log = logging.getLogger(__name__)
 
@@ -72,18 +72,13 @@ class SinkConnection:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
     def published_since(self, *, site: str, stream: str, epoch: int, generation: int, batch: int) -> set[str]:
-        """Ids that a micro-batch has stored already; blocks.
-
-        Nothing while the stream is at an earlier epoch than the asker's: what it publishes then goes aside,
-        complete, to be compared.
-        """
+        """See `published_since`; blocks."""
 
         async def work() -> set[str]:
             client = (await self._connected()).connection
-            config = await stream_config(client, site, stream)
-            if config is not None and max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
-                return set()
-            return await published_since(client, site=site, stream=stream, generation=generation, batch=batch)
+            return await published_since(
+                client, site=site, stream=stream, generation=generation, batch=batch, epoch=epoch
+            )
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
