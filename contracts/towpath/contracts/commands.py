@@ -131,6 +131,8 @@ class RemoveJob(Command[OperationAnswer]):
     job: JobName
     purge: bool = False
     """Also delete the output stream with what is in it."""
+    drain: bool = False
+    """First process everything that the inputs hold when the command comes."""
     wait: bool = True
 
 

@@ -6,6 +6,7 @@ Every error says which field, which value, and what would have been allowed. Ser
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +26,9 @@ class ErrorCode(StrEnum):
     UNKNOWN_OPERATOR = "unknown_operator"
     UNKNOWN_COMMAND = "unknown_command"
     UNKNOWN_MIGRATION = "unknown_migration"
+    UNKNOWN_PIPELINE = "unknown_pipeline"
+    UNAUTHORISED = "unauthorised"
+    """No token, or not the mesh's."""
     SCHEMA_MISMATCH = "schema_mismatch"
     """A job asks its input for a field, or a type, that the input does not have."""
     NAME_IN_USE = "name_in_use"
@@ -62,6 +66,8 @@ class ErrorDetail(Model):
     """What was given there."""
     allowed: str | list[str] | None = None
     """What may stand there."""
+    errors: list[ErrorDetail] = []
+    """All that is wrong, where more than one thing was looked for, such as in a pipeline."""
 
     @property
     def retryable(self) -> bool:
@@ -90,15 +96,23 @@ class TowpathError(Exception):
         field: str | None = None,
         value: Any = None,
         allowed: str | list[str] | None = None,
+        errors: Sequence[ErrorDetail] = (),
     ) -> None:
-        self.detail = ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)
+        self.detail = ErrorDetail(
+            code=code, message=message, field=field, value=value, allowed=allowed, errors=[*errors]
+        )
         super().__init__(self.detail.one_line())
 
     @classmethod
     def of(cls, detail: ErrorDetail) -> TowpathError:
         """The exception of a received detail."""
         return cls(
-            detail.code, detail.message, field=detail.field, value=detail.value, allowed=detail.allowed
+            detail.code,
+            detail.message,
+            field=detail.field,
+            value=detail.value,
+            allowed=detail.allowed,
+            errors=detail.errors,
         )
 
     @classmethod

@@ -101,7 +101,7 @@ class ResolvedInput(Model):
 
 
 class ResolvedOutput(Model):
-    """An output after the coordinator looked it up."""
+    """An output after the coordinator looked it up. Another topic or site is another stream."""
 
     site: SiteName
     stream: str
@@ -117,6 +117,20 @@ class DesiredState(StrEnum):
     """Prepared, nothing consumed: a target that waits for state, or a source that has paused."""
 
 
+class Derivation(Model):
+    """How the first checkpoint of a generation is made from the last one of the generation before.
+
+    State and results go on; what changes is where the job reads on in each input.
+    """
+
+    generation: int = Field(ge=1)
+    """The generation before."""
+    inputs: list[str]
+    """Names of its inputs, in their order."""
+    serials: dict[str, int]
+    """Input of the new generation → the serial number it goes on after."""
+
+
 class Assignment(Model):
     """A job as given to one site. The agent keeps it on disk, so a site recovers alone."""
 
@@ -127,6 +141,8 @@ class Assignment(Model):
     """Which checkpoint: a change that state cannot survive starts the next one."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
+    derived: Derivation | None = None
+    """Where the state of this generation comes from; null: it begins with none."""
     desired: DesiredState = DesiredState.RUNNING
     migration: str | None = None
     """The migration the assignment takes part in, if any."""

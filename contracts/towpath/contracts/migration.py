@@ -379,16 +379,48 @@ class StopJob(SiteCommand[Paused]):
 
     job: JobName
     forget: bool = False
+    drain: bool = False
+    """First process everything that the inputs hold when the command comes. Refused, and the job runs on,
+    when that does not succeed within `drain_s`."""
+    drain_s: float = Field(default=60.0, gt=0)
+
+
+class CloseOutput(SiteCommand[Done]):
+    """Output site: this output stream accepts nobody's results any more. What is in it stays.
+
+    A job whose topic changes publishes into another stream; whoever reads the old one reads it to its end.
+    """
+
+    subject = f"{_SITE}.close-output"
+    answer = Done
+    example = {
+        "id": "s18",
+        "site": "jfk",
+        "operation": "u1",
+        "job": "hourly-jfk",
+        "output": EXAMPLE_ASSIGNMENT["output"],
+    }
+
+    job: JobName
+    output: ResolvedOutput
 
 
 class DropOutput(SiteCommand[Done]):
-    """Output site: delete the output stream of a removed job."""
+    """Output site: delete output streams of a job, with what is in them."""
 
     subject = f"{_SITE}.drop-output"
     answer = Done
-    example = {"id": "s10", "site": "jfk", "operation": "r1", "job": "hourly-jfk"}
+    example = {
+        "id": "s10",
+        "site": "jfk",
+        "operation": "r1",
+        "job": "hourly-jfk",
+        "streams": ["OUT_hourly-jfk"],
+    }
 
     job: JobName
+    streams: list[str]
+    """Names of the output streams."""
 
 
 class CheckSpec(SiteCommand[Done]):
@@ -406,6 +438,7 @@ SITE_COMMANDS: tuple[type[SiteCommand[Any]], ...] = (
     LaunchRetrieve,
     PauseTransfer,
     SetEpoch,
+    CloseOutput,
     ResumeJob,
     ObserveProgress,
     ResetRole,

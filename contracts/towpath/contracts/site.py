@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -44,6 +44,45 @@ class EngineSpec(Model):
     for sites with many cores and large batches."""
 
 
+class BrokerKind(StrEnum):
+    """Where the devices of a site publish, and where its results appear."""
+
+    NATS = "nats"
+    """At the MQTT listener of the site's own server."""
+    MOSQUITTO = "mosquitto"
+    """At a Mosquitto, or any other broker of MQTT 3.1.1 or 5, that the agent bridges to the site's server."""
+
+
+class BrokerSpec(Model):
+    """The broker of a site. Only `kind` matters where it is `nats`."""
+
+    kind: BrokerKind = BrokerKind.NATS
+    host: str | None = None
+    """Address of a broker that runs already; null: the agent runs a Mosquitto of its own."""
+    port: int = Field(default=0, ge=0, le=65535)
+    """0: 1883, or 8883 with TLS; for a Mosquitto of the agent's own, a free port that it keeps."""
+    version: Literal["3.1.1", "5"] = "5"
+    """Of MQTT."""
+    user: str | None = None
+    password_file: str | None = None
+    """File with the password for `user`."""
+    tls: bool = False
+    ca_file: str | None = None
+    """Certificates of authorities to trust, PEM; null: the system's."""
+    certificate_file: str | None = None
+    """The bridge's own certificate, PEM, where the broker asks for one."""
+    key_file: str | None = None
+    subscribe: list[str] = ["site/#"]
+    """Topic filters of what devices send."""
+
+
+class Capacity(Model):
+    """What a site has for jobs that say what they need; null is as much as anybody asks for."""
+
+    cores: float | None = Field(default=None, gt=0)
+    memory_mb: int | None = Field(default=None, gt=0)
+
+
 class SiteSpec(Model):
     """A place with a broker, an engine and an agent."""
 
@@ -51,6 +90,8 @@ class SiteSpec(Model):
     durability: Durability = Durability.FAST
     retention: Retention = Retention()
     engine: EngineSpec = EngineSpec()
+    broker: BrokerSpec = BrokerSpec()
+    capacity: Capacity = Capacity()
     listen: str = "127.0.0.1"
     """Address that broker and MQTT listener bind to."""
     nats_port: int = Field(default=0, ge=0, le=65535)

@@ -18,6 +18,7 @@ from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
+from towpath.contracts.pipeline import PIPELINE_COMMANDS, PIPELINE_EVENTS, PipelineSpec
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import MeshSpec, SiteStatus
@@ -26,15 +27,17 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
+    *PIPELINE_COMMANDS,
     *LINK_COMMANDS,
     *SITE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,
 )
-MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *EVENTS, *LINK_EVENTS, SiteStatus)
+ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS)
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, SiteStatus)
 """Everything that has a subject of its own."""
 
-SPECS: tuple[type[BaseModel], ...] = (JobSpec, MeshSpec, Result, Rejected)
+SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Result, Rejected)
 """What has no subject of its own: files users write, and what jobs publish on topics."""
 
 OWNED_FOLDERS = ("schemas", "examples")
@@ -52,7 +55,7 @@ def documents() -> dict[str, str]:
     for answer in {command.answer.__name__: command.answer for command in COMMANDS}.values():
         files[f"schemas/reply-{file_name(answer)}.schema.json"] = _schema(Reply[answer])
     files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
-    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*EVENTS, *LINK_EVENTS, SiteStatus)))
+    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*ALL_EVENTS, SiteStatus)))
     files["REFERENCE.md"] = reference()
     return files
 

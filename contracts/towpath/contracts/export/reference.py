@@ -23,9 +23,17 @@ from towpath.contracts.message import Command, Message
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
+from towpath.contracts.pipeline import (
+    PIPELINE_COMMANDS,
+    PIPELINE_EVENTS,
+    Action,
+    ApplyState,
+    ChangeState,
+    PipelineSpec,
+)
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
-from towpath.contracts.site import Durability, MeshSpec, SiteState, SiteStatus
+from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState, SiteStatus
 
 HEAD = """\
 # Reference
@@ -47,6 +55,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     JobState,
     SiteState,
     Durability,
+    BrokerKind,
+    Action,
+    ApplyState,
+    ChangeState,
     WindowShape,
     AggregateFunction,
 )
@@ -59,6 +71,9 @@ def reference() -> str:
             HEAD,
             _messages("Commands for everybody", "Served by the coordinator.", COORDINATOR_COMMANDS),
             _messages(
+                "Commands for pipelines", "Served by the coordinator, like those for jobs.", PIPELINE_COMMANDS
+            ),
+            _messages(
                 "Commands for links",
                 "Served by the process `links` of a mesh whose setting `emulate_links` is true.",
                 LINK_COMMANDS,
@@ -67,7 +82,7 @@ def reference() -> str:
                 "Events",
                 f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. The "
                 "heartbeat of a site, at the end, is not kept.",
-                (*EVENTS, *LINK_EVENTS, SiteStatus),
+                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, SiteStatus),
             ),
             _messages(
                 "Protocol commands between services",
@@ -99,7 +114,7 @@ def _message(kind: type[Message]) -> str:
 
 def _specifications() -> str:
     parts = ["## Specifications\n", "Files that users write, and what jobs publish on their topics.\n"]
-    for kind in (JobSpec, MeshSpec, Result, Rejected):
+    for kind in (JobSpec, PipelineSpec, MeshSpec, Result, Rejected):
         parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
     return "\n".join(parts)
 
@@ -135,13 +150,21 @@ def _errors() -> str:
 
 def _types() -> str:
     """Answers and the models they are made of, and the words of enumerations."""
-    commands = (*COORDINATOR_COMMANDS, *LINK_COMMANDS, *SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS)
-    shown = {kind.__name__ for kind in (*commands, *EVENTS, *LINK_EVENTS)}
-    shown |= {"JobSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
+    commands = (
+        *COORDINATOR_COMMANDS,
+        *PIPELINE_COMMANDS,
+        *LINK_COMMANDS,
+        *SITE_COMMANDS,
+        *MONITOR_COMMANDS,
+        *ENGINE_COMMANDS,
+    )
+    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS)
+    shown = {kind.__name__ for kind in (*commands, *events)}
+    shown |= {"JobSpec", "PipelineSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
     shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
     roots: list[type[BaseModel]] = [command.answer for command in commands]
-    models = [*commands, *EVENTS, *LINK_EVENTS, SiteStatus, JobSpec, MeshSpec, Result, Reply[Any]]
+    models = [*commands, *events, SiteStatus, JobSpec, PipelineSpec, MeshSpec, Result, Reply[Any]]
     for kind in named_types([*roots, *models]):
         if kind.__name__ not in shown:
             parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]

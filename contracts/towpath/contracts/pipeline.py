@@ -1,0 +1,355 @@
+"""Pipelines: jobs that are described together, and commands that make a mesh be as the description says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import ROOT, Command, Event, Identifier, JobName, Model, SiteName
+
+_COORDINATOR = f"{ROOT}.command.coordinator"
+_EVENT = f"{ROOT}.event.pipeline.{{pipeline}}"
+_AT = "2026-01-01T00:00:00Z"
+
+PipelineName = JobName
+"""Pipelines are named like jobs."""
+
+
+class Placement(Model):
+    """Where a job may run. What is left out allows everything."""
+
+    allowed: list[SiteName] | None = None
+    """Only at one of these sites."""
+    forbidden: list[SiteName] = []
+    """At none of these sites."""
+    beside: list[JobName] = []
+    """At the site of each of these jobs of the pipeline."""
+    apart_from: list[JobName] = []
+    """At a site of none of these jobs of the pipeline."""
+
+
+class Demand(Model):
+    """What a job needs of its site. A site that says what it has is never promised more than that."""
+
+    cores: float = Field(default=0.0, ge=0)
+    memory_mb: int = Field(default=0, ge=0)
+
+
+class PipelineJob(JobSpec):
+    """A job of a pipeline."""
+
+    strategy: StrategyName = StrategyName.AUTO
+    """How it changes site, when a later description names another one."""
+    resources: Demand = Demand()
+    placement: Placement = Placement()
+
+    def job_spec(self) -> JobSpec:
+        """What is left when the pipeline's own concerns are taken away."""
+        return JobSpec.model_validate(self.model_dump(exclude={"strategy", "resources", "placement"}))
+
+
+class PipelineSpec(Model):
+    """A pipeline as a user describes it: its jobs, connected by the topics they write and read."""
+
+    name: PipelineName
+    jobs: list[PipelineJob]
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> PipelineSpec:
+        seen: set[str] = set()
+        for job in self.jobs:
+            if job.name in seen:
+                raise ValueError(f"two jobs are called {job.name!r}")
+            seen.add(job.name)
+        return self
+
+
+EXAMPLE_PIPELINE: dict[str, Any] = {"name": "delays", "jobs": [EXAMPLE_SPEC]}
+
+
+class Action(StrEnum):
+    """What an apply does to a job. A job may need several, in this order."""
+
+    KEEP = "keep"
+    """Nothing: the same query goes on."""
+    ADD = "add"
+    CHANGE = "change"
+    """Other parameters, from the serial number where the change meets the job."""
+    REDIRECT = "redirect"
+    """Other topics: everything before that serial number went to, or came from, the old ones."""
+    MOVE = "move"
+    """Another site, by the job's strategy."""
+    REMOVE = "remove"
+
+
+class PlannedChange(Model):
+    """What an apply will do to one job."""
+
+    job: JobName
+    actions: list[Action] = Field(min_length=1)
+    reason: str
+    """For people: which fields differ."""
+    after: list[JobName] = []
+    """Jobs whose change comes first."""
+    source: SiteName | None = None
+    target: SiteName | None = None
+    strategy: StrategyName | None = None
+    """Of a move; never `auto`."""
+    predicted_s: float = 0.0
+    """Expected duration, seconds."""
+    predicted_bytes: int = 0
+    """State expected to cross between sites, bytes."""
+
+
+class PipelinePlan(Model):
+    """The difference between a description and what runs, in an order in which it can be carried out."""
+
+    pipeline: PipelineName
+    version: int
+    """The version the description would become; the current one when nothing differs."""
+    changes: list[PlannedChange]
+    """One for each job, also for those that stay as they are."""
+    predicted_s: float
+    """Expected duration of all changes, seconds, as many at a time as asked for."""
+    predicted_bytes: int
+
+
+class ApplyState(StrEnum):
+    """How an apply goes."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    """Some jobs are as described and some are not; the view says which. `retry` or `rollback`."""
+
+
+class ChangeState(StrEnum):
+    """How the change of one job goes."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """Not begun, because a change it comes after has failed."""
+
+
+class ChangeView(Model):
+    """The change of one job, as it stands."""
+
+    change: PlannedChange
+    state: ChangeState
+    operations: list[Identifier] = []
+    """Operations that carry it out, in order; `towpath operation ID` shows their steps."""
+    error: ErrorDetail | None = None
+    took_s: float | None = None
+
+
+class ApplyView(Model):
+    """One apply of a pipeline, as it stands."""
+
+    apply: Identifier
+    pipeline: PipelineName
+    version: int
+    """The version it leads to."""
+    state: ApplyState
+    begun_at: datetime
+    ended_at: datetime | None = None
+    changes: list[ChangeView]
+    note: str = ""
+
+
+class PipelineVersion(Model):
+    """A description that was applied once."""
+
+    version: int
+    at: datetime
+    spec: PipelineSpec
+
+
+class PipelineView(Model):
+    """A pipeline: what it should be, and how far it is."""
+
+    pipeline: PipelineName
+    version: int
+    """The version that is desired."""
+    spec: PipelineSpec
+    apply: ApplyView
+    """The newest apply."""
+    job_versions: dict[JobName, int] = {}
+    """Job → version of the description it is at."""
+
+
+class ApplyPipeline(Command[ApplyView]):
+    """Make the pipeline be as described: do what the difference needs, and nothing else.
+
+    Refused with all errors at once while nothing has been touched. Applied again, it changes nothing.
+    """
+
+    subject = f"{_COORDINATOR}.apply-pipeline"
+    answer = ApplyView
+    example = {"id": "p1", "spec": EXAMPLE_PIPELINE}
+
+    spec: PipelineSpec
+    now: bool = False
+    """Remove jobs at once, instead of letting them finish what their inputs hold."""
+    at_once: int = Field(default=4, ge=1, le=64)
+    """So many jobs may change at a time, where their order allows it."""
+    wait: bool = True
+
+
+class PlanPipeline(Command[PipelinePlan]):
+    """What `ApplyPipeline` would do. Refused for whatever that would be."""
+
+    subject = f"{_COORDINATOR}.plan-pipeline"
+    answer = PipelinePlan
+    example = {"id": "p2", "spec": EXAMPLE_PIPELINE}
+
+    spec: PipelineSpec
+    at_once: int = Field(default=4, ge=1, le=64)
+
+
+class DeletePipeline(Command[ApplyView]):
+    """Remove all jobs of a pipeline, those that write first, and forget it with its history."""
+
+    subject = f"{_COORDINATOR}.delete-pipeline"
+    answer = ApplyView
+    example = {"id": "p3", "pipeline": "delays"}
+
+    pipeline: PipelineName
+    now: bool = False
+    at_once: int = Field(default=4, ge=1, le=64)
+    wait: bool = True
+
+
+class RollbackPipeline(Command[ApplyView]):
+    """Apply an earlier version again, as a new version."""
+
+    subject = f"{_COORDINATOR}.rollback-pipeline"
+    answer = ApplyView
+    example = {"id": "p4", "pipeline": "delays", "version": 1}
+
+    pipeline: PipelineName
+    version: int | None = None
+    """The one before the newest, unless given."""
+    now: bool = False
+    at_once: int = Field(default=4, ge=1, le=64)
+    wait: bool = True
+
+
+class RetryPipeline(Command[ApplyView]):
+    """Go on with an apply that failed, towards the same version."""
+
+    subject = f"{_COORDINATOR}.retry-pipeline"
+    answer = ApplyView
+    example = {"id": "p5", "pipeline": "delays"}
+
+    pipeline: PipelineName
+    at_once: int = Field(default=4, ge=1, le=64)
+    wait: bool = True
+
+
+class ShowPipeline(Command[PipelineView]):
+    """One pipeline."""
+
+    subject = f"{_COORDINATOR}.show-pipeline"
+    answer = PipelineView
+    example = {"id": "p6", "pipeline": "delays"}
+
+    pipeline: PipelineName
+
+
+class PipelineList(Model):
+    """All pipelines, by name."""
+
+    pipelines: list[PipelineView]
+
+
+class ListPipelines(Command[PipelineList]):
+    """All pipelines."""
+
+    subject = f"{_COORDINATOR}.list-pipelines"
+    answer = PipelineList
+    example = {"id": "p7"}
+
+
+class PipelineHistory(Model):
+    """All versions of a pipeline that are kept, newest first."""
+
+    versions: list[PipelineVersion]
+
+
+class ShowPipelineHistory(Command[PipelineHistory]):
+    """The descriptions a pipeline has had."""
+
+    subject = f"{_COORDINATOR}.show-pipeline-history"
+    answer = PipelineHistory
+    example = {"id": "p8", "pipeline": "delays"}
+
+    pipeline: PipelineName
+
+
+class ApplyBegun(Event):
+    """An apply was durably accepted."""
+
+    subject = f"{_EVENT}.begun"
+    example = {"at": _AT, "pipeline": "delays", "apply": "a1", "version": 2, "jobs": ["hourly-jfk"]}
+
+    pipeline: PipelineName
+    apply: Identifier
+    version: int
+    jobs: list[JobName]
+    """Those that will change."""
+
+
+class JobApplied(Event):
+    """The change of one job of a pipeline began or ended."""
+
+    subject = f"{_EVENT}.job"
+    example = {
+        "at": _AT,
+        "pipeline": "delays",
+        "apply": "a1",
+        "job": "hourly-jfk",
+        "actions": ["move"],
+        "state": "completed",
+    }
+
+    pipeline: PipelineName
+    apply: Identifier
+    job: JobName
+    actions: list[Action]
+    state: ChangeState
+    error: ErrorDetail | None = None
+
+
+class ApplyEnded(Event):
+    """An apply has ended: `completed` or `failed`."""
+
+    subject = f"{_EVENT}.ended"
+    example = {"at": _AT, "pipeline": "delays", "apply": "a1", "version": 2, "state": "completed"}
+
+    pipeline: PipelineName
+    apply: Identifier
+    version: int
+    state: ApplyState
+    note: str = ""
+
+
+PIPELINE_COMMANDS: tuple[type[Command[Any]], ...] = (
+    ApplyPipeline,
+    PlanPipeline,
+    DeletePipeline,
+    RollbackPipeline,
+    RetryPipeline,
+    ShowPipeline,
+    ListPipelines,
+    ShowPipelineHistory,
+)
+PIPELINE_EVENTS: tuple[type[Event], ...] = (ApplyBegun, JobApplied, ApplyEnded)
