@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from towpath.composition.schemas import check_readers, result_fields
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.schemas import check_readers, result_fields
 from towpath.coordinator.topics import resolve_inputs, resolve_output
 from towpath.protocols.record import JobEntry
 
@@ -169,4 +169,4 @@ def test_merge_when_one_branch_lacks_a_field_then_reader_cannot_ask_for_it() -> 
 def test_change_when_it_takes_a_field_from_a_reader_then_is_refused() -> None:
     jobs = running(CLEANING, spec("reader", asks(delay="double"), "out/clean"))
     with pytest.raises(TowpathError, match="reader asks for field 'delay'"):
-        check_readers(spec("clean", asks(carrier="string"), "site/raw"), jobs)
+        check_readers({**jobs, **running(spec("clean", asks(carrier="string"), "site/raw"))}, "clean")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.coordinator.schemas import check_readers
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.world import World, check_free, entry_of, record_of
 from towpath.operators.state_compatibility import is_state_compatible
@@ -143,7 +143,7 @@ def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
 
 def _check_audience(spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry]) -> None:
     """Raise `TowpathError` when jobs that read the results could not read the changed ones."""
-    check_readers(spec, jobs)
+    check_readers({**jobs, spec.name: before.model_copy(update={"spec": spec})}, spec.name)
     reading, after = readers(jobs, spec.name), resolve_output(spec)
     if reading and after != before.output:
         raise TowpathError(

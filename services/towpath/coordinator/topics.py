@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
+from towpath.composition.schemas import check_fields
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
-from towpath.coordinator.schemas import check_fields
 from towpath.mesh.names import IN_STREAM, api_prefix, device_subject, output_stream, rejected_stream
 from towpath.protocols.record import JobEntry
 

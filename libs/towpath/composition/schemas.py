@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec
@@ -18,10 +19,18 @@ from towpath.contracts.operators import (
     Python,
     Window,
 )
-from towpath.protocols.record import JobEntry
 
 Schema = dict[str, FieldType | None]
 """Field → type; None where only Spark knows the type."""
+
+
+class Described(Protocol):
+    """Something that has a job's description: a registry's entry, a job of a pipeline."""
+
+    @property
+    def spec(self) -> JobSpec:
+        """The description."""
+        ...
 
 
 def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
@@ -36,7 +45,7 @@ def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
 
 
 def result_fields(
-    spec: JobSpec, jobs: Mapping[str, JobEntry], seen: frozenset[str] = frozenset()
+    spec: JobSpec, jobs: Mapping[str, Described], seen: frozenset[str] = frozenset()
 ) -> Schema | None:
     """Fields of a job's results; None when they cannot be derived (user code, device events)."""
     match spec.operator:
@@ -71,7 +80,7 @@ def _aggregate_fields(window: Window | ProcessingWindow) -> Schema:
     return schema
 
 
-def _passed_on(spec: JobSpec, jobs: Mapping[str, JobEntry], seen: frozenset[str]) -> Schema | None:
+def _passed_on(spec: JobSpec, jobs: Mapping[str, Described], seen: frozenset[str]) -> Schema | None:
     """What all inputs have in common: an event may come from any of them."""
     common: Schema | None = None
     for wanted in spec.inputs:
@@ -89,7 +98,7 @@ def _intersection(left: Schema, right: Schema) -> Schema:
 
 
 def input_schemas(
-    wanted: Input, jobs: Mapping[str, JobEntry], seen: frozenset[str] = frozenset()
+    wanted: Input, jobs: Mapping[str, Described], seen: frozenset[str] = frozenset()
 ) -> dict[str, Schema | None]:
     """Writer → fields of its results, for all jobs that write the input's topic."""
     if wanted.from_device:
@@ -97,11 +106,11 @@ def input_schemas(
     return {
         name: None if name in seen else result_fields(entry.spec, jobs, seen)
         for name, entry in jobs.items()
-        if (entry.output.site, entry.output.topic) == (wanted.site, wanted.topic)
+        if (entry.spec.output_site, entry.spec.output.topic) == (wanted.site, wanted.topic)
     }
 
 
-def check_fields(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> None:
+def check_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> None:
     """Raise `TowpathError` (schema mismatch) if an upstream job lacks a field, or has another type."""
     asked = asked_fields(spec)
     for position, wanted in enumerate(spec.inputs):
@@ -110,12 +119,11 @@ def check_fields(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> None:
                 _check(asked, schema, writer, f"inputs.{position}", spec.name)
 
 
-def check_readers(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> None:
-    """Raise `TowpathError` if a change of a job would take a field away from a job that reads it."""
-    changed = {**jobs, spec.name: jobs[spec.name].model_copy(update={"spec": spec})}
-    for name, entry in changed.items():
-        if name != spec.name:
-            check_fields(entry.spec, changed)
+def check_readers(jobs: Mapping[str, Described], changed: str) -> None:
+    """Raise `TowpathError` if a job lacks a field since the job `changed` is as it is in `jobs`."""
+    for name, entry in jobs.items():
+        if name != changed:
+            check_fields(entry.spec, jobs)
 
 
 def _check(asked: dict[str, FieldType], schema: Schema, writer: str, field: str, reader: str) -> None:
