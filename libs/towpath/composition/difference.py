@@ -1,0 +1,137 @@
+"""What a changed description asks for: one change for each job, and which change comes after which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from towpath.composition.field_changes import field_changes
+from towpath.composition.graph import Place, Stream, read_by, readers_of, writers, writers_of
+from towpath.composition.running import RunningJob
+from towpath.contracts.job import JobSpec
+from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
+
+_REASON_FIELDS = 3
+"""So many fields a reason names; the number of the others follows."""
+
+
+def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
+    """The job's own description with its output site named: a job that moves leaves its output in place."""
+    site = job.output.site or (running.spec.output_site if running else job.site)
+    own = job.job_spec() if isinstance(job, PipelineJob) else job
+    return own.model_copy(update={"output": own.output.model_copy(update={"site": site})})
+
+
+def pinned(spec: PipelineSpec, mine: Mapping[str, RunningJob]) -> PipelineSpec:
+    """The pipeline with all output sites named, so that a later rollback to it leads to the same places."""
+    jobs = [j.model_copy(update={"output": spelled_out(j, mine.get(j.name)).output}) for j in spec.jobs]
+    return spec.model_copy(update={"jobs": jobs})
+
+
+@dataclass(frozen=True)
+class _Graphs:
+    """What is written and read before and after the difference."""
+
+    written: Mapping[Place, set[Stream]]
+    """By the jobs that run now."""
+    wanted: Mapping[Place, set[Stream]]
+    """By the jobs that will run."""
+    writers_now: Mapping[str, set[str]]
+    readers_then: Mapping[str, set[str]]
+
+    @classmethod
+    def of(cls, now: Iterable[JobSpec], then: Iterable[JobSpec]) -> _Graphs:
+        before, after = [*now], [*then]
+        return cls(writers(before), writers(after), writers_of(before), readers_of(after))
+
+    def gained(self, job: JobSpec) -> list[tuple[Place, Stream]]:
+        """What will be written where the job reads, and is not yet."""
+        return [
+            (place, stream)
+            for place in read_by(job)
+            for stream in sorted(self.wanted.get(place, set()) - self.written.get(place, set()))
+        ]
+
+
+def difference(
+    spec: PipelineSpec, mine: Mapping[str, RunningJob], others: Mapping[str, RunningJob]
+) -> list[PlannedChange]:
+    """What it takes to get from `mine`, the pipeline's jobs that run, to `spec`; by name.
+
+    `others` are all jobs that run besides. There is one change for each job of `spec` and `mine`. A job
+    that nothing asks to touch is kept, also where only its strategy, resources or placement differ, or
+    where its inputs start: that matters to a new job only. `after` leads sinks before sources, but
+    removes sources before sinks. It is free of circles if `spec` and what runs are (see `validation`).
+
+    Strategy and forecast of moves are not known here.
+    """
+    wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
+    around = [spelled_out(job.spec) for job in others.values()]
+    now = {name: spelled_out(job.spec) for name, job in mine.items()}
+    graphs = _Graphs.of([*now.values(), *around], [*wanted.values(), *around])
+    changes = [_planned(wanted[name], mine.get(name), graphs) for name in wanted]
+    gone = [
+        PlannedChange(job=name, actions=[Action.REMOVE], reason="not in the description", source=job.site)
+        for name, job in mine.items()
+        if name not in wanted
+    ]
+    ordered = sorted([*changes, *gone], key=lambda change: change.job)
+    actions = {change.job: frozenset(change.actions) for change in ordered}
+    return [c.model_copy(update={"after": _after(c, actions, graphs)}) for c in ordered]
+
+
+def _planned(wanted: JobSpec, running: RunningJob | None, graphs: _Graphs) -> PlannedChange:
+    if running is None:
+        return PlannedChange(
+            job=wanted.name, actions=[Action.ADD], reason="new in the description", target=wanted.site
+        )
+    found: dict[Action, list[str]] = {}
+    for field in field_changes(spelled_out(running.spec), wanted):
+        action = _action_of(field.path)
+        if action is not None:
+            found.setdefault(action, []).append(str(field))
+    for place, stream in graphs.gained(wanted):
+        if not any(fields.startswith("inputs") for fields in found.get(Action.REDIRECT, ())):
+            found.setdefault(Action.REDIRECT, []).append(f"{place} is now also written by {stream}")
+    moves = wanted.site != running.site
+    if moves:
+        found[Action.MOVE] = [f"site: {running.site} → {wanted.site}"]
+    return PlannedChange(
+        job=wanted.name,
+        actions=[action for action in Action if action in found] or [Action.KEEP],
+        reason=_sentence([text for action in Action for text in found.get(action, ())]),
+        source=running.site if moves else None,
+        target=wanted.site if moves else None,
+    )
+
+
+def _action_of(path: str) -> Action | None:
+    """What a field that differs asks for; None: nothing."""
+    if path == "site" or path.endswith("].start"):
+        # Where a job was first is history: what counts is where it runs now.
+        return None
+    return Action.REDIRECT if path.startswith(("inputs", "output")) else Action.CHANGE
+
+
+def _sentence(reasons: list[str]) -> str:
+    more = len(reasons) - _REASON_FIELDS
+    shown = "; ".join(reasons[:_REASON_FIELDS]) or "unchanged"
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _after(change: PlannedChange, actions: Mapping[str, frozenset[Action]], graphs: _Graphs) -> list[str]:
+    """The changes that come before this one.
+
+    A job that leaves must first have got what its writers still write to it: they stop, or write
+    elsewhere, before it. Every other change finds its readers as they shall be.
+    """
+    own = frozenset(change.actions)
+    if own == {Action.KEEP}:
+        return []
+    if own == {Action.REMOVE}:
+        first = graphs.writers_now[change.job]
+        counts = frozenset({Action.REMOVE, Action.REDIRECT})
+    else:
+        first = graphs.readers_then[change.job]
+        counts = frozenset(Action) - {Action.KEEP, Action.REMOVE}
+    return sorted(n for n in first if n != change.job and actions.get(n, frozenset()) & counts)

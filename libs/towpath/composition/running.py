@@ -1,0 +1,22 @@
+"""What runs, as far as compositions look at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import SiteName
+from towpath.contracts.pipeline import Demand, PipelineName
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job that runs."""
+
+    spec: JobSpec
+    """Its description. Its `site` is where it ran first, which need not be where it is now."""
+    site: SiteName
+    """Where it runs now."""
+    pipeline: PipelineName | None
+    """The pipeline it belongs to; None: it was deployed by itself."""
+    resources: Demand = Demand()
