@@ -146,7 +146,7 @@ class MonitoredJob:
             for n in serials
         ]
         await Publisher(self.engines[epoch].connection).publish(
-            outgoing, site=SITE, stream=rejected_stream(JOB), batch="1.0"
+            outgoing, site=SITE, stream=rejected_stream(OUTPUT.stream), batch="1.0"
         )
 
     async def publish_aside(self, epoch: int, message: tuple[str, bytes]) -> None:
@@ -160,13 +160,13 @@ class MonitoredJob:
 
     async def forget_ids(self) -> None:
         """Let the output's streams forget which ids they have seen, as they do after minutes."""
-        for stream in (OUTPUT.stream, rejected_stream(JOB)):
+        for stream in (OUTPUT.stream, rejected_stream(OUTPUT.stream)):
             config = (await self.streams.jetstream.stream_info(stream)).config
             await self.streams.jetstream.update_stream(config, duplicate_window=0.1)
         await asyncio.sleep(0.3)
 
     async def rejected_are(self, identities: list[str]) -> bool:
-        stored = await read_after(self.bus.connection, SITE, rejected_stream(JOB), 0)
+        stored = await read_after(self.bus.connection, SITE, rejected_stream(OUTPUT.stream), 0)
         return [message.identity for message in stored] == identities
 
     @property

@@ -57,7 +57,7 @@ async def publish(
     connection: Client, epoch: int, numbers: range, *, rejected: bool = False, patience_s: float = 10
 ) -> int:
     """Publish results as the owner of an epoch."""
-    stream = rejected_stream("hourly") if rejected else OUTPUT.stream
+    stream = rejected_stream(OUTPUT.stream) if rejected else OUTPUT.stream
     subject = (rejected_subject if rejected else sink_subject)("jfk", "hourly", epoch)
     life = await stream_life(connection, "jfk", stream)
     messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
@@ -106,7 +106,7 @@ async def test_settle_when_both_have_published_then_the_output_has_each_once_and
     await do_settle(shadows, settle())
     assert await publish(connection, 3, range(9, 12)) == 3
     assert await held(connection) == list(range(12))
-    assert await streams.accepted_epoch("hourly") == 3
+    assert await streams.accepted_epoch(OUTPUT.stream) == 3
     assert await last_serial(connection, "jfk", shadow_stream("hourly")) == 0
     with pytest.raises(Fenced):
         await publish(connection, 1, range(20, 21))
@@ -174,7 +174,7 @@ async def test_settle_when_it_dies_at_any_moment_and_is_repeated_then_the_result
             await do_settle(shadows, settle())
     await do_settle(shadows, settle())
     assert await held(connection) == list(range(9))
-    assert await streams.accepted_epoch("hourly") == 3
+    assert await streams.accepted_epoch(OUTPUT.stream) == 3
 
 
 async def test_divert_when_the_source_publishes_on_then_it_is_not_fenced_and_goes_aside(
@@ -199,7 +199,9 @@ async def test_settle_when_results_were_amended_then_these_come_first_and_earlie
     amended = [AmendedResult(identity="amended", body='{"n": 99}')]
     await do_settle(shadows, settle(position=4, amended=amended))
     assert await held(connection) == [99, 11, 12]
-    assert await held(connection, rejected_stream("hourly")) == [7, 8], "rejected events are taken over all"
+    assert await held(connection, rejected_stream(OUTPUT.stream)) == [7, 8], (
+        "rejected events are taken over all"
+    )
 
 
 async def test_undivert_when_rolled_back_then_what_the_source_published_meanwhile_is_in_the_output(
@@ -297,7 +299,7 @@ async def test_set_epoch_when_an_owners_results_were_diverted_and_never_settled_
     plain = SetEpoch(site="jfk", operation="fix-1", job="hourly", epoch=5, output=OUTPUT)
     await outputs.set_epoch(plain)
     assert await held(connection) == [0, 1, 2, 3]
-    assert await streams.accepted_epoch("hourly") == 5
+    assert await streams.accepted_epoch(OUTPUT.stream) == 5
 
 
 async def test_open_when_diverted_results_wait_then_another_migration_is_refused(

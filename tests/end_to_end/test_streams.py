@@ -91,7 +91,7 @@ async def test_set_epoch_when_a_later_one_is_in_force_then_it_is_refused(streams
     with pytest.raises(TowpathError) as refusal:
         await streams.set_epoch("hourly", 2, OUTPUT)
     assert refusal.value.detail.code is ErrorCode.FENCED
-    assert await streams.accepted_epoch("hourly") == 3
+    assert await streams.accepted_epoch(OUTPUT.stream) == 3
 
 
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
@@ -132,7 +132,7 @@ async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_anot
     first = await stream_life(connection, "jfk", OUTPUT.stream)
     await streams.set_epoch("hourly", 2, OUTPUT)
     assert await stream_life(connection, "jfk", OUTPUT.stream) == first
-    await streams.drop_output("hourly")
+    await streams.drop_output(OUTPUT.stream)
     with pytest.raises(Fenced):
         await stream_life(connection, "jfk", OUTPUT.stream)
     await streams.set_epoch("hourly", 3, OUTPUT)

@@ -46,6 +46,12 @@ def entry(site: str = "jfk", epoch: int = 1, generation: int = 1, **spec: Any) -
     )
 
 
+def redirected(job: JobEntry) -> JobEntry:
+    """The job with another output stream."""
+    output = job.output.model_copy(update={"stream": f"{job.output.stream}_1", "topic": "elsewhere"})
+    return job.model_copy(update={"output": output, "closed": [job.output]})
+
+
 def operation(name: str) -> OperationRecord:
     old = entry()
     fields: dict[str, Any] = {
@@ -61,7 +67,15 @@ def operation(name: str) -> OperationRecord:
         "redeploy": {"kind": "deploy", "after": old.at_epoch(2), "output_existed": True},
         "update": {"kind": "update", "before": old, "after": entry(epoch=2, trigger_s=3.0)},
         "update-without-state": {"kind": "update", "before": old, "after": entry(epoch=2, generation=2)},
+        "redirect": {"kind": "update", "before": old, "after": redirected(entry(epoch=2))},
+        "redirect-inputs": {
+            "kind": "update",
+            "before": old,
+            "after": redirected(entry(epoch=2, generation=2)),
+            "keeps_state": True,
+        },
         "remove": {"kind": "remove", "before": old},
+        "remove-drained": {"kind": "remove", "before": old, "drain": True},
         "remove-and-purge": {"kind": "remove", "before": old, "purge": True},
     }[name]
     epoch = 0 if name == "deploy" else 1
@@ -75,7 +89,7 @@ def operation(name: str) -> OperationRecord:
 
 OPERATIONS = (
     "general", "restart", "parallel", "handover", "deploy", "redeploy", "update", "update-without-state",
-    "remove", "remove-and-purge",
+    "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
 )  # fmt: skip
 EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in strategy_of(operation(name)).steps]
 

@@ -26,7 +26,7 @@ async def test_operation_when_nothing_goes_wrong_then_completes(name: str) -> No
     kept = trial.ledger.jobs.get(JOB)
     if name.startswith("remove"):
         assert kept is None
-        assert (JOB in trial.mesh.outputs) is (name == "remove")
+        assert (JOB in trial.mesh.outputs) is (name != "remove-and-purge")
     else:
         assert kept is not None
         assert (kept.site, kept.epoch) == (record.target, record.new_epoch)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from towpath.contracts.job import JobSpec, JobState, JobStatus
+from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import SiteStatus
 
@@ -206,6 +206,12 @@ class JobView(Model):
     operation: Identifier | None
     """The operation under way, if any."""
     status: JobStatus | None
+    inputs: list[ResolvedInput] = []
+    """The streams it reads; also one of a topic it read before, as long as that is not read to its end."""
+    output: ResolvedOutput
+    """The stream it writes."""
+    pipeline: JobName | None = None
+    """The pipeline it belongs to."""
 
 
 class JobList(Model):

@@ -383,6 +383,29 @@ class StopJob(SiteCommand[Paused]):
     """First process everything that the inputs hold when the command comes. Refused, and the job runs on,
     when that does not succeed within `drain_s`."""
     drain_s: float = Field(default=60.0, gt=0)
+    whole: bool = False
+    """Refused when a micro-batch was begun and could not be committed: part of its results may be published,
+    and must not be published again elsewhere."""
+
+
+class PrepareOutput(SiteCommand[Done]):
+    """Output site: this output stream exists. One that is made now accepts nobody's results yet.
+
+    So that jobs can be started before those whose results they read.
+    """
+
+    subject = f"{_SITE}.prepare-output"
+    answer = Done
+    example = {
+        "id": "s19",
+        "site": "jfk",
+        "operation": "a1",
+        "job": "hourly-jfk",
+        "output": EXAMPLE_ASSIGNMENT["output"],
+    }
+
+    job: JobName
+    output: ResolvedOutput
 
 
 class CloseOutput(SiteCommand[Done]):
@@ -398,10 +421,13 @@ class CloseOutput(SiteCommand[Done]):
         "site": "jfk",
         "operation": "u1",
         "job": "hourly-jfk",
+        "epoch": 2,
         "output": EXAMPLE_ASSIGNMENT["output"],
     }
 
     job: JobName
+    epoch: int = Field(ge=1)
+    """Of the owner who is shut out. Refused when the stream accepts a later one."""
     output: ResolvedOutput
 
 
@@ -438,6 +464,7 @@ SITE_COMMANDS: tuple[type[SiteCommand[Any]], ...] = (
     LaunchRetrieve,
     PauseTransfer,
     SetEpoch,
+    PrepareOutput,
     CloseOutput,
     ResumeJob,
     ObserveProgress,

@@ -224,6 +224,8 @@ class DeletePipeline(Command[ApplyView]):
 
     pipeline: PipelineName
     now: bool = False
+    purge: bool = False
+    """Also delete the results."""
     at_once: int = Field(default=4, ge=1, le=64)
     wait: bool = True
 

@@ -23,6 +23,12 @@ def newest_commit(checkpoint: Path) -> int | None:
     return max(_numbered(checkpoint / "commits"), default=None)
 
 
+def unfinished_batch(checkpoint: Path) -> int | None:
+    """Number of a micro-batch that was begun and not committed, or None if there is none."""
+    planned = max(_numbered(checkpoint / "offsets"), default=None)
+    return planned if planned is not None and planned != newest_commit(checkpoint) else None
+
+
 def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str, int]:
     """Input → last serial number planned up to and including `batch`.
 

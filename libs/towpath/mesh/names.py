@@ -31,14 +31,20 @@ def api_prefix(site: str) -> str:
     return f"$JS.{site}.API"
 
 
-def output_stream(job: str) -> str:
-    """The stream that keeps a job's results."""
-    return f"OUT_{job}"
+def output_stream(job: str, turn: int = 0) -> str:
+    """The stream that keeps a job's results. Each time they go to another topic is another turn."""
+    return f"OUT_{job}_{turn}" if turn else f"OUT_{job}"
 
 
-def rejected_stream(job: str) -> str:
-    """The stream that keeps the events a job rejected."""
-    return f"{DEAD_LETTER_STREAM_PREFIX}{job}"
+def turn_of(output: str) -> int:
+    """Which turn an output stream is of. Names of jobs have no underscore."""
+    _, _, turn = output.removeprefix("OUT_").partition("_")
+    return int(turn or 0)
+
+
+def rejected_stream(output: str) -> str:
+    """The stream that keeps the events a job rejected, beside the output stream of that name."""
+    return f"{DEAD_LETTER_STREAM_PREFIX}{output.removeprefix('OUT_')}"
 
 
 def mirror_stream(site: str, stream: str) -> str:
@@ -46,12 +52,12 @@ def mirror_stream(site: str, stream: str) -> str:
     return f"MIRROR_{site}_{stream}"
 
 
-def sink_subject(site: str, job: str, epoch: int) -> str:
-    """Where the owner of `epoch` publishes results. The stream accepts the current epoch only."""
+def sink_subject(site: str, job: str, epoch: int | str) -> str:
+    """Where the owner of `epoch` (`*`: of any) publishes results. The stream accepts the current one only."""
     return f"sink.{site}.{job}.{epoch}"
 
 
-def rejected_subject(site: str, job: str, epoch: int) -> str:
+def rejected_subject(site: str, job: str, epoch: int | str) -> str:
     """Where the owner of `epoch` publishes rejected events."""
     return f"reject.{site}.{job}.{epoch}"
 
@@ -59,6 +65,11 @@ def rejected_subject(site: str, job: str, epoch: int) -> str:
 def device_subject(topic: str) -> str:
     """Subject of a device topic in the IN stream."""
     return subject_of(topic)
+
+
+def closed_subject(site: str, stream: str) -> str:
+    """What an output stream listens to when nobody may publish into it. It has to listen to something."""
+    return f"closed.{site}.{stream}"
 
 
 def live_stream(stream: str) -> str:

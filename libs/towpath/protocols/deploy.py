@@ -46,13 +46,16 @@ def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
         return SetEpoch(
             site=output.site, operation=record.id, job=record.job, epoch=record.undo_epoch, output=output
         )
-    return DropOutput(site=output.site, operation=record.id, job=record.job)
+    return DropOutput(site=output.site, operation=record.id, job=record.job, streams=[output.stream])
 
 
 def withdrawn(record: OperationRecord) -> RegistryChange:
     """The name is free again; its epochs go on where they stood."""
-    output = record.entry_after.output if record.output_existed else None
-    former = FormerJob(epoch=record.undo_epoch, output=output) if record.undo_epoch else None
+    after = record.entry_after
+    output = after.output if record.output_existed else None
+    former = None
+    if record.undo_epoch:
+        former = FormerJob(epoch=record.undo_epoch, output=output, closed=after.closed)
     return RegistryChange(job=record.job, entry=None, former=former)
 
 

@@ -16,7 +16,7 @@ from towpath.contracts.commands import (
     OperationState,
     StrategyName,
 )
-from towpath.contracts.job import Assignment, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
+from towpath.contracts.job import Assignment, Derivation, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
 from towpath.contracts.operators import ProcessingWindow
 
@@ -28,6 +28,9 @@ EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
 
 DISTURBING = frozenset({"pause-transfer", "divert", "set-epoch"})
 """Steps after which the source does not go on by itself."""
+
+CHANGING_HANDS = frozenset({"set-epoch", "divert", "close-output"})
+"""Steps that tell the output who may publish: a late repetition must find a higher epoch there."""
 
 ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
 """States in which an operation does nothing more and holds no lock."""
@@ -47,14 +50,28 @@ class JobEntry(Model):
     generation: int = Field(default=1, ge=1)
     inputs: list[ResolvedInput]
     output: ResolvedOutput
+    closed: list[ResolvedOutput] = []
+    """Outputs the job had before it was redirected, the oldest first. What is in them stays."""
+    pipeline: JobName | None = None
+    """The pipeline it belongs to."""
     running: bool = True
     """False while it is being deployed: it may still be withdrawn."""
 
+    @property
+    def output_streams(self) -> set[str]:
+        """Names of all streams that hold results of the job."""
+        return {output.stream for output in (self.output, *self.closed)}
+
     def assignment(
-        self, *, desired: DesiredState = DesiredState.RUNNING, migration: str | None = None
+        self,
+        *,
+        desired: DesiredState = DesiredState.RUNNING,
+        migration: str | None = None,
+        derived: Derivation | None = None,
     ) -> Assignment:
         """The entry as an agent is told it."""
         return Assignment(
+            derived=derived,
             spec=self.spec,
             epoch=self.epoch,
             generation=self.generation,
@@ -86,6 +103,8 @@ class FormerJob(Model):
     epoch: int
     output: ResolvedOutput | None
     """The output stream that was left; null when it was deleted."""
+    closed: list[ResolvedOutput] = []
+    """Those it had before."""
 
 
 class RegistryChange(Model):
@@ -122,6 +141,10 @@ class OperationRecord(Model):
     new_epoch: int = Field(ge=1)
     progress: dict[str, int] = {}
     """Input → what the owner had processed when a migration was accepted: it only grows from there."""
+    keeps_state: bool = False
+    """Of an update that begins a generation: whether its state comes from the generation before."""
+    drain: bool = False
+    """Of a remove: whether the job first processes what its inputs hold."""
     output_existed: bool = True
     """Whether the output stream holds results of earlier days, which a rollback must not delete."""
     begun: tuple[str, ...] = ()
@@ -156,9 +179,14 @@ class OperationRecord(Model):
         return self.after
 
     @property
+    def is_redirect(self) -> bool:
+        """Whether the results go into another stream afterwards."""
+        return self.before is not None and self.entry_after.output != self.before.output
+
+    @property
     def undo_epoch(self) -> int:
         """The epoch of the old owner after a rollback: above every epoch that was ever set."""
-        if not {"set-epoch", "divert"} & set(self.begun):
+        if not CHANGING_HANDS & set(self.begun):
             return self.old_epoch
         # What a rollback takes over from a shadow is published under the epoch in between.
         return self.new_epoch + (2 if self.strategy in SHADOWED else 1)

@@ -6,10 +6,16 @@ site that cannot be reached then is told again when it returns, because it runs 
 
 from __future__ import annotations
 
+from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import DropOutput, StartJob, StopJob
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
-from towpath.protocols.update import stop_job
+
+
+def stop_job(record: OperationRecord) -> StopJob:
+    """The job stops at a micro-batch boundary; if asked for, with nothing left to process."""
+    site = record.entry_before.site
+    return StopJob(site=site, operation=record.id, job=record.job, drain=record.drain, drain_s=DRAIN_S)
 
 
 def start_again(record: OperationRecord) -> StartJob:
@@ -22,7 +28,8 @@ def record_removed(record: OperationRecord) -> RegistryChange:
     """The name is free; its epochs go on where they stood."""
     before = record.entry_before
     epoch = max(before.epoch, before.used_epoch)
-    former = FormerJob(epoch=epoch, output=None if record.purge else before.output)
+    kept = [o for o in before.closed if o not in _purged(record)]
+    former = FormerJob(epoch=epoch, output=None if record.purge else before.output, closed=kept)
     return RegistryChange(job=record.job, entry=None, former=former)
 
 
@@ -34,9 +41,24 @@ def forget_job(record: OperationRecord) -> StopJob:
 
 def drop_output(record: OperationRecord) -> DropOutput:
     """The results are deleted."""
-    site = record.entry_before.output.site
-    return DropOutput(site=site, operation=record.id, job=record.job)
+    purged = _purged(record)
+    return DropOutput(
+        site=record.entry_before.output.site,
+        operation=record.id,
+        job=record.job,
+        streams=[output.stream for output in purged],
+    )
 
+
+def _purged(record: OperationRecord) -> list[ResolvedOutput]:
+    """The output, and older ones at the same site."""
+    before = record.entry_before
+    outputs = [o for o in (*before.closed, before.output) if o.site == before.output.site]
+    return outputs if record.purge else []
+
+
+DRAIN_S = 300.0
+"""For a job to process what its inputs hold."""
 
 RUNS_AGAIN = Compensation(Actor.SOURCE, start_again, must=True)
 SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
@@ -44,7 +66,7 @@ SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
 # fmt: off
 _REMOVE: tuple[Step, ...] = (
     #    name              actor        command         deadline, attempt   undone by
-    Step("stop-job",       SOURCE,      stop_job,       30.0, 12.0,         RUNS_AGAIN),
+    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 30.0, 12.0, RUNS_AGAIN),
     Step("record-removed", COORDINATOR, record_removed, point_of_no_return=True),
     Step("forget-job",     SOURCE,      forget_job,     30.0, 12.0),
 )

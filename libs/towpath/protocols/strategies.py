@@ -11,19 +11,7 @@ from towpath.protocols.record import OperationRecord
 from towpath.protocols.remove import REMOVE, REMOVE_AND_PURGE
 from towpath.protocols.restart import RESTART
 from towpath.protocols.step import Strategy
-from towpath.protocols.update import UPDATE
-
-STRATEGIES: tuple[Strategy, ...] = (
-    DEPLOY,
-    UPDATE,
-    REMOVE,
-    REMOVE_AND_PURGE,
-    GENERAL,
-    RESTART,
-    PARALLEL,
-    HANDOVER,
-)
-"""All tables, for tests and documentation."""
+from towpath.protocols.update import REDIRECT, UPDATE
 
 MIGRATIONS: dict[StrategyName, Strategy] = {
     StrategyName.RESTART: RESTART,
@@ -33,7 +21,14 @@ MIGRATIONS: dict[StrategyName, Strategy] = {
 }
 """How a job can change site."""
 
-STRATEGIES: tuple[Strategy, ...] = (DEPLOY, UPDATE, REMOVE, REMOVE_AND_PURGE, *MIGRATIONS.values())
+STRATEGIES: tuple[Strategy, ...] = (
+    DEPLOY,
+    UPDATE,
+    REDIRECT,
+    REMOVE,
+    REMOVE_AND_PURGE,
+    *MIGRATIONS.values(),
+)
 """All tables, for tests and documentation."""
 
 
@@ -43,7 +38,7 @@ def strategy_of(record: OperationRecord) -> Strategy:
         case OperationKind.DEPLOY:
             return DEPLOY
         case OperationKind.UPDATE:
-            return UPDATE
+            return REDIRECT if record.is_redirect else UPDATE
         case OperationKind.REMOVE:
             return REMOVE_AND_PURGE if record.purge else REMOVE
         case OperationKind.MIGRATE:

@@ -17,6 +17,7 @@ from nats.js.api import StorageType, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.mesh import names
 from towpath.streams.pages import StoredMessage, last_serial, read_after
@@ -60,7 +61,7 @@ class Shadows:
         Raises `TowpathError` (fenced) when the output accepts one of these epochs, or a later one.
         """
         job, newest = command.job, max(command.epochs)
-        accepted = await self.streams.accepted_epoch(job)
+        accepted = await self.streams.accepted_epoch(command.output.stream)
         if accepted is not None and accepted >= newest:
             raise epoch_is_over(job, newest, accepted)
         info = await self._ensure(command)
@@ -89,8 +90,8 @@ class Shadows:
     async def _made(self, command: OpenShadow) -> StreamInfo:
         job = command.job
         connection = self.streams.connection
-        serial = await last_serial(connection, self.site, names.output_stream(job))
-        rejected = await last_serial(connection, self.site, names.rejected_stream(job))
+        serial = await last_serial(connection, self.site, command.output.stream)
+        rejected = await last_serial(connection, self.site, names.rejected_stream(command.output.stream))
         config = StreamConfig(
             name=names.shadow_stream(job),
             subjects=self._subjects(job, command.epochs),
@@ -150,7 +151,7 @@ class Shadows:
         4. The output accepts the new owner.
         """
         job, epoch = command.job, command.epoch
-        accepted = await self.streams.accepted_epoch(job)
+        accepted = await self.streams.accepted_epoch(command.output.stream)
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
         if accepted != epoch:
@@ -158,8 +159,8 @@ class Shadows:
             await self.streams.accept(job, settlement.interim, command.output)
             overlaps: dict[str, str] = {}
             if info is not None:
-                overlaps = await self._overlaps(job, info)
-                await self._take_over(job, settlement, info)
+                overlaps = await self._overlaps(command.output, info)
+                await self._take_over(command, settlement, info)
                 await self._settled(info)
             await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
@@ -178,14 +179,14 @@ class Shadows:
         metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
-    async def _take_over(self, job: str, settlement: Settlement, shadow: StreamInfo) -> None:
-        connection, output = self.streams.connection, names.output_stream(job)
+    async def _take_over(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> None:
+        job, output, connection = command.job, command.output.stream, self.streams.connection
         diverted = _unsettled(shadow)
         if settlement.epoch not in _epochs(shadow) and diverted is not None:
             # Another operation's shadow: what waits in it is the owner's, and comes first.
             settlement = Settlement(epoch=diverted, interim=settlement.interim)
         waiting = await read_after(connection, self.site, names.shadow_stream(job), 0)
-        known = await self._known(job, shadow)
+        known = await self._known(command.output, shadow)
         fresh = [message for message in waiting if message.identity not in known]
         sink = names.sink_subject(self.site, job, settlement.epoch)
         reject = names.rejected_subject(self.site, job, settlement.epoch)
@@ -201,7 +202,7 @@ class Shadows:
         stored = 0
         if rejected:
             subject = names.rejected_subject(self.site, job, interim)
-            stored += await self._store(publisher, rejected, subject, names.rejected_stream(job))
+            stored += await self._store(publisher, rejected, subject, names.rejected_stream(output))
         subject = names.sink_subject(self.site, job, interim)
         if settlement.amended:
             life = await stream_life(connection, self.site, output)
@@ -214,23 +215,23 @@ class Shadows:
         stored += await self._store(publisher, results, subject, output)
         log.info("%s: %d results taken over from the shadow, %d were new", job, len(results), stored)
 
-    async def _known(self, job: str, shadow: StreamInfo) -> set[str]:
+    async def _known(self, output: ResolvedOutput, shadow: StreamInfo) -> set[str]:
         """Ids that the output holds and may have forgotten as ids; none while it remembers them all."""
         created = shadow.created or datetime.now(UTC)
         if datetime.now(UTC) - created < REMEMBERED:
             return set()
         known: set[str] = set()
-        for stream, after in _marks(job, shadow):
+        for stream, after in _marks(output, shadow):
             stored = await read_after(self.streams.connection, self.site, stream, after)
             known |= {message.identity for message in stored}
         return known
 
-    async def _overlaps(self, job: str, shadow: StreamInfo) -> dict[str, str]:
+    async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
         """Stream → what was stored in it since the shadow was opened, as `names.OVERLAP` says it."""
         connection = self.streams.connection
         return {
             stream: f"{after}-{await last_serial(connection, self.site, stream)}"
-            for stream, after in _marks(job, shadow)
+            for stream, after in _marks(output, shadow)
         }
 
     async def _store(
@@ -245,12 +246,12 @@ class Shadows:
         return stored
 
 
-def _marks(job: str, shadow: StreamInfo) -> list[tuple[str, int]]:
+def _marks(output: ResolvedOutput, shadow: StreamInfo) -> list[tuple[str, int]]:
     """Output streams, with their last serial number when the shadow was opened."""
     metadata = shadow.config.metadata or {}
     return [
-        (names.output_stream(job), int(metadata.get(OUTPUT_SERIAL, "0"))),
-        (names.rejected_stream(job), int(metadata.get(REJECTED_SERIAL, "0"))),
+        (output.stream, int(metadata.get(OUTPUT_SERIAL, "0"))),
+        (names.rejected_stream(output.stream), int(metadata.get(REJECTED_SERIAL, "0"))),
     ]
 
 

@@ -6,6 +6,7 @@ All functions are idempotent: an agent calls them again after every restart.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +42,25 @@ class StreamBounds:
     last: int
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """One of the two streams of an output: results, or rejected events."""
+
+    job: str
+    stream: str
+    topic: str
+    subject: Callable[[str, str, int | str], str]
+    """Of a site, a job and an epoch."""
+
+
+def _kept_by(job: str, output: ResolvedOutput) -> tuple[_Kept, _Kept]:
+    rejected = names.rejected_stream(output.stream)
+    return (
+        _Kept(job, output.stream, output.topic, names.sink_subject),
+        _Kept(job, rejected, output.rejected_topic, names.rejected_subject),
+    )
+
+
 class SiteStreams:
     """The streams of one site, through a connection to its own broker."""
 
@@ -56,10 +76,32 @@ class SiteStreams:
 
     async def set_epoch(self, job: str, epoch: int, output: ResolvedOutput) -> None:
         """Let the job's output streams accept `epoch` only. Refused if they accept a later one."""
-        accepted = await self.accepted_epoch(job)
+        accepted = await self.accepted_epoch(output.stream)
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
         await self.accept(job, epoch, output)
+
+    async def prepare_output(self, job: str, output: ResolvedOutput) -> None:
+        """Make the output streams, accepting nobody, if they do not exist."""
+        try:
+            await self.jetstream.stream_info(output.stream)
+        except NotFoundError:
+            await self._close(job, output)
+
+    async def close_output(self, job: str, epoch: int, output: ResolvedOutput) -> None:
+        """Let nobody publish into the output streams any more.
+
+        Raises `TowpathError` (fenced) when they accept a later epoch.
+        """
+        accepted = await self.accepted_epoch(output.stream)
+        if accepted is not None and accepted > epoch:
+            raise epoch_is_over(job, epoch, accepted)
+        await self._close(job, output)
+
+    async def _close(self, job: str, output: ResolvedOutput) -> None:
+        # Rejects first: whoever finds the result stream finds both.
+        for kept in reversed(_kept_by(job, output)):
+            await self._ensure_output(kept, names.closed_subject(self.site, kept.stream), {})
 
     async def accept(
         self,
@@ -75,29 +117,27 @@ class SiteStreams:
         `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
         has, for each of the streams, what `names.OVERLAP` shall say.
         """
-        sink = names.sink_subject(self.site, job, epoch)
-        reject = names.rejected_subject(self.site, job, epoch)
 
         def metadata(stream: str) -> dict[str, str]:
             marks = {} if diverted is None else {names.DIVERTED: str(diverted)}
             return marks | ({names.OVERLAP: overlaps[stream]} if overlaps and stream in overlaps else {})
 
         # Rejects first: the result stream's change is the moment ownership changes hands.
-        rejected = names.rejected_stream(job)
-        await self._ensure_output(rejected, reject, output.rejected_topic, metadata(rejected))
-        await self._ensure_output(output.stream, sink, output.topic, metadata(output.stream))
+        for kept in reversed(_kept_by(job, output)):
+            subject = kept.subject(self.site, job, epoch)
+            await self._ensure_output(kept, subject, metadata(kept.stream))
 
-    async def accepted_epoch(self, job: str) -> int | None:
-        """The epoch the job's output accepts; None when there is no output stream yet."""
+    async def accepted_epoch(self, stream: str) -> int | None:
+        """The epoch that an output stream accepts; None when there is none, or it accepts nobody."""
         try:
-            info = await self.jetstream.stream_info(names.output_stream(job))
+            info = await self.jetstream.stream_info(stream)
         except NotFoundError:
             return None
         return max(names.epochs_of(info.config.subjects or []), default=None)
 
-    async def drop_output(self, job: str) -> None:
-        """Delete a job's output streams with all they hold."""
-        for stream in (names.output_stream(job), names.rejected_stream(job)):
+    async def drop_output(self, output: str) -> None:
+        """Delete an output stream, and what is beside it, with all they hold."""
+        for stream in (output, names.rejected_stream(output)):
             for name in (names.live_stream(stream), stream):
                 await self._delete(name)
 
@@ -141,14 +181,15 @@ class SiteStreams:
         first = state["first_seq"] if state["messages"] else state["last_seq"] + 1
         return StreamBounds(first, state["last_seq"])
 
-    async def _ensure_output(self, stream: str, subject: str, topic: str, metadata: dict[str, str]) -> None:
+    async def _ensure_output(self, kept: _Kept, accepts: str, metadata: dict[str, str]) -> None:
         """An output stream, republished to the topic: for QoS 1 sessions by the stream itself, for
         everybody else (QoS 0, NATS) by a one-message stream fed from it. A stream republishes to one
         place only, hence the second; it is on disk, so it knows after a crash where it stood.
         """
-        public = subject_of(topic)
-        every_epoch = subject.rsplit(".", 1)[0] + ".*"
-        stored = self._kept(stream, subjects=[subject])
+        public = subject_of(kept.topic)
+        # Whatever is accepted now: the one-message stream may still have to pass on earlier epochs.
+        every_epoch = kept.subject(self.site, kept.job, "*")
+        stored = self._kept(kept.stream, subjects=[accepts])
         await self._ensure(
             replace(
                 stored,
@@ -157,8 +198,8 @@ class SiteStreams:
             )
         )
         live = StreamConfig(
-            name=names.live_stream(stream),
-            sources=[StreamSource(name=stream)],
+            name=names.live_stream(kept.stream),
+            sources=[StreamSource(name=kept.stream)],
             storage=StorageType.FILE,
             max_msgs=1,
             republish=RePublish(src=every_epoch, dest=public),

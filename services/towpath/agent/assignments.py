@@ -6,6 +6,7 @@ jobs/<job>/incoming/             state that is arriving in a migration
 jobs/<job>/outgoing/             links to the state that is being sent
 jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
 jobs/<job>/role                  the migration in which this site is source or target
+jobs/<job>/derived-<n>           how `checkpoint-<n>` was made from that of the generation before
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
 """
 
@@ -16,6 +17,7 @@ import os
 import shutil
 from pathlib import Path
 
+from towpath.checkpoints.derivation import derive
 from towpath.checkpoints.layout import digest_of_inventory, inventory, is_transient, relocate
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
@@ -102,6 +104,23 @@ class AssignmentStore:
         shutil.rmtree(self.checkpoint(assignment), ignore_errors=True)
         self.drop_incoming(assignment.spec.name)
 
+    def derive(self, known: Assignment, assignment: Assignment) -> None:
+        """Make the first checkpoint of a generation from the last one of `known`, as `derived` says.
+
+        May be repeated after a crash at any line. One that an earlier, undone change has left is replaced.
+        """
+        assert assignment.derived is not None
+        mark = self._of(assignment.spec.name) / f"derived-{assignment.generation}"
+        wanted = assignment.model_dump_json(include={"derived", "epoch", "inputs"})
+        checkpoint = self.checkpoint(assignment)
+        if mark.exists() and mark.read_text() == wanted:
+            return
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        carried = assignment.derived.serials
+        serials = [carried.get(entry.name, entry.after_serial or 0) for entry in assignment.inputs]
+        derive(self.checkpoint(known), checkpoint, len(known.inputs), serials)
+        _write_durably(mark, wanted)
+
     def drop_incoming(self, job: str) -> None:
         """Forget state that was arriving."""
         shutil.rmtree(self.incoming(job), ignore_errors=True)
@@ -127,7 +146,7 @@ class AssignmentStore:
 
 
 def _write_durably(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
+    temporary = path.with_name(f"{path.name}.tmp")
     with temporary.open("w") as file:
         file.write(text)
         file.flush()

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 
 from towpath.agent.assignments import going_on_after, held, outdated
+from towpath.agent.draining import drain
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
-from towpath.contracts.job import Assignment, JobStatus
+from towpath.checkpoints.layout import unfinished_batch
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, DesiredState, JobStatus
 from towpath.contracts.migration import (
     CheckSpec,
     MeasureState,
@@ -55,10 +58,17 @@ class Handlers:
                 # The checkpoint decides where it goes on; `earliest` was settled when it began.
                 wanted = _with_beginnings_of(wanted, known)
             assignment = await self.jobs.prepare_inputs(wanted)
+            if known is not None and assignment.derived is not None:
+                await self._derive(known, assignment)
             await self.jobs.keep_assignment(assignment)
             await self.jobs.run(assignment)
         await self.jobs.until_running(job, assignment.epoch, START_S)
         return Done()
+
+    async def _derive(self, known: Assignment, assignment: Assignment) -> None:
+        """Give a new generation the state of the one before, unless it runs already."""
+        if known.generation < assignment.generation:
+            await asyncio.to_thread(self.jobs.store.derive, known, assignment)
 
     async def stop_job(self, command: StopJob) -> Paused:
         """Stop a job here and hold it, or forget it. One that is not here is stopped already."""
@@ -68,11 +78,23 @@ class Handlers:
             if assignment is None:
                 return Paused(serials={}, batch=None, last_processed_at=None)
             await self.reception.close(job)
+            if command.drain and assignment.desired is DesiredState.RUNNING:
+                await drain(self.jobs, assignment, command.drain_s)
             await self.jobs.keep_assignment(held(assignment, None))
             paused = await self.jobs.halt(assignment)
+            if command.whole:
+                await asyncio.to_thread(self._check_whole, assignment)
             if command.forget:
                 await self.jobs.drop(assignment, forget=True)
             return paused
+
+    def _check_whole(self, assignment: Assignment) -> None:
+        batch = unfinished_batch(self.jobs.store.checkpoint(assignment))
+        if batch is not None:
+            raise TowpathError(
+                ErrorCode.FAILED,
+                f"micro-batch {batch} of {assignment.spec.name} was interrupted; it is repeated first",
+            )
 
     async def report_progress(self, command: ReportProgress) -> JobStatus:
         """How a job goes, by its engine, or by its checkpoint if the engine has not said yet."""

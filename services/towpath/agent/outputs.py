@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from towpath.contracts.migration import DropOutput, DropShadow, OpenShadow, SetEpoch, ShadowOpened
+from towpath.contracts.migration import (
+    CloseOutput,
+    DropOutput,
+    DropShadow,
+    OpenShadow,
+    PrepareOutput,
+    SetEpoch,
+    ShadowOpened,
+)
 from towpath.contracts.reply import Done
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
@@ -40,9 +48,22 @@ class Outputs:
             await self.shadows.drop(command.job, operation=command.operation)
         return Done()
 
+    async def prepare_output(self, command: PrepareOutput) -> Done:
+        """Make an output that somebody reads already."""
+        async with self._locks[command.job]:
+            await self.streams.prepare_output(command.job, command.output)
+        return Done()
+
+    async def close_output(self, command: CloseOutput) -> Done:
+        """Shut an output for good."""
+        async with self._locks[command.job]:
+            await self.streams.close_output(command.job, command.epoch, command.output)
+        return Done()
+
     async def drop_output(self, command: DropOutput) -> Done:
-        """Delete an output."""
+        """Delete outputs."""
         async with self._locks[command.job]:
             await self.shadows.drop(command.job)
-            await self.streams.drop_output(command.job)
+            for stream in command.streams:
+                await self.streams.drop_output(stream)
         return Done()

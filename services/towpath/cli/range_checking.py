@@ -23,7 +23,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input
 from towpath.contracts.operators import ProcessingWindow
 from towpath.mesh.home import Home
-from towpath.mesh.names import IN_STREAM, device_subject, output_stream
+from towpath.mesh.names import IN_STREAM, device_subject
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access, EventsLost, LogReader
 
@@ -100,7 +100,7 @@ class InputStream:
         if source.from_device:
             stream, subject = IN_STREAM, device_subject(source.topic)
         else:
-            stream, subject = output_stream(job_on(jobs, source.site, source.topic).spec.name), None
+            stream, subject = job_on(jobs, source.site, source.topic).output.stream, None
         return cls(access.nats_url, access.engine.user, access.engine.password, stream, subject)
 
     def newest(self) -> int:

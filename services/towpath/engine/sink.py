@@ -117,7 +117,9 @@ class JobSink:
         sink, reject = sink_subject(site, job, epoch), rejected_subject(site, job, epoch)
         # Rejects first: whoever sees a result may rely on what was rejected before it.
         self.rejected += self._store(
-            batch, rejected_stream(job), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
+            batch,
+            rejected_stream(self.assignment.output.stream),
+            [Outgoing(reject, i, b) for i, bad, b in rows if bad],
         )
         self.results += self._store(
             batch, self.assignment.output.stream, [Outgoing(sink, i, b) for i, bad, b in rows if not bad]

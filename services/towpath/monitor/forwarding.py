@@ -37,7 +37,7 @@ class Forwarding:
         self._site = watch.output.site
         self._output = watch.output.stream
         self._output_serial = watch.output_serial
-        self._rejected = rejected_stream(watch.job)
+        self._rejected = rejected_stream(watch.output.stream)
         self._sink = sink_subject(self._site, watch.job, interim)
         self._reject = rejected_subject(self._site, watch.job, interim)
         self._publisher = Publisher(connection, patience_s=PATIENCE_S)

@@ -13,6 +13,7 @@ from towpath.contracts.migration import (
     RECONCILIATION,
     AssignRole,
     CheckSpec,
+    CloseOutput,
     DropOutput,
     DropShadow,
     Launched,
@@ -266,10 +267,18 @@ class SimulatedSite:
         hosted = self.hosted.get(job)
         if hosted is not None and command.assignment.epoch < hosted.assignment.epoch:
             raise fenced("an older epoch")
+        self._derive(command.assignment)
         is_blank = self._is_blank(command.assignment)
         self._checkpoint(command.assignment)
         self.hosted[job] = Hosted(command.assignment, running=True, awaits_state=is_blank)
         return Done()
+
+    def _derive(self, assignment: Assignment) -> None:
+        """The first checkpoint of a generation that goes on with the state of the one before."""
+        if assignment.derived is not None:
+            name = assignment.spec.name
+            before = self.checkpoints.get((name, assignment.derived.generation), 0)
+            self.checkpoints.setdefault((name, assignment.generation), before)
 
     def _is_blank(self, assignment: Assignment) -> bool:
         """Whether the job would begin anew after it has published results elsewhere."""
@@ -286,6 +295,14 @@ class SimulatedSite:
             del self.hosted[command.job]
             self.checkpoints = {k: v for k, v in self.checkpoints.items() if k[0] != command.job}
         return paused
+
+    def _on_close_output(self, command: CloseOutput) -> Done:
+        # One output stands for all streams a job has had: what counts is who may publish at all.
+        output = self.mesh.output(command.job, command.output)
+        if output.accepted > command.epoch:
+            raise fenced(f"epoch {command.epoch}: the output is at {output.accepted}")
+        output.accepted = 0
+        return Done()
 
     def _on_drop_output(self, command: DropOutput) -> Done:
         self.mesh.outputs.pop(command.job, None)

@@ -1,0 +1,66 @@
+"""A checkpoint with the state of another one, whose inputs read on elsewhere.
+
+Spark keeps where each source stands in `offsets/N`, one line a source in the order of the plan, and state
+under names of its own. So a job whose inputs change keeps its state when those lines are written anew: for
+an input that stays, the serial number it had; for a new one, the serial number before its first event.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from towpath.checkpoints.layout import is_transient, newest_commit, relocate
+from towpath.checkpoints.snapshot import snapshot
+
+HEADER_LINES = 2
+"""Of a file of offsets: the format's version, and the micro-batch's metadata, which has the watermark."""
+
+
+def derive(checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
+    """Make `into` a checkpoint with the state of `checkpoint`, which is not in use, and other inputs.
+
+    `inputs_before` is how many inputs the old job has; `serials` has, for each input of the new job in
+    order, the serial number to go on after. Without a committed micro-batch `into` is not made: there is
+    no state yet. Complete, or not there: the directory appears at once.
+    """
+    scratch = into.with_name(f"{into.name}.deriving")
+    batch = snapshot(checkpoint, scratch)
+    if batch is None:
+        shutil.rmtree(scratch)
+        return
+    # Spark looks at the newest two, and expects as many sources in both as the plan has.
+    for directory in (scratch / "offsets", scratch / "commits"):
+        _keep_newest(directory, 2)
+    for path in (scratch / "offsets").iterdir():
+        _replace(path, _rewritten(path.read_text(), inputs_before, serials))
+    # They may hold absolute paths. What is a link to the old checkpoint's file must not be written into.
+    for path in scratch.glob("state/*/_metadata/v2/*"):
+        if path.is_file() and not is_transient(path):
+            _replace(path, path.read_text(errors="surrogateescape"))
+    shutil.rmtree(into, ignore_errors=True)
+    scratch.rename(into)
+    relocate(into)
+    assert newest_commit(into) == batch
+
+
+def _keep_newest(directory: Path, count: int) -> None:
+    numbered = sorted((int(path.name), path) for path in directory.iterdir() if path.name.isdigit())
+    for _, path in numbered[:-count]:
+        path.unlink()
+
+
+def _rewritten(text: str, inputs_before: int, serials: Sequence[int]) -> str:
+    """A plan with several branches reads all inputs once per branch: it does so afterwards, too."""
+    lines = text.splitlines()
+    branches = (len(lines) - HEADER_LINES) // inputs_before
+    offsets = [json.dumps({"serial": serial}) for serial in serials] * branches
+    return "\n".join([*lines[:HEADER_LINES], *offsets])
+
+
+def _replace(path: Path, text: str) -> None:
+    scratch = path.with_name(f".{path.name}.tmp")
+    scratch.write_text(text, errors="surrogateescape")
+    scratch.replace(path)
