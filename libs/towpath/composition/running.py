@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import SiteName
@@ -19,4 +19,4 @@ class RunningJob:
     """Where it runs now."""
     pipeline: PipelineName | None
     """The pipeline it belongs to; None: it was deployed by itself."""
-    resources: Demand = Demand()
+    resources: Demand = field(default_factory=Demand)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
 
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input, JobSpec
 from towpath.contracts.operators import (
     AggregateFunction,
@@ -44,10 +44,16 @@ def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
             return {}
 
 
-def result_fields(
-    spec: JobSpec, jobs: Mapping[str, Described], seen: frozenset[str] = frozenset()
-) -> Schema | None:
+def result_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> Schema | None:
     """Fields of a job's results; None when they cannot be derived (user code, device events)."""
+    if not isinstance(spec.operator, Forward | Merge):
+        return _own_fields(spec)
+    specs = {name: entry.spec for name, entry in jobs.items()}
+    return ResultFields({**specs, spec.name: spec}).of(spec.name)
+
+
+def _own_fields(spec: JobSpec) -> Schema | None:
+    """Fields that the operator says itself. None for user code, and where it passes events on."""
     match spec.operator:
         case Clean() as clean:
             return {name: rule.type for name, rule in clean.fields.items()}
@@ -60,9 +66,7 @@ def result_fields(
             return {**_aggregate_fields(window), **bounds}
         case ProcessingWindow() as window:
             return _aggregate_fields(window)
-        case Forward() | Merge():
-            return _passed_on(spec, jobs, seen | {spec.name})
-        case Python():
+        case Forward() | Merge() | Python():
             return None
 
 
@@ -80,53 +84,113 @@ def _aggregate_fields(window: Window | ProcessingWindow) -> Schema:
     return schema
 
 
-def _passed_on(spec: JobSpec, jobs: Mapping[str, Described], seen: frozenset[str]) -> Schema | None:
-    """What all inputs have in common: an event may come from any of them."""
-    common: Schema | None = None
-    for wanted in spec.inputs:
-        schemas = input_schemas(wanted, jobs, seen)
-        if not schemas or None in schemas.values():
-            return None
-        for schema in schemas.values():
-            assert schema is not None
-            common = dict(schema) if common is None else _intersection(common, schema)
-    return common
+class ResultFields:
+    """Fields of the results of jobs that know each other; each is derived once."""
+
+    def __init__(self, jobs: Mapping[str, JobSpec]) -> None:
+        self._writers: dict[tuple[str, str], list[str]] = {}
+        for name, job in jobs.items():
+            self._writers.setdefault((job.output_site, job.output.topic), []).append(name)
+        self._known: dict[str, Schema | None] = {}
+        passing = []
+        for name, job in jobs.items():
+            if isinstance(job.operator, Forward | Merge):
+                passing.append(job)
+            else:
+                self._known[name] = _own_fields(job)
+        self._pass_on(passing)
+
+    def of(self, job: str) -> Schema | None:
+        """Fields of the job's results; None when they cannot be derived."""
+        return self._known.get(job)
+
+    def read(self, wanted: Input) -> dict[str, Schema | None]:
+        """Writer → fields of its results, for all jobs that write the input's topic."""
+        return {name: self._known.get(name) for name in self._names(wanted)}
+
+    def _names(self, wanted: Input) -> list[str]:
+        return [] if wanted.from_device else self._writers.get((wanted.site, wanted.topic), [])
+
+    def _pass_on(self, passing: list[JobSpec]) -> None:
+        """Downstream, job by job: what a job passes on is known once all that it reads is.
+
+        Jobs that pass events on to each other in a circle are left, with no fields known.
+        """
+        waits = {job.name: {n for i in job.inputs for n in self._names(i)} for job in passing}
+        followers: dict[str, list[JobSpec]] = {}
+        for job in passing:
+            waits[job.name] -= self._known.keys()
+            for name in waits[job.name]:
+                followers.setdefault(name, []).append(job)
+        ready = [job for job in passing if not waits[job.name]]
+        while ready:
+            done = ready.pop()
+            self._known[done.name] = self._common(done)
+            for job in followers.get(done.name, ()):
+                waits[job.name].discard(done.name)
+                if not waits[job.name]:
+                    ready.append(job)
+
+    def _common(self, job: JobSpec) -> Schema | None:
+        """What all inputs have in common: an event may come from any of them."""
+        common: Schema | None = None
+        for wanted in job.inputs:
+            schemas = [*self.read(wanted).values()]
+            if not schemas:
+                return None
+            for schema in schemas:
+                if schema is None:
+                    return None
+                common = dict(schema) if common is None else _intersection(common, schema)
+        return common
 
 
 def _intersection(left: Schema, right: Schema) -> Schema:
     return {n: t if right[n] == t else None for n, t in left.items() if n in right}
 
 
-def input_schemas(
-    wanted: Input, jobs: Mapping[str, Described], seen: frozenset[str] = frozenset()
-) -> dict[str, Schema | None]:
-    """Writer → fields of its results, for all jobs that write the input's topic."""
-    if wanted.from_device:
-        return {}
-    return {
-        name: None if name in seen else result_fields(entry.spec, jobs, seen)
-        for name, entry in jobs.items()
-        if (entry.spec.output_site, entry.spec.output.topic) == (wanted.site, wanted.topic)
-    }
+class Mismatch(NamedTuple):
+    """A field that a job asks for, and that a job it reads from has not, or not so."""
+
+    writer: str
+    error: ErrorDetail
+    """Its field is that of the input, as in `inputs.0`."""
 
 
 def check_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> None:
     """Raise `TowpathError` (schema mismatch) if an upstream job lacks a field, or has another type."""
-    asked = asked_fields(spec)
-    for position, wanted in enumerate(spec.inputs):
-        for writer, schema in input_schemas(wanted, jobs, frozenset({spec.name})).items():
-            if schema is not None:
-                _check(asked, schema, writer, f"inputs.{position}", spec.name)
+    specs = {name: entry.spec for name, entry in jobs.items()}
+    _raise_first(mismatches(spec, ResultFields({**specs, spec.name: spec})))
 
 
 def check_readers(jobs: Mapping[str, Described], changed: str) -> None:
     """Raise `TowpathError` if a job lacks a field since the job `changed` is as it is in `jobs`."""
+    fields = ResultFields({name: entry.spec for name, entry in jobs.items()})
     for name, entry in jobs.items():
         if name != changed:
-            check_fields(entry.spec, jobs)
+            _raise_first(mismatches(entry.spec, fields))
 
 
-def _check(asked: dict[str, FieldType], schema: Schema, writer: str, field: str, reader: str) -> None:
+def _raise_first(found: list[Mismatch]) -> None:
+    if found:
+        raise TowpathError.of(found[0].error)
+
+
+def mismatches(spec: JobSpec, fields: ResultFields) -> list[Mismatch]:
+    """All fields that the job asks for and an upstream job lacks, or has with another type."""
+    asked = asked_fields(spec)
+    return [
+        Mismatch(writer, error)
+        for position, wanted in enumerate(spec.inputs)
+        for writer, schema in fields.read(wanted).items()
+        if schema is not None and writer != spec.name
+        for error in _mismatches(asked, schema, writer, f"inputs.{position}", spec.name)
+    ]
+
+
+def _mismatches(
+    asked: dict[str, FieldType], schema: Schema, writer: str, field: str, reader: str
+) -> Iterator[ErrorDetail]:
     has = [f"{name}: {kind or 'unknown type'}" for name, kind in sorted(schema.items())]
     for name, kind in asked.items():
         if name not in schema:
@@ -135,7 +199,9 @@ def _check(asked: dict[str, FieldType], schema: Schema, writer: str, field: str,
             message = f"{reader} asks for field {name!r} as {kind}, but {writer} writes {schema[name]}"
         else:
             continue
-        raise TowpathError(ErrorCode.SCHEMA_MISMATCH, message, field=field, value=name, allowed=has)
+        yield ErrorDetail(
+            code=ErrorCode.SCHEMA_MISMATCH, message=message, field=field, value=name, allowed=has
+        )
 
 
 def _fits(has: FieldType | None, asked: FieldType) -> bool:

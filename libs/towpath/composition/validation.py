@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from towpath.composition.difference import difference, spelled_out
+from towpath.composition.placement import placement_problems, resource_problems
 from towpath.composition.running import RunningJob
-from towpath.contracts.errors import ErrorDetail
+from towpath.composition.wiring import wiring_problems
+from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.job import JobSpec
 from towpath.contracts.message import SiteName
-from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline import Action, PipelineSpec, PlannedChange
 from towpath.contracts.site import Capacity
 
 
@@ -17,7 +21,7 @@ class SiteFacts:
     """What a pipeline's jobs need to know of a site."""
 
     up: bool
-    capacity: Capacity = Capacity()
+    capacity: Capacity = field(default_factory=Capacity)
 
 
 def problems(
@@ -27,5 +31,94 @@ def problems(
     mine: Mapping[str, RunningJob],
     others: Mapping[str, RunningJob],
 ) -> list[ErrorDetail]:
-    """All errors, each with its place in the description, as in `jobs[3].inputs[0].topic`."""
-    raise NotImplementedError
+    """All errors, each with its place in the description, as in `jobs[3].inputs[0].topic`.
+
+    `mine` are the jobs of this pipeline that run, `others` all that run besides. A site that is down
+    is an error only where something would change there.
+    """
+    jobs = [spelled_out(job, mine.get(job.name)) for job in spec.jobs]
+    names = {job.name for job in jobs}
+    around = [spelled_out(other.spec) for name, other in others.items() if name not in names]
+    changes = difference(spec, mine, others)
+    return [
+        *_names_taken(jobs, others),
+        *_sites_unknown(spec, sites),
+        *_sites_down(changes, jobs, mine, sites),
+        *wiring_problems(jobs, around),
+        *placement_problems(spec),
+        *resource_problems(spec, {name: facts.capacity for name, facts in sites.items()}, others),
+    ]
+
+
+def _names_taken(jobs: list[JobSpec], others: Mapping[str, RunningJob]) -> Iterator[ErrorDetail]:
+    for position, job in enumerate(jobs):
+        if job.name in others:
+            owner = others[job.name].pipeline
+            whose = f"a job of pipeline {owner}" if owner else "a job that was deployed by itself"
+            yield ErrorDetail(
+                code=ErrorCode.NAME_IN_USE,
+                message=f"{whose} has this name",
+                field=f"jobs[{position}].name",
+                value=job.name,
+                allowed="a name that no job outside this pipeline has",
+            )
+
+
+def _sites_unknown(spec: PipelineSpec, sites: Mapping[SiteName, SiteFacts]) -> Iterator[ErrorDetail]:
+    for position, job in enumerate(spec.jobs):
+        for path, site in _named_sites(job):
+            if site not in sites:
+                yield ErrorDetail(
+                    code=ErrorCode.UNKNOWN_SITE,
+                    message="no such site",
+                    field=f"jobs[{position}].{path}",
+                    value=site,
+                    allowed=sorted(sites),
+                )
+
+
+def _named_sites(job: JobSpec) -> Iterator[tuple[str, str]]:
+    yield "site", job.site
+    for position, wanted in enumerate(job.inputs):
+        yield f"inputs[{position}].site", wanted.site
+    if job.output.site is not None:
+        yield "output.site", job.output.site
+
+
+def _sites_down(
+    changes: list[PlannedChange],
+    jobs: list[JobSpec],
+    mine: Mapping[str, RunningJob],
+    sites: Mapping[SiteName, SiteFacts],
+) -> Iterator[ErrorDetail]:
+    positions = {job.name: position for position, job in enumerate(jobs)}
+    up = sorted(name for name, facts in sites.items() if facts.up)
+    for change in changes:
+        if change.actions == [Action.KEEP]:
+            continue
+        position = positions.get(change.job)
+        for path, site, why in _needed(change, mine, None if position is None else jobs[position]):
+            if site in sites and not sites[site].up:
+                yield ErrorDetail(
+                    code=ErrorCode.SITE_DOWN,
+                    message=f"{site}, {why}, is down",
+                    field="jobs" if position is None else f"jobs[{position}].{path}",
+                    value=site,
+                    allowed=up,
+                )
+
+
+def _needed(
+    change: PlannedChange, mine: Mapping[str, RunningJob], wanted: JobSpec | None
+) -> Iterator[tuple[str, str, str]]:
+    """Sites without which a change cannot be made: path of the field, the site, why it matters."""
+    running = mine.get(change.job)
+    if wanted is None:
+        assert running is not None
+        yield "", running.site, f"where {change.job} runs that is to be removed"
+        return
+    yield "site", wanted.site, f"where {change.job} is to run"
+    if running is not None and running.site != wanted.site:
+        yield "site", running.site, f"where {change.job} runs now"
+    if wanted.output_site != wanted.site:
+        yield "output.site", wanted.output_site, f"where the results of {change.job} go"
