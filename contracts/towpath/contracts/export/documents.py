@@ -12,6 +12,7 @@ from towpath.contracts.commands import COORDINATOR_COMMANDS
 from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
+from towpath.contracts.export.openapi import openapi
 from towpath.contracts.export.reference import reference
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
@@ -56,6 +57,7 @@ def documents() -> dict[str, str]:
         files[f"schemas/reply-{file_name(answer)}.schema.json"] = _schema(Reply[answer])
     files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
     files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*ALL_EVENTS, SiteStatus)))
+    files["openapi.json"] = _text(openapi())
     files["REFERENCE.md"] = reference()
     return files
 

@@ -1,0 +1,191 @@
+"""What the REST interface is made of: a route is one command, with where its fields come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import Field, create_model
+
+from towpath.contracts.commands import OperationState
+from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.message import Command, Model
+
+JSON = "application/json"
+YAML = "application/yaml"
+MERGE_PATCH = "application/merge-patch+json"
+PROBLEM = "application/problem+json"
+EVENT_STREAM = "text/event-stream"
+
+MAX_BODY_BYTES = 1024 * 1024
+"""Of a request. A pipeline of a thousand jobs takes less."""
+
+MAX_WAIT_S = 300
+"""As long as a request may ask to wait by `Prefer: wait=N`, seconds."""
+
+LARGEST_SERIAL = 2**63 - 1
+
+IDEMPOTENCY_KEY_PATTERN = r'^("[A-Za-z0-9-]{1,64}"|[A-Za-z0-9-]{1,64})$'
+"""An identifier, bare or as a structured field's string."""
+
+EVENT_PATTERN = r"^(\*|[A-Za-z0-9_-]+)(\.(\*|[A-Za-z0-9_-]+)){0,2}$"
+"""Up to three parts of a subject; `*` stands for any."""
+
+STATUS: dict[ErrorCode, int] = {
+    ErrorCode.INVALID: 422,
+    ErrorCode.UNKNOWN_SITE: 422,
+    ErrorCode.UNKNOWN_JOB: 422,
+    ErrorCode.UNKNOWN_TOPIC: 422,
+    ErrorCode.UNKNOWN_OPERATOR: 422,
+    ErrorCode.UNKNOWN_COMMAND: 404,
+    ErrorCode.UNKNOWN_MIGRATION: 422,
+    ErrorCode.UNKNOWN_PIPELINE: 422,
+    ErrorCode.UNAUTHORISED: 401,
+    ErrorCode.SCHEMA_MISMATCH: 422,
+    ErrorCode.NAME_IN_USE: 409,
+    ErrorCode.ALREADY_THERE: 409,
+    ErrorCode.SITE_DOWN: 503,
+    ErrorCode.BUSY: 409,
+    ErrorCode.NOT_ALLOWED: 409,
+    ErrorCode.EVENTS_LOST: 409,
+    ErrorCode.FENCED: 409,
+    ErrorCode.DEADLINE: 504,
+    ErrorCode.UNREACHABLE: 503,
+    ErrorCode.FAILED: 500,
+}
+"""What an error is in HTTP. What a path itself names and does not exist is 404 instead: `Route.addressed`."""
+
+MEANINGS: dict[int, str] = {
+    400: "The body, or a header, is not readable.",
+    401: "No token, or not the mesh's.",
+    404: "What the path names does not exist.",
+    406: "The client accepts none of the media types there are.",
+    409: "Refused for what runs now, or carried out and undone again; `code` says which.",
+    413: f"The body has more than {MAX_BODY_BYTES} bytes.",
+    415: "The body is of another media type than the ones listed.",
+    422: "Readable, but not valid: `field`, `value` and `allowed` say what and why.",
+    500: "It was tried and did not work.",
+    503: "A site or a service does not answer at the moment.",
+    504: "No answer came in time.",
+}
+
+ANY_ERRORS = frozenset({401, 406, 422, 500, 503, 504})
+"""Statuses of the problems of every route that asks the mesh something."""
+
+CHANGE_ERRORS = ANY_ERRORS | {400, 409}
+BODY_ERRORS = frozenset({400, 413, 415})
+
+
+class Problem(Model):
+    """Problem details (RFC 9457), with the fields of `ErrorDetail`. What does not apply is left out."""
+
+    type: str
+    """`urn:towpath:error:` and the code."""
+    title: str
+    """What the status means."""
+    status: int
+    detail: str
+    """One line for people."""
+    code: ErrorCode
+    field: str | None = None
+    """Path of the offending field in the body, or the name of the parameter or header."""
+    value: Any = None
+    """What was given there."""
+    allowed: str | list[str] | None = None
+    """What may stand there."""
+    errors: list[ErrorDetail] = []
+    """All that is wrong, where more than one thing was looked for."""
+
+
+class Health(Model):
+    """The service answers, and is connected to the hub."""
+
+    healthy: bool = True
+
+
+class EventsQuery(Model):
+    """Which events a client wants."""
+
+    after: int | None = Field(default=None, ge=0, le=LARGEST_SERIAL)
+    """Serial number of the last event that the client has; 0: from the oldest that is kept. Left out: only
+    events from now on. The header `Last-Event-ID`, which browsers send, comes before it."""
+    subject: str | None = Field(default=None, max_length=200, pattern=EVENT_PATTERN)
+    """Only these, by the parts of the subject after `towpath.v1.event`: a kind (`operation`, `job`, `site`,
+    `pipeline`, …), kind and id (`job.hourly-jfk`), or kind, id and what happened (`operation.*.ended`)."""
+    follow: bool = True
+    """Go on with what comes; false: end after the newest event that is kept."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a request."""
+
+    model: type[Model]
+    field: str | None = None
+    """The field of the command that is the whole body; null: the body's fields are the command's."""
+    media_types: tuple[str, ...] = (JSON,)
+    patch: bool = False
+    """A merge patch (RFC 7396) of the model: any part of it, null for what shall be taken away."""
+    optional: bool = False
+    other_formats: bool = False
+    """Whether documents of other formats than the model are accepted too, and translated into it."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation of the REST interface."""
+
+    method: str
+    path: str
+    name: str
+    """Of the operation, in the OpenAPI document."""
+    command: type[Command[Any]] | None = None
+    """What the request becomes; null for what the service answers by itself."""
+    summary: str = ""
+    """The first line of the command's description, unless given."""
+    answer: type[Model] | None = None
+    """The command's answer, unless given."""
+    path_fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameter of the path → field of the command."""
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of the command that are always the same here."""
+    query: type[Model] | None = None
+    """Parameters in the query."""
+    body: Body | None = None
+    errors: frozenset[int] = ANY_ERRORS
+    """Statuses of the problems that may come back."""
+    addressed: ErrorCode | None = None
+    """The error that says that what the path names does not exist: 404."""
+    follow: str | None = None
+    """Where to follow what is under way after 202: a path with fields of the answer. Null: there is
+    nothing to wait for."""
+    created: str | None = None
+    """Path of what exists when it did not before: the status then is 201 instead of 200."""
+    succeeds: str = OperationState.COMPLETED
+    """State of the answer when all went well."""
+    dry_run: type[Command[Any]] | None = None
+    """What the request becomes with `?dry_run=true`; it is then answered at once."""
+    public: bool = False
+    """Answered without a token."""
+
+    @property
+    def changing(self) -> bool:
+        """Whether it changes something: then it takes an `Idempotency-Key`."""
+        return self.follow is not None
+
+    @property
+    def answers(self) -> type[Model] | None:
+        """The model of the answer when all went well."""
+        return self.answer or (self.command.answer if self.command else None)
+
+    @property
+    def statuses(self) -> frozenset[int]:
+        """Every status it may answer with."""
+        return self.errors | {200} | ({202} if self.changing else set()) | ({201} if self.created else set())
+
+
+def fields_of(command: type[Command[Any]], name: str, *names: str, **more: Any) -> type[Model]:
+    """A model with some fields of a command, and `more`: name → (type, `Field`)."""
+    taken: dict[str, Any] = {n: (command.model_fields[n].annotation, command.model_fields[n]) for n in names}
+    return create_model(name, __base__=Model, __doc__=command.__doc__, **taken, **more)

@@ -1,0 +1,274 @@
+"""The REST interface as a table. The server and the OpenAPI document are both made from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.commands import (
+    AbortMigration,
+    DeployJob,
+    ForecastMigration,
+    JobView,
+    ListJobs,
+    ListOperations,
+    ListSites,
+    MigrateJob,
+    OperationKind,
+    OperationState,
+    RemoveJob,
+    ShowOperation,
+    UpdateJob,
+)
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.job import JobSpec
+from towpath.contracts.pipeline import (
+    ApplyPipeline,
+    ApplyState,
+    DeletePipeline,
+    ListPipelines,
+    PipelineSpec,
+    PlanPipeline,
+    RetryPipeline,
+    RollbackPipeline,
+    ShowPipeline,
+    ShowPipelineHistory,
+)
+from towpath.contracts.rest import (
+    ANY_ERRORS,
+    BODY_ERRORS,
+    CHANGE_ERRORS,
+    JSON,
+    MERGE_PATCH,
+    YAML,
+    Body,
+    EventsQuery,
+    Health,
+    Route,
+    fields_of,
+)
+
+_DRY_RUN: Any = (
+    bool,
+    Field(default=False, description="Only say what it would do, and what it is expected to cost."),
+)
+_JOB = {"name": "job"}
+_PIPELINE = {"name": "pipeline"}
+_OPERATION = {"id": "operation"}
+_DOCUMENT = Body(PipelineSpec, field="spec", media_types=(JSON, YAML), other_formats=True)
+
+JOBS = (
+    Route(
+        "POST",
+        "/jobs",
+        "deployJob",
+        DeployJob,
+        body=Body(JobSpec, field="spec"),
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+        follow="/operations/{operation}",
+        created="/jobs/{job}",
+    ),
+    Route("GET", "/jobs", "listJobs", ListJobs),
+    Route(
+        "GET",
+        "/jobs/{name}",
+        "showJob",
+        ListJobs,
+        summary="One job and how it goes.",
+        answer=JobView,
+        path_fields=_JOB,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_JOB,
+    ),
+    Route(
+        "PATCH",
+        "/jobs/{name}",
+        "updateJob",
+        UpdateJob,
+        path_fields=_JOB,
+        query=fields_of(UpdateJob, "UpdateQuery", "drop_state"),
+        body=Body(JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_JOB,
+        follow="/operations/{operation}",
+    ),
+    Route(
+        "DELETE",
+        "/jobs/{name}",
+        "removeJob",
+        RemoveJob,
+        path_fields=_JOB,
+        query=fields_of(RemoveJob, "RemoveQuery", "purge", "drain"),
+        errors=CHANGE_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_JOB,
+        follow="/operations/{operation}",
+    ),
+)
+
+MIGRATIONS = (
+    Route(
+        "POST",
+        "/jobs/{name}/migrations",
+        "migrateJob",
+        MigrateJob,
+        path_fields=_JOB,
+        query=fields_of(MigrateJob, "MigrateQuery", dry_run=_DRY_RUN),
+        body=Body(fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor")),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_JOB,
+        follow="/migrations/{operation}",
+        created="/migrations/{operation}",
+        dry_run=ForecastMigration,
+    ),
+    Route(
+        "GET",
+        "/migrations",
+        "listMigrations",
+        ListOperations,
+        summary="The latest migrations, newest first, without their journals.",
+        fixed={"kind": OperationKind.MIGRATE},
+        query=fields_of(ListOperations, "MigrationsQuery", "limit"),
+    ),
+    Route(
+        "GET",
+        "/migrations/{id}",
+        "showMigration",
+        ShowOperation,
+        summary="One migration, step by step.",
+        path_fields=_OPERATION,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_MIGRATION,
+    ),
+    Route(
+        "DELETE",
+        "/migrations/{id}",
+        "abortMigration",
+        AbortMigration,
+        path_fields=_OPERATION,
+        errors=CHANGE_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_MIGRATION,
+        follow="/migrations/{operation}",
+        succeeds=OperationState.ROLLED_BACK,
+    ),
+    Route(
+        "GET",
+        "/operations/{id}",
+        "showOperation",
+        ShowOperation,
+        path_fields=_OPERATION,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_MIGRATION,
+    ),
+)
+
+PIPELINES = (
+    Route(
+        "PUT",
+        "/pipelines/{name}",
+        "applyPipeline",
+        ApplyPipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(ApplyPipeline, "ApplyQuery", "now", "at_once"),
+        body=_DOCUMENT,
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+        follow="/pipelines/{pipeline}",
+        created="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route("GET", "/pipelines", "listPipelines", ListPipelines),
+    Route(
+        "GET",
+        "/pipelines/{name}",
+        "showPipeline",
+        ShowPipeline,
+        path_fields=_PIPELINE,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+    ),
+    Route(
+        "DELETE",
+        "/pipelines/{name}",
+        "deletePipeline",
+        DeletePipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(DeletePipeline, "DeleteQuery", "now", "at_once"),
+        errors=CHANGE_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/plan",
+        "planPipeline",
+        PlanPipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(PlanPipeline, "PlanQuery", "at_once"),
+        body=_DOCUMENT,
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+    ),
+    Route(
+        "GET",
+        "/pipelines/{name}/versions",
+        "showPipelineHistory",
+        ShowPipelineHistory,
+        path_fields=_PIPELINE,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/rollback",
+        "rollbackPipeline",
+        RollbackPipeline,
+        path_fields=_PIPELINE,
+        body=Body(fields_of(RollbackPipeline, "RollbackRequest", "version", "now", "at_once"), optional=True),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/retry",
+        "retryPipeline",
+        RetryPipeline,
+        path_fields=_PIPELINE,
+        body=Body(fields_of(RetryPipeline, "RetryRequest", "at_once"), optional=True),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+)
+
+MESH = (
+    Route("GET", "/sites", "listSites", ListSites),
+    Route(
+        "GET",
+        "/events",
+        "followEvents",
+        summary="What the mesh says of itself, as server-sent events; `id` is the serial number.",
+        query=EventsQuery,
+    ),
+    Route(
+        "GET",
+        "/openapi.json",
+        "describe",
+        summary="This document.",
+        errors=frozenset(),
+        public=True,
+    ),
+    Route(
+        "GET",
+        "/health",
+        "checkHealth",
+        summary="Whether the service is connected to the mesh.",
+        answer=Health,
+        errors=frozenset({503}),
+        public=True,
+    ),
+)
+
+ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *MESH)
