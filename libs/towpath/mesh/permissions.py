@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.message import ROOT
+from towpath.contracts.rest_routes import ROUTES
 from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
 
 Permissions = dict[str, Any]
@@ -40,6 +42,17 @@ _READ = (
     "CONSUMER.DELETE.>",
     "CONSUMER.MSG.NEXT.>",
 )
+
+_BRIDGE = (
+    "STREAM.NAMES",
+    "STREAM.INFO.*",
+    "DIRECT.GET.>",
+    "CONSUMER.CREATE.>",
+    "CONSUMER.RESET.>",
+    "CONSUMER.INFO.>",
+    "CONSUMER.MSG.NEXT.>",
+)
+"""What a bridge needs of the site's JetStream: its own place in each output, and the end of IN."""
 
 _CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
 """What a reader of a stream sends back."""
@@ -112,6 +125,21 @@ def operator(user: str) -> Permissions:
     )
 
 
+def api(user: str) -> Permissions:
+    """The REST interface: the coordinator's commands that have a route, and what is in the EVENTS stream."""
+    asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
+    reading = (
+        f"STREAM.INFO.{EVENTS_STREAM}",
+        f"CONSUMER.CREATE.{EVENTS_STREAM}.>",
+        f"CONSUMER.MSG.NEXT.{EVENTS_STREAM}.*",
+        f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
+    )
+    return _permissions(
+        publish=[*sorted({kind.subject for kind in asked}), *(f"$JS.API.{call}" for call in reading)],
+        subscribe=[inbox(user)],
+    )
+
+
 def monitor(user: str) -> Permissions:
     """The monitor: asks agents how far jobs are, reads outputs, publishes where results are diverted."""
     return _permissions(
@@ -162,6 +190,14 @@ def agent(site: str, user: str) -> Permissions:
         ],
         subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
         answers=True,
+    )
+
+
+def bridge(site: str, user: str) -> Permissions:
+    """A site's bridge to another broker: stores what devices send, reads what outputs hold."""
+    return _permissions(
+        publish=[DEVICE_SUBJECTS, *(f"$JS.{site}.API.{call}" for call in _BRIDGE), "$JS.ACK.>"],
+        subscribe=[inbox(user)],
     )
 
 

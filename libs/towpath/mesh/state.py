@@ -11,7 +11,8 @@ from pydantic import Field, ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
+from towpath.mesh.broker_files import broker_password, check_broker_files
 from towpath.mesh.home import Home
 from towpath.mesh.ports import free_port
 from towpath.mesh.private_file import write_private_file
@@ -32,6 +33,11 @@ class Credential(Model):
         return cls(user=user, password=secrets.token_hex(PASSWORD_BYTES))
 
 
+def random_token() -> str:
+    """A fresh bearer token."""
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
 class SiteAccess(Model):
     """A site with its ports filled in, and what its processes and devices log in with."""
 
@@ -44,6 +50,11 @@ class SiteAccess(Model):
     redis: Credential
     link_port: int = 0
     """Where the site's server finds its emulated link to the hub; 0 while links were never emulated."""
+    broker_port: int = 0
+    """Port of the broker that devices use beside the site's own server; 0 while there was never one."""
+    bridge: Credential | None = None
+    """What the agent's bridge uses at the site's server, and at a broker that the agent runs; null while
+    devices always used the site's own server."""
 
     @classmethod
     def create(cls, spec: SiteSpec) -> SiteAccess:
@@ -65,13 +76,18 @@ class SiteAccess(Model):
 
     @property
     def mqtt_host(self) -> str:
-        """Host of the site's MQTT listener, as reached from this machine."""
-        return reachable(self.spec.listen)
+        """Host of the broker for devices, as reached from this machine."""
+        return self.spec.broker.host or reachable(self.spec.listen)
 
     @property
     def mqtt_port(self) -> int:
-        """Port of the site's MQTT listener."""
-        return self.spec.mqtt_port
+        """Port of the broker for devices."""
+        return self.broker_port if self.is_bridged else self.spec.mqtt_port
+
+    @property
+    def is_bridged(self) -> bool:
+        """Whether devices use another broker than the site's own server."""
+        return self.spec.broker.kind is not BrokerKind.NATS
 
 
 class MeshState(Model):
@@ -85,6 +101,10 @@ class MeshState(Model):
     """What people and the command line use at the hub."""
     monitor: Credential = Field(default_factory=lambda: Credential.random("hub.monitor"))
     """A mesh saved before there was a monitor gets one at the next start."""
+    api: Credential = Field(default_factory=lambda: Credential.random("hub.api"))
+    """What the REST interface uses at the hub. Made at the next start where it is missing."""
+    api_token: str = Field(default_factory=random_token)
+    """What clients of the REST interface must show."""
     redis_coordinator: Credential
     links: Credential | None = None
     """What the process of the emulated links uses at the hub; null while links were never emulated."""
@@ -94,6 +114,11 @@ class MeshState(Model):
     def hub_url(self) -> str:
         """Where the hub is reached from this machine."""
         return f"nats://{reachable(self.spec.listen)}:{self.spec.hub_port}"
+
+    @property
+    def api_url(self) -> str:
+        """Where the REST interface is reached from this machine."""
+        return f"http://{reachable(self.spec.listen)}:{self.spec.api_port}"
 
     @property
     def leaf_host(self) -> str:
@@ -186,10 +211,11 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "sites": sites,
             "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
+            "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
             "emulate_links": _emulate_links(spec, old),
         }
     )
-    return _with_links(_with_credentials(filled, old, taken), taken)
+    return _with_brokers(_with_links(_with_credentials(filled, old, taken), taken), taken)
 
 
 def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) -> MeshState:
@@ -205,6 +231,8 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         coordinator=old.coordinator if old else Credential.random("hub.coordinator"),
         operator=old.operator if old else Credential.random("hub.operator"),
         monitor=old.monitor if old else Credential.random("hub.monitor"),
+        api=old.api if old else Credential.random("hub.api"),
+        api_token=old.api_token if old else random_token(),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
         links=old.links if old else None,
         sites={access.spec.name: access for access in accesses},
@@ -233,6 +261,28 @@ def _with_links(state: MeshState, taken: set[int]) -> MeshState:
     return state.model_copy(update={"sites": sites, "links": links})
 
 
+def _with_brokers(state: MeshState, taken: set[int]) -> MeshState:
+    """With what bridges need, and with what devices use at a broker that was there before."""
+    sites = {name: _with_broker(access, taken) for name, access in state.sites.items()}
+    return state.model_copy(update={"sites": sites})
+
+
+def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
+    name, broker = access.spec.name, access.spec.broker
+    device = access.device
+    if device.user != f"{name}.device":
+        device = Credential.random(f"{name}.device")  # The site had somebody else's broker before.
+    port = access.broker_port
+    if access.is_bridged and broker.host is not None:
+        check_broker_files(broker)
+        device = Credential(user=broker.user or "", password=broker_password(broker))
+        port = broker.port or (8883 if broker.tls else 1883)
+    elif access.is_bridged:
+        port = _port(broker.port, port, access.spec.listen, taken)
+    bridge = access.bridge or (Credential.random(f"{name}.bridge") if access.is_bridged else None)
+    return access.model_copy(update={"device": device, "broker_port": port, "bridge": bridge})
+
+
 def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:
     nats_port = _port(site.nats_port, old.spec.nats_port if old else 0, site.listen, taken)
     mqtt_port = _port(site.mqtt_port, old.spec.mqtt_port if old else 0, site.listen, taken)
@@ -246,15 +296,22 @@ def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
 
 
 def _ports(state: MeshState) -> set[int]:
-    sites = {p for a in state.sites.values() for p in (a.spec.nats_port, a.spec.mqtt_port, a.link_port)}
-    return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port}
+    sites = {p for a in state.sites.values() for p in _listeners(a)}
+    return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port, state.spec.api_port}
+
+
+def _listeners(access: SiteAccess) -> tuple[int, ...]:
+    own_broker = 0 if access.spec.broker.host else access.broker_port
+    return access.spec.nats_port, access.spec.mqtt_port, access.link_port, own_broker
 
 
 def _explicit_ports(spec: MeshSpec) -> set[int]:
     """Ports the spec names. Raises `TowpathError` when two listeners shall have the same one."""
-    named = {"hub_port": spec.hub_port, "redis_port": spec.redis_port}
+    named = {"hub_port": spec.hub_port, "redis_port": spec.redis_port, "api_port": spec.api_port}
     for index, site in enumerate(spec.sites):
         named |= {f"sites.{index}.nats_port": site.nats_port, f"sites.{index}.mqtt_port": site.mqtt_port}
+        if site.broker.kind is not BrokerKind.NATS and site.broker.host is None:
+            named[f"sites.{index}.broker.port"] = site.broker.port
     seen: set[int] = set()
     for field, port in named.items():
         if port in seen:
