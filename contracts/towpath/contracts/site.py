@@ -112,6 +112,8 @@ class MeshSpec(Model):
     sites: list[SiteSpec] = Field(min_length=1)
     hub_port: int = Field(default=0, ge=0, le=65535)
     redis_port: int = Field(default=0, ge=0, le=65535)
+    api_port: int = Field(default=0, ge=0, le=65535)
+    """Where the REST interface listens."""
     listen: str = "127.0.0.1"
     emulate_links: bool = False
     """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh

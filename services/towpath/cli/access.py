@@ -19,11 +19,11 @@ COLUMNS = ("who", "where", "user", "password")
 def access(
     context: typer.Context,
     env: Annotated[
-        bool, typer.Option("--env", help="Print shell assignments for a NATS client at the hub.")
+        bool, typer.Option("--env", help="Print shell assignments for NATS and REST clients.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show addresses, users and passwords: NATS at the hub, MQTT at each site.
+    """Show addresses, users and passwords: NATS at the hub, REST with its token, MQTT at each site.
 
     NATS clients must set the inbox prefix to `_INBOX.<user>`: users may read replies to themselves only.
 
@@ -40,14 +40,23 @@ def access(
 
 
 def hub_environment(mesh: MeshState) -> dict[str, str]:
-    """Environment variables with which a NATS client connects as operator."""
+    """Environment variables with which a NATS client connects as operator, and a REST client logs in."""
     user = mesh.operator
-    return {"TOWPATH_URL": mesh.hub_url, "TOWPATH_USER": user.user, "TOWPATH_PASSWORD": user.password}
+    return {
+        "TOWPATH_URL": mesh.hub_url,
+        "TOWPATH_USER": user.user,
+        "TOWPATH_PASSWORD": user.password,
+        "TOWPATH_API": mesh.api_url,
+        "TOWPATH_TOKEN": mesh.api_token,
+    }
 
 
 def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
     operator = mesh.operator
-    rows = [("commands and events (NATS)", mesh.hub_url, operator.user, operator.password)]
+    rows = [
+        ("commands and events (NATS)", mesh.hub_url, operator.user, operator.password),
+        ("commands and events (REST)", mesh.api_url, "", mesh.api_token),
+    ]
     for name, site in sorted(mesh.sites.items()):
         address = f"mqtt://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))

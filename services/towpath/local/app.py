@@ -12,7 +12,7 @@ from dataclasses import replace
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
-from towpath.mesh.state import MeshState
+from towpath.mesh.state import MeshState, reachable
 from towpath.processes import ChildSpec, Supervisor
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ agents' time this stays within the ten seconds in which a mesh shall be down."""
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Everything that runs, servers first. Writes the servers' configurations."""
     coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+    api = _api(state, home)
     links = [_links(state, home)] if state.spec.emulate_links else []
     monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
     agents = [
@@ -41,7 +42,17 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         )
         for site, access in state.sites.items()
     ]
-    return [hub_server(state, home), redis_server(state, home), coordinator, monitor, *links, *agents]
+    return [hub_server(state, home), redis_server(state, home), coordinator, monitor, api, *links, *agents]
+
+
+def _api(state: MeshState, home: Home) -> ChildSpec:
+    version = _version(state.spec.listen, str(state.spec.api_port), state.api_token, state.hub_url)
+
+    async def ready() -> bool:
+        return await port_open(reachable(state.spec.listen), state.spec.api_port)
+
+    child = service("api", ["towpath.api"], home, after=("coordinator",), version=version)
+    return replace(child, ready=ready)
 
 
 def _links(state: MeshState, home: Home) -> ChildSpec:
