@@ -141,6 +141,8 @@ class Assignment(Model):
     """Which checkpoint: a change that state cannot survive starts the next one."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
+    artefact: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the job's user code, by which the hub keeps it; null for a job that brings none."""
     derived: Derivation | None = None
     """Where the state of this generation comes from; null: it begins with none."""
     desired: DesiredState = DesiredState.RUNNING

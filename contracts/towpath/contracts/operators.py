@@ -260,14 +260,20 @@ class Python(Model):
 
     The result must keep the columns `serial`, `input` and `stored_at` of the event each row comes
     from, or `identity` must name the fields that identify a row. Only append mode.
+
+    Without `fields` the DataFrame has, besides those three columns, `value`: a string, the event's JSON
+    object, and of a job's result its values. If the result then has `value` as its only further column,
+    a string that holds a JSON object, that object is published, and not one with a member `value`.
     """
 
     kind: Literal["python"] = "python"
-    fields: Fields = Field(min_length=1)
+    fields: Fields = {}
     entry: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """`package.module:function`."""
     artefact: str | None = None
-    """Path of a wheel, a zip or a directory that holds the code."""
+    """Path of a wheel, a zip or a directory that holds the code, in the mesh's artefact root; a relative
+    one begins there. Null: a module that the engines' environment has. What counts is what lies there
+    when the job is deployed or updated."""
     parameters: dict[str, Any] = {}
     identity: list[FieldName] = []
 

@@ -115,6 +115,9 @@ class MeshSpec(Model):
     api_port: int = Field(default=0, ge=0, le=65535)
     """Where the REST interface listens."""
     listen: str = "127.0.0.1"
+    artefact_root: str | None = None
+    """Directory that jobs' user code must lie in; null: `artefacts` in the mesh's own directory. A mesh that
+    exists keeps what it has when this is left out."""
     emulate_links: bool = False
     """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh
     that exists keeps what it has when this is left out."""

@@ -50,6 +50,8 @@ class JobEntry(Model):
     generation: int = Field(default=1, ge=1)
     inputs: list[ResolvedInput]
     output: ResolvedOutput
+    artefact: str | None = None
+    """Digest of the job's user code, as of its deploy or its last update."""
     closed: list[ResolvedOutput] = []
     """Outputs the job had before it was redirected, the oldest first. What is in them stays."""
     pipeline: JobName | None = None
@@ -77,6 +79,7 @@ class JobEntry(Model):
             generation=self.generation,
             inputs=self.inputs,
             output=self.output,
+            artefact=self.artefact,
             desired=desired,
             migration=migration,
         )

@@ -1,0 +1,132 @@
+"""Packs user code into one zip whose bytes depend on its content alone, and names it by their digest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from towpath.artefacts.root import FIELD, outside
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+MAX_BYTES = 64 * 1024**2
+"""Of one artefact, packed and unpacked: far above any code, far below what would fill a site's disk."""
+
+MAX_FILES = 10_000
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The earliest time a zip can hold: every file has it."""
+
+_READABLE = 0o100644 << 16
+"""Regular file, readable for all, in the place where a zip keeps Unix modes."""
+
+
+def digest_of(content: bytes) -> str:
+    """The name of an artefact: its SHA-256, 64 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def pack(path: Path, root: Path) -> bytes:
+    """The artefact at `path`, a real path inside `root`, as one zip.
+
+    A wheel stays as it is. A directory or zip becomes a zip that is the same for the same files, whatever
+    their order and times. Compiled Python and hidden files are left out. Raises `TowpathError`: something
+    else, links that lead out of `root`, unreadable files, too much.
+    """
+    try:
+        if path.is_dir():
+            return _zipped(_of_directory(path, root.resolve(), ()), path)
+        if path.suffix == ".whl":
+            return _whole(path)
+        if path.suffix == ".zip":
+            return _repacked(path)
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise _refused(path, f"is no readable zip: {error}") from error
+    raise _refused(path, "is neither a wheel nor a zip nor a directory")
+
+
+def _whole(path: Path) -> bytes:
+    if path.stat().st_size > MAX_BYTES:
+        raise _too_large(path)
+    content = path.read_bytes()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        _check_any_code(archive.namelist(), path)
+    return content
+
+
+def _repacked(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        if sum(entry.file_size for entry in entries) > MAX_BYTES:
+            raise _too_large(path)
+        names = [PurePosixPath(entry.filename) for entry in entries]
+        strays = [name for name in names if name.is_absolute() or ".." in name.parts]
+        if strays:
+            raise _refused(path, f"holds {str(strays[0])!r}, which would be unpacked outside of it")
+        kept = ((str(n), e) for n, e in zip(names, entries, strict=True) if all(map(_is_kept, n.parts)))
+        return _zipped(((name, archive.read(entry)) for name, entry in kept), path)
+
+
+def _of_directory(directory: Path, root: Path, above: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file. Links are followed as long as they stay inside the root."""
+    for entry in directory.iterdir():
+        if not _is_kept(entry.name):
+            continue
+        real = entry.resolve()
+        if not real.is_relative_to(root):
+            raise outside(root, str(entry))
+        if real.is_dir():
+            if real in above:
+                raise _refused(entry, "is a link to a directory that it lies in")
+            for name, content in _of_directory(real, root, (*above, directory)):
+                yield f"{entry.name}/{name}", content
+        elif not real.is_file():
+            raise _refused(entry, "is neither a file nor a directory")
+        elif real.stat().st_size > MAX_BYTES:
+            raise _too_large(entry)
+        else:
+            yield entry.name, real.read_bytes()
+
+
+def _zipped(files: Iterable[tuple[str, bytes]], path: Path) -> bytes:
+    """Uncompressed, so that the bytes do not depend on a compressor's version."""
+    contents: dict[str, bytes] = {}
+    size = 0
+    for name, content in files:
+        contents[name] = content
+        size += len(content)
+        if size > MAX_BYTES or len(contents) > MAX_FILES:
+            raise _too_large(path)
+    _check_any_code(contents, path)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(contents):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system, entry.external_attr = 3, _READABLE
+            archive.writestr(entry, contents[name])
+    return buffer.getvalue()
+
+
+def _is_kept(name: str) -> bool:
+    return name != "__pycache__" and not name.startswith(".") and not name.endswith((".pyc", ".pyo"))
+
+
+def _check_any_code(names: Iterable[str], path: Path) -> None:
+    if not any(name.endswith(".py") for name in names):
+        raise _refused(path, "holds no Python module")
+
+
+def _too_large(path: Path) -> TowpathError:
+    return _refused(
+        path, "is too large", allowed=f"at most {MAX_BYTES // 1024**2} MiB in {MAX_FILES:,} files"
+    )
+
+
+def _refused(
+    path: Path, what: str, allowed: str = "a wheel, a zip or a directory with Python code"
+) -> TowpathError:
+    return TowpathError(ErrorCode.INVALID, f"{path.name} {what}", field=FIELD, value=str(path), allowed=allowed)

@@ -1,0 +1,112 @@
+"""Tries user code in a process that is thrown away, before an engine that runs other jobs imports it.
+
+Code that exits, hangs or takes all memory when it is imported does so there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
+
+from towpath.artefacts import entry_trial
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+FIELD = "operator.entry"
+
+WITHIN_S = 15.0
+"""Importing PySpark and pandas takes one second, several on a machine under load."""
+
+MEMORY_BYTES = 2 * 1024**3
+"""Of address space; PySpark with pandas and Arrow takes 0.4 GiB."""
+
+VERDICT_BYTES = 64 * 1024
+
+ALLOWED = (
+    "module:function that takes a DataFrame and the parameters, and returns a DataFrame "
+    "with serial, input and stored_at, or with the columns of identity"
+)
+
+
+async def check_entry(
+    archive: Path | None,
+    entry: str,
+    *,
+    within_s: float = WITHIN_S,
+    memory_bytes: int = MEMORY_BYTES,
+) -> None:
+    """Raise `TowpathError` (invalid) when `entry` of `archive` does not import or cannot be called.
+
+    The error has the exception of the user's code and its line. `archive` is null for code that the
+    interpreter's environment has. The process sees no environment variables of ours.
+    """
+    with tempfile.TemporaryDirectory(prefix="towpath-trial-") as scratch:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-B",
+            entry_trial.__file__,
+            str(archive or ""),
+            entry,
+            str(memory_bytes),
+            str(max(1, round(within_s))),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            cwd=scratch,
+            env=_environment(scratch),
+            start_new_session=True,
+        )
+        problem = await _verdict(process, within_s)
+    if problem is not None:
+        raise TowpathError(ErrorCode.INVALID, problem, field=FIELD, value=entry, allowed=ALLOWED)
+
+
+async def _verdict(process: Process, within_s: float) -> str | None:
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(within_s):
+            said = await process.stdout.read(VERDICT_BYTES)
+            if not said:
+                return _ended(await process.wait(), within_s)
+    except TimeoutError:
+        return _too_long(within_s)
+    finally:
+        # The whole group: what the code started must not outlive it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    try:
+        problem = json.loads(said)["problem"]
+    except (ValueError, KeyError, TypeError):
+        return "does not import: it wrote to files that are not its own"
+    return None if problem is None else str(problem)
+
+
+def _ended(code: int, within_s: float) -> str:
+    if -code in (signal.SIGALRM, signal.SIGXCPU):
+        return _too_long(within_s)
+    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    return f"does not import: it ended its process {how}"
+
+
+def _too_long(within_s: float) -> str:
+    return f"does not import within {within_s:g} s"
+
+
+def _environment(scratch: str) -> dict[str, str]:
+    """No credentials, no settings: what a program needs to be found and to write text."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": scratch,
+        "TMPDIR": scratch,
+        "LANG": "C.UTF-8",
+        "OPENBLAS_NUM_THREADS": "1",  # Each thread takes address space, of which there is a limit.
+        "OMP_NUM_THREADS": "1",
+    }

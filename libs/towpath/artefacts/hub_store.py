@@ -1,0 +1,183 @@
+"""Artefacts at the hub, in a JetStream object store: written by the coordinator, read by every site.
+
+Sites read it message by message with direct gets instead of the client's `get`: that makes a consumer at
+the hub, which waits for ever when the link breaks in the midst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from datetime import datetime
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import ObjectMeta, ObjectMetaOptions, ObjectStoreConfig, StorageType
+from nats.js.errors import BadRequestError
+from nats.js.object_store import ObjectStore
+
+from towpath.artefacts.archive import digest_of
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import now
+
+BUCKET = "artefacts"
+STREAM = f"OBJ_{BUCKET}"
+SUBJECTS = f"$O.{BUCKET}.>"
+"""Where the coordinator publishes artefacts."""
+
+_META, _CHUNK = f"$O.{BUCKET}.M.", f"$O.{BUCKET}.C."
+
+CHUNK_BYTES = 512 * 1024
+REQUEST_S = 5.0
+"""For one message from the hub: on a link of 1 Mbit/s a chunk takes four seconds."""
+
+FETCH_S = 60.0
+AGAIN_S = 0.2
+NOBODY_LISTENS, NOT_THERE = "503", "404"
+
+
+class HubArtefacts:
+    """The object store, through a connection to the hub itself."""
+
+    def __init__(self, connection: Client) -> None:
+        self._connection = connection
+        self._jetstream = connection.jetstream(timeout=10.0)
+        self._writing = asyncio.Lock()
+        """One at a time: what looks unfinished while it is held belongs to nobody."""
+
+    async def ensure(self) -> None:
+        """Make the object store if there is none."""
+        config = ObjectStoreConfig(bucket=BUCKET, storage=StorageType.FILE)
+        try:
+            await self._jetstream.create_object_store(BUCKET, config)
+        except BadRequestError:
+            # It exists, with what an earlier version of the client made of the same settings.
+            await self._jetstream.stream_info(STREAM)
+
+    async def put(self, content: bytes) -> str:
+        """Keep an artefact; its digest. One that is there already is only marked as used."""
+        digest = digest_of(content)
+        async with self._writing:
+            store = self._store()
+            if await _described(self._connection, "$JS.API", digest) is not None:
+                await store.update_meta(digest, ObjectMeta(name=digest))
+            else:
+                options = ObjectMetaOptions(max_chunk_size=CHUNK_BYTES)
+                await store.put(digest, content, ObjectMeta(name=digest, options=options))
+        return digest
+
+    async def discard(self, keep: set[str], unused_s: float) -> list[str]:
+        """Delete artefacts that are not in `keep` and were not put within `unused_s` seconds.
+
+        Also parts of those whose putting was interrupted. Returns the digests.
+        """
+        gone: list[str] = []
+        async with self._writing:
+            info = await self._jetstream.stream_info(STREAM, subjects_filter=SUBJECTS)
+            subjects = list(info.state.subjects or {})
+            owned: set[str] = set()
+            for digest in (_named(s) for s in subjects if s.startswith(_META)):
+                described = await _described(self._connection, "$JS.API", digest)
+                if described is None:
+                    continue
+                if digest in keep or (now() - described.written_at).total_seconds() < unused_s:
+                    owned.add(described.chunks_at)
+                else:
+                    await self._store().delete(digest)
+                    gone.append(digest)
+            for subject in subjects:
+                if subject.startswith(_CHUNK) and subject not in owned:
+                    await self._jetstream.purge_stream(STREAM, subject=subject)
+        return gone
+
+    def _store(self) -> ObjectStore:
+        return ObjectStore(name=BUCKET, stream=STREAM, js=self._jetstream)
+
+
+class _Description:
+    """What the store says of one artefact."""
+
+    def __init__(self, message: Msg) -> None:
+        body: dict[str, Any] = json.loads(message.data)
+        self.is_deleted = bool(body.get("deleted"))
+        self.chunks_at = _CHUNK + str(body["nuid"])
+        self.chunks = int(body.get("chunks") or 0)
+        self.written_at = datetime.fromisoformat((message.headers or {})["Nats-Time-Stamp"])
+
+
+async def fetch(connection: Client, api: str, digest: str, *, within_s: float = FETCH_S) -> bytes:
+    """An artefact, from the hub whose JetStream answers under `api`; whole and as its digest says.
+
+    Raises `TowpathError`: unreachable, or failed when the hub has no such artefact.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            described = await _described(connection, api, digest)
+            if described is None:
+                raise TowpathError(
+                    ErrorCode.FAILED,
+                    "the hub does not keep this artefact any more; deploy or update the job again",
+                    field="artefact",
+                    value=digest,
+                )
+            content = await _chunks(connection, api, described)
+    except TimeoutError as error:
+        raise TowpathError(
+            ErrorCode.UNREACHABLE,
+            "the hub does not answer, and the job's code is not at this site",
+            field="artefact",
+            value=digest,
+        ) from error
+    if digest_of(content) != digest:
+        raise TowpathError(
+            ErrorCode.FAILED, "what the hub keeps is not what its name says", field="artefact", value=digest
+        )
+    return content
+
+
+async def _chunks(connection: Client, api: str, described: _Description) -> bytes:
+    parts: list[bytes] = []
+    after = 0
+    for _ in range(described.chunks):
+        wanted = {"seq": after + 1, "next_by_subj": described.chunks_at}
+        message = await _persistently(connection, api, wanted)
+        if message is None:
+            break  # Deleted meanwhile: the digest tells.
+        parts.append(message.data)
+        after = int((message.headers or {})["Nats-Sequence"])
+    return b"".join(parts)
+
+
+async def _described(connection: Client, api: str, digest: str) -> _Description | None:
+    subject = _META + base64.urlsafe_b64encode(digest.encode()).decode()
+    message = await _persistently(connection, api, {"last_by_subj": subject})
+    described = None if message is None else _Description(message)
+    return None if described is None or described.is_deleted else described
+
+
+async def _persistently(connection: Client, api: str, wanted: dict[str, Any]) -> Msg | None:
+    """One stored message; None if there is none. A link that is down is given a second chance.
+
+    Raises `TimeoutError`.
+    """
+    request = json.dumps(wanted).encode()
+    for attempt in range(3):
+        if attempt:
+            await asyncio.sleep(AGAIN_S)
+        try:
+            message = await connection.request(f"{api}.DIRECT.GET.{STREAM}", request, timeout=REQUEST_S)
+        except (nats.errors.Error, TimeoutError):
+            continue
+        status = (message.headers or {}).get("Status", "")
+        if status == NOT_THERE:
+            return None
+        if status != NOBODY_LISTENS:
+            return message
+    raise TimeoutError(f"nobody answers for {STREAM}")
+
+
+def _named(subject: str) -> str:
+    return base64.urlsafe_b64decode(subject.removeprefix(_META)).decode()

@@ -1,0 +1,81 @@
+"""The artefacts that a site has, on its own disk: a site that is cut off goes on with what is here.
+
+<digest>.zip          the artefact, read-only
+<digest>.<entry>      this entry of it was tried and can be called
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+from towpath.artefacts.archive import digest_of
+
+_DIGEST_LENGTH = 64
+_PART = ".part"
+
+
+class Shelf:
+    """Files of one site. Every artefact is complete or not there; methods block briefly."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def find(self, digest: str) -> Path | None:
+        """The artefact, if it is here and undamaged. One that is damaged is thrown away."""
+        path = self._path(digest)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if digest_of(content) != digest:
+            path.unlink(missing_ok=True)
+            return None
+        os.utime(path)
+        return path
+
+    def keep(self, digest: str, content: bytes) -> Path:
+        """Put an artefact here, durably."""
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._path(digest)
+        part = path.with_suffix(_PART)
+        part.unlink(missing_ok=True)  # Of an agent that was killed: read-only, so it cannot be overwritten.
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        return path
+
+    def note_callable(self, digest: str, entry: str) -> None:
+        """Remember that an entry was tried and can be called."""
+        self._mark(digest, entry).touch()
+
+    def is_callable(self, digest: str, entry: str) -> bool:
+        """Whether an entry was tried here before and could be called."""
+        return self._mark(digest, entry).exists()
+
+    def discard(self, keep: set[str], unused_s: float) -> list[str]:
+        """Delete artefacts that are not in `keep` and were not looked for within `unused_s` seconds.
+
+        Returns their digests.
+        """
+        gone: list[str] = []
+        for path in self.directory.glob("*.zip"):
+            digest = path.stem
+            if digest not in keep and time.time() - path.stat().st_mtime > unused_s:
+                for file in self.directory.glob(f"{digest}.*"):
+                    file.unlink(missing_ok=True)
+                gone.append(digest)
+        return gone
+
+    def _path(self, digest: str) -> Path:
+        assert len(digest) == _DIGEST_LENGTH, "the digest becomes a file name"
+        return self.directory / f"{digest}.zip"
+
+    def _mark(self, digest: str, entry: str) -> Path:
+        name = hashlib.sha256(entry.encode()).hexdigest()[:16]
+        return self.directory / f"{digest}.{name}"

@@ -1,0 +1,100 @@
+"""The agent's side of user code: on the site's disk and tried before the engine is asked to run it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from nats.aio.client import Client
+
+from towpath.artefacts.entry_check import check_entry
+from towpath.artefacts.hub_store import fetch
+from towpath.artefacts.root import FIELD
+from towpath.artefacts.shelf import Shelf
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment
+from towpath.contracts.operators import Python
+
+log = logging.getLogger(__name__)
+
+TRIALS = 2
+"""Entries that are tried at a time: each costs a second of CPU."""
+
+SWEEP_EVERY_S = 600.0
+
+UNUSED_S = 24 * 3600.0
+"""How long code stays that no job here needs: one that moves away may come back the same day."""
+
+
+class Artefacts:
+    """User code of one site: fetched once, verified whenever it is needed, never imported here."""
+
+    def __init__(self, connection: Client, hub_api: str, shelf: Shelf) -> None:
+        """`hub_api`: prefix of the hub's JetStream interface, as this site reaches it."""
+        self._connection = connection
+        self._hub_api = hub_api
+        self.shelf = shelf
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._trials = asyncio.Semaphore(TRIALS)
+        self._callable: set[str] = set()
+        """Entries of the environment's own modules that were tried."""
+
+    async def in_place(self, assignment: Assignment) -> Assignment:
+        """The assignment with its code at a path of this machine, for the engine alone.
+
+        Raises `TowpathError`: the code is not here and the hub does not give it, or it does not import.
+        """
+        operator = assignment.spec.operator
+        if not isinstance(operator, Python):
+            return assignment
+        if operator.artefact is None:
+            await self._try_installed(operator.entry)
+            return assignment
+        if assignment.artefact is None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "code is taken from the hub only; update the job to store it there",
+                field=FIELD,
+                value=operator.artefact,
+            )
+        path = await self._present(assignment.artefact, operator.entry)
+        placed = operator.model_copy(update={"artefact": path})
+        return assignment.model_copy(
+            update={"spec": assignment.spec.model_copy(update={"operator": placed})}
+        )
+
+    async def _present(self, digest: str, entry: str) -> str:
+        async with self._locks[digest]:
+            path = await asyncio.to_thread(self.shelf.find, digest)
+            if path is None:
+                log.info("fetching artefact %s", digest)
+                content = await fetch(self._connection, self._hub_api, digest)
+                path = await asyncio.to_thread(self.shelf.keep, digest, content)
+            if not await asyncio.to_thread(self.shelf.is_callable, digest, entry):
+                async with self._trials:
+                    await check_entry(path, entry)
+                await asyncio.to_thread(self.shelf.note_callable, digest, entry)
+            return str(path)
+
+    async def _try_installed(self, entry: str) -> None:
+        async with self._locks[entry]:
+            if entry not in self._callable:
+                async with self._trials:
+                    await check_entry(None, entry)
+                self._callable.add(entry)
+
+    async def watch(self, assignments: Callable[[], Iterable[Assignment]]) -> None:
+        """Delete code that no job here needs, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            await self.sweep(assignments(), UNUSED_S)
+
+    async def sweep(self, assignments: Iterable[Assignment], unused_s: float) -> list[str]:
+        """Delete code that no assignment needs and nobody looked for within `unused_s` seconds."""
+        keep = {a.artefact for a in assignments if a.artefact is not None}
+        gone = await asyncio.to_thread(self.shelf.discard, keep, unused_s)
+        if gone:
+            log.info("deleted artefacts %s", ", ".join(gone))
+        return gone

@@ -1,0 +1,82 @@
+"""The coordinator's side of user code: into the hub's store when a job is planned, out when nobody needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import nats.errors
+
+from towpath.artefacts.archive import pack
+from towpath.artefacts.hub_store import HubArtefacts
+from towpath.artefacts.root import FIELD, resolve_inside
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import Python
+from towpath.coordinator.registry import Registry
+
+log = logging.getLogger(__name__)
+
+STORE_S = 30.0
+"""For the hub to take an artefact: 64 MiB at most, and on the disk."""
+
+SWEEP_EVERY_S = 600.0
+
+UNUSED_S = 3600.0
+"""How long an artefact stays that no job refers to. A plan stores it before the registry knows of it:
+that may take seconds, never so long."""
+
+
+class Artefacts:
+    """Packs, stores and finally deletes user code. Never imports it."""
+
+    def __init__(self, hub: HubArtefacts, root: Path, registry: Registry) -> None:
+        self._hub = hub
+        self._root = root
+        self._registry = registry
+
+    async def stored(self, spec: JobSpec) -> str | None:
+        """The digest of the job's code, which the hub now keeps; None for a job that brings none.
+
+        Raises `TowpathError`: the code does not lie in the artefact root or is not what it should be, or
+        the hub does not take it.
+        """
+        operator = spec.operator
+        if not isinstance(operator, Python) or operator.artefact is None:
+            return None
+        content = await asyncio.to_thread(self._packed, operator.artefact)
+        try:
+            async with asyncio.timeout(STORE_S):
+                return await self._hub.put(content)
+        except (nats.errors.Error, TimeoutError) as error:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, f"the hub did not store the code: {error}", field=FIELD
+            ) from error
+
+    def _packed(self, named: str) -> bytes:
+        return pack(resolve_inside(self._root, named), self._root)
+
+    async def watch(self) -> None:
+        """Delete what nobody needs, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            try:
+                await self.sweep(UNUSED_S)
+            except (nats.errors.Error, TimeoutError) as error:
+                log.warning("artefacts are not looked through: %s", error)
+
+    async def sweep(self, unused_s: float) -> list[str]:
+        """Delete what neither a job nor an operation refers to, if it was stored `unused_s` seconds ago.
+
+        Operations are read first: one that ends meanwhile has left its artefact with its job.
+        """
+        needed: set[str | None] = set()
+        for operation in await self._registry.unfinished():
+            record, _ = await self._registry.load(operation)
+            needed |= {entry.artefact for entry in (record.before, record.after) if entry is not None}
+        needed |= {entry.artefact for entry in (await self._registry.jobs()).values()}
+        gone = await self._hub.discard({digest for digest in needed if digest is not None}, unused_s)
+        if gone:
+            log.info("deleted artefacts %s", ", ".join(gone))
+        return gone
