@@ -10,7 +10,7 @@ import pytest
 from towpath.checker.identity import WindowIdentity
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.commands import JobView, OperationState, StrategyName
-from towpath.contracts.job import JobState, JobStatus
+from towpath.contracts.job import JobState, JobStatus, ResolvedOutput
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.drill.events import RATE, TIME_LAPSE, WATERMARK_S, DrillEvent, EventClock
 from towpath.drill.matrix import ActorName, FaultName
@@ -112,7 +112,10 @@ def test_workload_when_asked_for_its_job_then_results_are_kept_at_a_third_site(w
 
 def view(epoch: int = 3, operation: str | None = None) -> JobView:
     spec = CLEANED.spec("j-1", "a", "a", "out")
-    return JobView(spec=spec, site="a", epoch=epoch, state=None, operation=operation, status=None)
+    output = ResolvedOutput(site="out", stream="OUT_j-1", topic="j", rejected_topic="j/rejected")
+    return JobView(
+        spec=spec, site="a", epoch=epoch, state=None, operation=operation, status=None, output=output
+    )
 
 
 def site(name: str, state: JobState | None = None, epoch: int = 3) -> SiteStatus:

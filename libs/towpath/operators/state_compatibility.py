@@ -9,13 +9,11 @@ from towpath.contracts.operators import STATEFUL_KINDS, Operator, Window
 
 
 def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
-    """Whether the checkpoint of a job that ran as `old` serves it as `new`.
+    """Whether the state of a job that ran as `old`, if it has any, serves it as `new`.
 
-    The checkpoint holds one offset per input, in order, and the state of a stateful operator. Where
-    an input starts matters to a new job only. Output, trigger and rate are not in the checkpoint.
+    Only the computation counts: where an input starts matters to a new job only, other inputs go on with the
+    state (`towpath.checkpoints.derivation`), and output, trigger and rate are not in the checkpoint.
     """
-    if [(i.site, i.topic) for i in old.inputs] != [(i.site, i.topic) for i in new.inputs]:
-        return False
     if old.operator.kind not in STATEFUL_KINDS and new.operator.kind not in STATEFUL_KINDS:
         return True
     return _computation(old.operator) == _computation(new.operator)

@@ -116,6 +116,9 @@ class Handlers:
             state=status.state if status else None,
             operation=operation,
             status=status,
+            inputs=entry.inputs,
+            output=entry.output,
+            pipeline=entry.pipeline,
         )
 
     async def list_sites(self, _: ListSites) -> SiteList:

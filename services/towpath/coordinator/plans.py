@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec
+from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.contracts.operators import STATEFUL_KINDS
+from towpath.coordinator.inputs import inputs_after, place_of
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
-from towpath.coordinator.world import World, check_free, entry_of, record_of
+from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
 from towpath.operators.state_compatibility import is_state_compatible
-from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 
 class Nothing(Exception):
@@ -25,72 +26,106 @@ def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
     return spec.model_copy(update={"output": spec.output.model_copy(update={"site": site})})
 
 
-async def plan_deploy(command: DeployJob, world: World) -> OperationRecord:
+async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None = None) -> OperationRecord:
     """Raises `Nothing` when the very job runs already, `TowpathError` when it cannot be deployed."""
+    outlook = outlook or Outlook()
     spec = complete(command.spec)
     jobs = await world.registry.jobs()
-    existing = jobs.get(spec.name)
-    if existing is not None:
-        if existing.spec == spec and existing.running:
-            raise Nothing
-        await check_free(spec.name, world)
-        raise TowpathError(
-            ErrorCode.NAME_IN_USE,
-            "another job has this name",
-            field="name",
-            value=spec.name,
-            allowed="a free name; `update` changes the job, `remove` frees the name",
-        )
+    await _check_name(spec, jobs, world)
     await world.sites.check_up(spec.site, "site")
     await world.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, world)
-    inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, jobs))
+    inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, outlook.of(jobs)))
     former = await world.registry.former(spec.name)
-    epoch = former.epoch if former else 0
-    output = resolve_output(spec)
-    kept = former.output if former else None
-    after = JobEntry(spec=spec, site=spec.site, epoch=epoch + 1, inputs=inputs, output=output)
+    after = new_entry(spec, former, inputs, outlook.pipeline)
     return record_of(
         command,
         OperationKind.DEPLOY,
         spec.name,
         after=after,
-        old_epoch=epoch,
-        output_existed=kept is not None and kept.site == output.site,
+        old_epoch=after.epoch - 1,
+        output_existed=former is not None and former.output == after.output,
     )
 
 
-async def plan_update(command: UpdateJob, world: World) -> OperationRecord:
+async def _check_name(spec: JobSpec, jobs: Mapping[str, JobEntry], world: World) -> None:
+    existing = jobs.get(spec.name)
+    if existing is None:
+        return
+    if existing.spec == spec and existing.running:
+        raise Nothing
+    await check_free(spec.name, world)
+    raise TowpathError(
+        ErrorCode.NAME_IN_USE,
+        "another job has this name",
+        field="name",
+        value=spec.name,
+        allowed="a free name; `update` changes the job, `remove` frees the name",
+    )
+
+
+def new_entry(
+    spec: JobSpec, former: FormerJob | None, inputs: list[ResolvedInput], pipeline: str | None = None
+) -> JobEntry:
+    """A job that is deployed; `former` is what is left of an earlier one of that name."""
+    output = resolve_output(spec, former.output if former else None)
+    left = [*former.closed, former.output] if former and former.output else (former.closed if former else [])
+    return JobEntry(
+        spec=spec,
+        site=spec.site,
+        epoch=(former.epoch if former else 0) + 1,
+        inputs=inputs,
+        output=output,
+        closed=[one for one in left if one != output],
+        pipeline=pipeline,
+    )
+
+
+async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None = None) -> OperationRecord:
     """Raises `Nothing` when the job is already so, `TowpathError` when it cannot be changed so."""
     jobs = await world.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
-    if spec == before.spec:
+    if spec == before.spec and outlook is None:
         raise Nothing
     await check_free(spec.name, world)
     await world.sites.check_up(before.site, "site")
     await world.sites.check_up(before.output.site, "output.site")
+    await world.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, world)
-    # Where an input starts matters to a new job only.
-    same_inputs = [i.name for i in spec.inputs] == [i.name for i in before.spec.inputs]
-    inputs = before.inputs
-    if same_inputs:
-        resolve_inputs(spec, jobs)
-    else:
-        inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, jobs))
-    _check_audience(spec, before, jobs)
-    survives = same_inputs and is_state_compatible(before.spec, spec)
-    _check_state(command, before, survives=survives, same_inputs=same_inputs)
-    after = JobEntry(
-        spec=spec,
-        site=before.site,
-        epoch=before.next_epoch(),
-        used_epoch=before.used_epoch,
-        generation=before.generation + (0 if survives and not command.drop_state else 1),
-        inputs=inputs,
-        output=resolve_output(spec),
+    coming = (outlook or Outlook()).of(jobs)
+    after = changed_entry(spec, before)
+    _check_audience(after, before, coming, whole=outlook is not None)
+    inputs = await inputs_after(spec, before, coming, world)
+    if inputs == before.inputs and after == before.model_copy(update={"epoch": after.epoch}):
+        raise Nothing
+    same_inputs = [place_of(i) for i in inputs] == [place_of(i) for i in before.inputs]
+    compatible = is_state_compatible(before.spec, spec)
+    _check_state(command, before, survives=compatible)
+    stateful = spec.operator.kind in STATEFUL_KINDS
+    goes_on = same_inputs and compatible and not command.drop_state
+    return record_of(
+        command,
+        OperationKind.UPDATE,
+        spec.name,
+        before=before,
+        after=after.model_copy(
+            update={
+                "inputs": before.inputs if same_inputs else inputs,
+                "generation": before.generation + (0 if goes_on else 1),
+            }
+        ),
+        keeps_state=stateful and compatible and not same_inputs and not command.drop_state,
     )
-    return record_of(command, OperationKind.UPDATE, spec.name, before=before, after=after)
+
+
+def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:
+    """The job with another description and the inputs it has."""
+    output = resolve_output(spec, before.output)
+    closed = [*before.closed, before.output] if output != before.output else before.closed
+    return before.model_copy(
+        update={"spec": spec, "epoch": before.next_epoch(), "output": output, "closed": closed}
+    )
 
 
 async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
@@ -110,7 +145,14 @@ async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
                 value=True,
                 allowed=f"false, or remove {', '.join(reading)} first",
             )
-    return record_of(command, OperationKind.REMOVE, command.job, before=before, purge=command.purge)
+    return record_of(
+        command,
+        OperationKind.REMOVE,
+        command.job,
+        before=before,
+        purge=command.purge,
+        drain=command.drain,
+    )
 
 
 async def _check_input_sites(spec: JobSpec, world: World) -> None:
@@ -129,40 +171,37 @@ def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
             value=wanted.site,
             allowed=sorted({old.site, before.site}),
         )
-    spec = complete(wanted, old).model_copy(update={"site": old.site})
-    if spec.output_site != before.output.site:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            "the output of a running job stays at its site",
-            field="output.site",
-            value=spec.output_site,
-            allowed=[before.output.site],
-        )
-    return spec
+    return complete(wanted, old).model_copy(update={"site": old.site})
 
 
-def _check_audience(spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry]) -> None:
-    """Raise `TowpathError` when jobs that read the results could not read the changed ones."""
-    check_readers({**jobs, spec.name: before.model_copy(update={"spec": spec})}, spec.name)
-    reading, after = readers(jobs, spec.name), resolve_output(spec)
-    if reading and after != before.output:
+def _check_audience(
+    after: JobEntry, before: JobEntry, coming: Mapping[str, JobEntry], *, whole: bool
+) -> None:
+    """Raise `TowpathError` when jobs that read the results could not read the changed ones.
+
+    With `whole`, `coming` was checked as a whole: who reads the old topic has another writer, or goes.
+    """
+    spec = after.spec
+    jobs = {**coming, spec.name: after}
+    check_readers(jobs, spec.name)
+    reading = [] if whole else readers({**coming, spec.name: before}, spec.name)
+    if reading and after.output != before.output:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             f"{', '.join(reading)} read(s) the topics of this job",
             field="output.topic",
-            value=after.topic,
-            allowed=[before.output.topic],
+            value=after.output.topic,
+            allowed=[before.output.topic, "another one, in a pipeline that changes the readers as well"],
         )
 
 
-def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool, same_inputs: bool) -> None:
+def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> None:
     stateful = before.spec.operator.kind in STATEFUL_KINDS
     if survives or command.drop_state or not stateful:
         return
-    what = "operator" if same_inputs else "inputs"
     raise TowpathError(
         ErrorCode.NOT_ALLOWED,
-        f"the state of {before.spec.name} does not survive this change of its {what}",
-        field=what,
-        allowed="the same computation over the same inputs, or drop_state = true to begin with empty state",
+        f"the state of {before.spec.name} does not survive this change of its operator",
+        field="operator",
+        allowed="the same computation, or drop_state = true to begin with empty state",
     )

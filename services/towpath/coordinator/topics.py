@@ -12,20 +12,33 @@ from towpath.bus import Bus
 from towpath.composition.schemas import check_fields
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
-from towpath.mesh.names import IN_STREAM, api_prefix, device_subject, output_stream, rejected_stream
+from towpath.mesh.names import (
+    IN_STREAM,
+    api_prefix,
+    device_subject,
+    output_stream,
+    rejected_stream,
+    turn_of,
+)
 from towpath.protocols.record import JobEntry
 
 STREAM_INFO_S = 3.0
 
 
-def resolve_output(spec: JobSpec) -> ResolvedOutput:
-    """The output stream of a job. It stays where it is when the job moves."""
-    return ResolvedOutput(
+def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> ResolvedOutput:
+    """The output stream of a job. It stays where it is when the job moves; another topic or site than the
+    `former` one is another stream."""
+    resolved = ResolvedOutput(
         site=spec.output_site,
         stream=output_stream(spec.name),
         topic=spec.output.topic,
         rejected_topic=spec.output.rejected_topic,
     )
+    if former is None:
+        return resolved
+    stays = former == resolved.model_copy(update={"stream": former.stream})
+    turn = turn_of(former.stream) + (0 if stays else 1)
+    return resolved.model_copy(update={"stream": output_stream(spec.name, turn)})
 
 
 def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
@@ -39,9 +52,18 @@ def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
 
 
 def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
-    """Jobs that read what `job` writes, accepted or rejected."""
-    streams = {output_stream(job), rejected_stream(job)}
+    """Jobs that read what `job` writes or wrote, accepted or rejected."""
+    streams = {name for stream in jobs[job].output_streams for name in (stream, rejected_stream(stream))}
     return [n for n, e in jobs.items() if n != job and any(i.stream in streams for i in e.inputs)]
+
+
+def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
+    """Site and name of every stream that a job writes."""
+    return {
+        (entry.output.site, stream)
+        for entry in jobs.values()
+        for stream in (entry.output.stream, rejected_stream(entry.output.stream))
+    }
 
 
 def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
@@ -77,8 +99,10 @@ def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEnt
             value=wanted.topic,
             allowed="a topic of another job or of devices",
         )
-    found = [(n, output_stream(n), False) for n in writers(jobs, wanted.site, wanted.topic)]
-    found += [(n, rejected_stream(n), True) for n in rejecters(jobs, wanted.site, wanted.topic)]
+    found = [(n, jobs[n].output.stream, False) for n in writers(jobs, wanted.site, wanted.topic)]
+    found += [
+        (n, rejected_stream(jobs[n].output.stream), True) for n in rejecters(jobs, wanted.site, wanted.topic)
+    ]
     found = [row for row in found if row[0] != spec.name]
     if not found:
         raise TowpathError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from towpath.bus import Bus
@@ -22,6 +22,22 @@ class World:
     registry: Registry
     sites: Sites
     bus: Bus
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What else is about to change: a pipeline's jobs are decided on one by one, and belong together."""
+
+    pipeline: str | None = None
+    coming: Mapping[str, JobEntry] = field(default_factory=dict)
+    """Jobs as they will be, new ones too."""
+    leaving: frozenset[str] = frozenset()
+    """Jobs that will be removed."""
+
+    def of(self, jobs: Mapping[str, JobEntry]) -> dict[str, JobEntry]:
+        """All jobs as they will be."""
+        staying = {name: entry for name, entry in jobs.items() if name not in self.leaving}
+        return {**staying, **self.coming}
 
 
 def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
