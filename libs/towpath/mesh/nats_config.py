@@ -51,7 +51,6 @@ def hub_config(state: MeshState, home: Home) -> str:
         _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
         _user(state.monitor, permissions.monitor(state.monitor.user), "STANDARD"),
         _user(state.api, permissions.api(state.api.user), "STANDARD"),
-        _user(state.api, permissions.api(state.api.user), "STANDARD"),
     ]
     if state.links is not None:
         services.append(_user(state.links, permissions.links(state.links.user), "STANDARD"))

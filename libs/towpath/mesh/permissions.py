@@ -20,9 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.contracts.events import EVENTS_STREAM
-from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.message import ROOT
-from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.rest_routes import ROUTES
 from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
 
@@ -124,21 +122,6 @@ def operator(user: str) -> Permissions:
             *_CONSUMING,
         ],
         subscribe=[inbox(user), f"{ROOT}.>"],
-    )
-
-
-def api(user: str) -> Permissions:
-    """The REST interface: the coordinator's commands that have a route, and what is in the EVENTS stream."""
-    asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
-    reading = (
-        f"STREAM.INFO.{EVENTS_STREAM}",
-        f"CONSUMER.CREATE.{EVENTS_STREAM}.>",
-        f"CONSUMER.MSG.NEXT.{EVENTS_STREAM}.*",
-        f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
-    )
-    return _permissions(
-        publish=[*sorted({kind.subject for kind in asked}), *(f"$JS.API.{call}" for call in reading)],
-        subscribe=[inbox(user)],
     )
 
 

@@ -38,11 +38,6 @@ def random_token() -> str:
     return secrets.token_urlsafe(PASSWORD_BYTES)
 
 
-def random_token() -> str:
-    """A fresh bearer token."""
-    return secrets.token_urlsafe(PASSWORD_BYTES)
-
-
 class SiteAccess(Model):
     """A site with its ports filled in, and what its processes and devices log in with."""
 
@@ -110,10 +105,6 @@ class MeshState(Model):
     """What the REST interface uses at the hub. Made at the next start where it is missing."""
     api_token: str = Field(default_factory=random_token)
     """What clients of the REST interface must show."""
-    api: Credential = Field(default_factory=lambda: Credential.random("hub.api"))
-    """What the REST interface uses at the hub. Made at the next start where it is missing."""
-    api_token: str = Field(default_factory=random_token)
-    """What clients of the REST interface must show."""
     redis_coordinator: Credential
     links: Credential | None = None
     """What the process of the emulated links uses at the hub; null while links were never emulated."""
@@ -123,11 +114,6 @@ class MeshState(Model):
     def hub_url(self) -> str:
         """Where the hub is reached from this machine."""
         return f"nats://{reachable(self.spec.listen)}:{self.spec.hub_port}"
-
-    @property
-    def api_url(self) -> str:
-        """Where the REST interface is reached from this machine."""
-        return f"http://{reachable(self.spec.listen)}:{self.spec.api_port}"
 
     @property
     def api_url(self) -> str:
@@ -226,7 +212,6 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
             "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
-            "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
             "emulate_links": _emulate_links(spec, old),
         }
     )
@@ -246,8 +231,6 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         coordinator=old.coordinator if old else Credential.random("hub.coordinator"),
         operator=old.operator if old else Credential.random("hub.operator"),
         monitor=old.monitor if old else Credential.random("hub.monitor"),
-        api=old.api if old else Credential.random("hub.api"),
-        api_token=old.api_token if old else random_token(),
         api=old.api if old else Credential.random("hub.api"),
         api_token=old.api_token if old else random_token(),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
