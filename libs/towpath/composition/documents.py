@@ -1,11 +1,23 @@
-"""Reads pipelines from YAML or JSON, in each of the formats that are accepted."""
+"""Reads pipelines from YAML or JSON, in each of the formats that are accepted.
+
+Ours has a `name` and a list `jobs`, each a `PipelineJob`. SpecK's list `jobs` is told by its keys (see
+`speck`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from towpath.contracts.pipeline import PipelineSpec
+from pydantic import ValidationError
+
+from towpath.composition import speck
+from towpath.composition.texts import load
+from towpath.composition.violations import all_at_once, violations
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.message import NAME_PATTERN, Model, is_name
+from towpath.contracts.pipeline import PipelineJob, PipelineName, PipelineSpec
 from towpath.contracts.site import SiteStatus
 
 
@@ -18,11 +30,95 @@ class ReadDocument:
     """Path of a field in `spec` → its path in the document, as in `jobs[3].sink_topic`."""
 
 
+class _OwnDocument(Model):
+    """Our format, before names are compared."""
+
+    name: PipelineName | None = None
+    jobs: list[PipelineJob]
+
+
 def read_document(
     text: str, *, name: str | None, sites: Sequence[SiteStatus], media_type: str | None = None
 ) -> ReadDocument:
     """The pipeline that a document describes.
 
+    It is called `name`; None: as the document says. `sites` are those that addresses may mean. Without
+    `media_type` the text itself tells JSON from YAML.
+
     Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
     """
-    raise NotImplementedError
+    content = _mapping(load(text, media_type))
+    if _is_speck(content):
+        named, errors = _named({key: content[key] for key in content if key == "name"}, name)
+        made, more = speck.read(content, sites)
+        return ReadDocument(_pipeline(named, made.jobs, [*errors, *more]), made.place)
+    try:
+        own = _OwnDocument.model_validate(content)
+    except ValidationError as error:
+        raise all_at_once(violations(error, content)) from error
+    named, errors = _named(content, name)
+    return ReadDocument(_pipeline(named, own.jobs, [*errors, *_twice(own.jobs)]), lambda field: field)
+
+
+def names_addresses(text: str, media_type: str | None = None) -> bool:
+    """Whether a mesh's sites must be known to read the document: SpecK's format has addresses.
+
+    Raises `TowpathError` (invalid) when it is no document at all.
+    """
+    return _is_speck(_mapping(load(text, media_type)))
+
+
+def _mapping(content: Any) -> dict[Any, Any]:
+    if isinstance(content, dict) and "jobs" in content:
+        return content
+    what = "no `jobs`" if isinstance(content, dict) else "not a mapping"
+    raise TowpathError(ErrorCode.INVALID, f"{what}: this describes no pipeline", allowed=_FORMATS)
+
+
+_FORMATS = "`name:` and `jobs:` with a list of jobs, or SpecK's `jobs:`"
+
+
+def _is_speck(content: dict[Any, Any]) -> bool:
+    jobs = content["jobs"]
+    return isinstance(jobs, list) and any(isinstance(job, dict) and job.keys() & speck.KEYS for job in jobs)
+
+
+def _named(content: dict[Any, Any], wanted: str | None) -> tuple[str, list[ErrorDetail]]:
+    """The pipeline's name, and what is wrong with it."""
+    said = content.get("name")
+    if wanted is not None and said is not None and said != wanted:
+        allowed: str | list[str] = [wanted]
+        message = "the document names another pipeline"
+    elif is_name(name := str(wanted if wanted is not None else said or "")):
+        return name, []
+    else:
+        allowed, message = NAME_PATTERN, "a pipeline needs a name" if not name else "not a pipeline's name"
+    error = ErrorDetail(
+        code=ErrorCode.INVALID,
+        message=message,
+        field="name",
+        value=said if isinstance(said, str) and said else wanted,
+        allowed=allowed,
+    )
+    return "unnamed", [error]
+
+
+def _twice(jobs: Sequence[PipelineJob]) -> list[ErrorDetail]:
+    first: dict[str, int] = {}
+    return [
+        ErrorDetail(
+            code=ErrorCode.NAME_IN_USE,
+            message=f"jobs[{first[job.name]}] has this name, too",
+            field=f"jobs[{position}].name",
+            value=job.name,
+            allowed="another name",
+        )
+        for position, job in enumerate(jobs)
+        if first.setdefault(job.name, position) != position
+    ]
+
+
+def _pipeline(name: str, jobs: Sequence[PipelineJob], errors: Sequence[ErrorDetail]) -> PipelineSpec:
+    if errors:
+        raise all_at_once(errors)
+    return PipelineSpec(name=name, jobs=[*jobs])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
+from towpath.composition.texts import load_all_yaml
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 
@@ -36,17 +36,13 @@ def _contents(path: Path) -> Iterator[Any]:
 
 def _documents(path: Path) -> list[Any]:
     try:
-        return list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_UniqueKeys))
+        return load_all_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise _refused(path, error.strerror or "not readable", allowed="a readable YAML file") from error
     except UnicodeDecodeError as error:
         raise _refused(path, "not UTF-8", allowed="a YAML file") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise _refused(path, f"not YAML{place}: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise _refused(path, f"not YAML: {error}") from error
+    except TowpathError as error:
+        raise _refused(path, error.detail.message, allowed=error.detail.allowed) from error
 
 
 def _parsed(path: Path, position: int, content: Any) -> JobSpec:
@@ -86,18 +82,3 @@ def _with_absolute_artefact(path: Path, content: dict[str, Any]) -> dict[str, An
 
 def _refused(path: Path, message: str, **place: Any) -> TowpathError:
     return TowpathError(ErrorCode.INVALID, f"{path}: {message}", **place)
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML forbids a key twice in one mapping; PyYAML would silently keep the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value != "<<":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        problem=f"{key.value!r} stands there twice", problem_mark=key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
