@@ -129,4 +129,6 @@ def _too_large(path: Path) -> TowpathError:
 def _refused(
     path: Path, what: str, allowed: str = "a wheel, a zip or a directory with Python code"
 ) -> TowpathError:
-    return TowpathError(ErrorCode.INVALID, f"{path.name} {what}", field=FIELD, value=str(path), allowed=allowed)
+    return TowpathError(
+        ErrorCode.INVALID, f"{path.name} {what}", field=FIELD, value=str(path), allowed=allowed
+    )

@@ -22,7 +22,8 @@ class Home:
 
     def create(self) -> Home:
         """Make the directories that all services share, for their owner alone. Returns itself."""
-        for directory in (self.root, self.run, self.logs, self.hub, self.redis, self.root / "sites"):
+        shared = (self.run, self.logs, self.hub, self.redis, self.artefacts, self.root / "sites")
+        for directory in (self.root, *shared):
             make_private_directory(directory)
         return self
 
@@ -66,6 +67,11 @@ class Home:
         """Redis's configuration and its append-only file."""
         return self.root / "redis"
 
+    @property
+    def artefacts(self) -> Path:
+        """What users' code must lie in, unless the mesh names another directory."""
+        return self.root / "artefacts"
+
     def site(self, site: str) -> Path:
         """Everything of one site."""
         return self.root / "sites" / site
@@ -81,6 +87,10 @@ class Home:
     def jobs(self, site: str) -> Path:
         """A site's jobs with their checkpoints."""
         return self.site(site) / "jobs"
+
+    def site_artefacts(self, site: str) -> Path:
+        """User code that a site fetched from the hub."""
+        return self.site(site) / "artefacts"
 
     def engine(self, site: str) -> Path:
         """Scratch space of a site's engine."""

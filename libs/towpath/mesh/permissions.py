@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.message import ROOT
 from towpath.contracts.rest_routes import ROUTES
@@ -89,6 +90,7 @@ def coordinator(user: str) -> Permissions:
             f"{ROOT}.event.>",
             "$JS.API.>",
             "$JS.hub.API.>",
+            ARTEFACT_SUBJECTS,
             *_api("*", _READ),
             *_CONSUMING,
         ],

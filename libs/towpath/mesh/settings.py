@@ -25,7 +25,12 @@ def load_spec(path: Path) -> MeshSpec:
         raise TowpathError(
             ErrorCode.INVALID, f"not TOML: {error}", field="config", value=str(path), allowed="a TOML file"
         ) from error
-    return parse_spec(content)
+    spec = parse_spec(content)
+    if spec.artefact_root is None:
+        return spec
+    # Relative to the file: whoever reads the spec works in another directory.
+    root = (path.parent / Path(spec.artefact_root).expanduser()).resolve()
+    return spec.model_copy(update={"artefact_root": str(root)})
 
 
 def spec_of_sites(names: str) -> MeshSpec:

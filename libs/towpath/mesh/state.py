@@ -213,6 +213,7 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
             "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
             "emulate_links": _emulate_links(spec, old),
+            "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }
     )
     return _with_brokers(_with_links(_with_credentials(filled, old, taken), taken), taken)

@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
+from towpath.agent.artefacts import Artefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
 from towpath.agent.engine_client import EngineClient
@@ -23,6 +24,7 @@ from towpath.agent.outputs import Outputs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.settings import Settings
+from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.message import Command, Model
 from towpath.contracts.migration import (
@@ -46,6 +48,8 @@ from towpath.contracts.migration import (
     StartJob,
     StopJob,
 )
+from towpath.mesh.names import api_prefix
+from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor
 from towpath.streams.streams import SiteStreams
 
@@ -68,7 +72,9 @@ async def run(settings: Settings) -> None:
     try:
         supervisor.start()
         async with _connected(settings) as (bus, redis):
-            engine = EngineClient(bus, settings.site)
+            shelf = Shelf(settings.home.site_artefacts(settings.site))
+            artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
+            engine = EngineClient(bus, settings.site, artefacts)
             await supervisor.apply([settings.broker, _engine_child(settings, engine)])
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
@@ -88,7 +94,9 @@ async def run(settings: Settings) -> None:
                 settings.home.nats(settings.site),
                 restart=lambda: supervisor.restart(settings.broker.name),
             )
-            tasks = [asyncio.create_task(work) for work in (jobs.keep(), heartbeat.beat(), health.watch())]
+            tidying = artefacts.watch(jobs.assignments.values)
+            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying)
+            tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
             for task in tasks:

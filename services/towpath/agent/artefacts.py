@@ -61,9 +61,7 @@ class Artefacts:
             )
         path = await self._present(assignment.artefact, operator.entry)
         placed = operator.model_copy(update={"artefact": path})
-        return assignment.model_copy(
-            update={"spec": assignment.spec.model_copy(update={"operator": placed})}
-        )
+        return assignment.model_copy(update={"spec": assignment.spec.model_copy(update={"operator": placed})})
 
     async def _present(self, digest: str, entry: str) -> str:
         async with self._locks[digest]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from towpath.agent.artefacts import Artefacts
 from towpath.bus import Bus
 from towpath.contracts.engine import (
     AnalyseJob,
@@ -27,9 +28,11 @@ HALT_MARGIN_S = 20.0
 class EngineClient:
     """Commands to the engine of one site. All raise `TowpathError` when it does not answer."""
 
-    def __init__(self, bus: Bus, site: str) -> None:
+    def __init__(self, bus: Bus, site: str, artefacts: Artefacts) -> None:
         self.bus = bus
         self.site = site
+        self.artefacts = artefacts
+        """Whatever the engine is to compute, its code is brought here first."""
 
     async def queries(self) -> QueryList:
         """What the engine runs."""
@@ -45,17 +48,20 @@ class EngineClient:
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         """Keep a job running."""
-        command = RunQuery(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
+        placed = await self.artefacts.in_place(assignment)
+        command = RunQuery(site=self.site, assignment=placed, checkpoint=str(checkpoint))
         await self.bus.request(command, deadline_s=RUN_S)
 
     async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
         """Compile a job without starting it."""
-        command = AnalyseJob(site=self.site, assignment=assignment, checkpoint=str(checkpoint))
+        placed = await self.artefacts.in_place(assignment)
+        command = AnalyseJob(site=self.site, assignment=placed, checkpoint=str(checkpoint))
         await self.bus.request(command, deadline_s=ANALYSE_S)
 
     async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
         """Compute a range of events as one window, and publish nothing."""
-        command = RecomputeRange(site=self.site, assignment=assignment, after=after, through=through)
+        placed = await self.artefacts.in_place(assignment)
+        command = RecomputeRange(site=self.site, assignment=placed, after=after, through=through)
         return await self.bus.request(command, deadline_s=RECOMPUTE_S)
 
     async def halt(self, job: str, within_s: float) -> Paused:

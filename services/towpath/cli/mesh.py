@@ -46,6 +46,15 @@ def up(
             show_default="as it was, at first direct",
         ),
     ] = None,
+    artefact_root: Annotated[
+        Path | None,
+        typer.Option(
+            "--artefact-root",
+            metavar="DIR",
+            help="Directory that jobs' user code must lie in.",
+            show_default="as it was, at first the present directory",
+        ),
+    ] = None,
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
     ] = START_DEADLINE_S,
@@ -56,12 +65,15 @@ def up(
     Without --sites and --config: the mesh that was here before, else ./towpath.toml, else the sites jfk
     and cloud. Whatever a former mesh stored is still there.
 
+    Jobs may bring user code from below the directory in which this was first called, unless that holds
+    your whole home: then from `artefacts` in the mesh's own directory.
     Example: `towpath up --sites jfk,lga,cloud`
     """
     home = home_of(context)
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
+    spec = spec.model_copy(update={"artefact_root": _artefact_root(home, spec, artefact_root)})
     _check_java()
     with working("starting …") as status:
         state = lifecycle.up(home, spec)
@@ -131,6 +143,20 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     if home.state.exists():
         return MeshState.load(home).spec
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
+
+
+def _artefact_root(home: Home, spec: MeshSpec, wanted: Path | None) -> str | None:
+    """What is asked for, what the file says, or, for a new mesh, the directory that somebody works in."""
+    if wanted is not None:
+        if not wanted.is_dir():
+            raise TowpathError(
+                ErrorCode.INVALID, "no such directory", field="artefact-root", value=str(wanted)
+            )
+        return str(wanted.resolve())
+    if spec.artefact_root is not None or home.state.exists():
+        return spec.artefact_root
+    present = Path.cwd()
+    return None if Path.home().is_relative_to(present) else str(present)
 
 
 def _check_java() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nats.errors import Error as NatsError
 
+from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements
+from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.handlers import Handlers
 from towpath.coordinator.operations import Operations
 from towpath.coordinator.reconciliation import Reconciliation
@@ -33,17 +36,20 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         async with await Bus.connect(
             settings.hub_url, settings.hub_user, settings.hub_password, name="coordinator"
         ) as bus:
-            await _events_stream(bus)
+            await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
             await _coordinate(settings, registry, bus, stop)
     finally:
         await registry.close()
 
 
 async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: asyncio.Event) -> None:
+    hub_artefacts = HubArtefacts(bus.connection)
+    await _patiently("object store", hub_artefacts.ensure)
     announcements = Announcements(bus)
     sites = Sites(settings, announcements.publish)
     operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
-    handlers = Handlers(World(registry, sites, bus), operations)
+    artefacts = Artefacts(hub_artefacts, settings.artefact_root, registry)
+    handlers = Handlers(World(registry, sites, bus, artefacts), operations)
     reconciliation = Reconciliation(settings, registry, sites, operations, bus)
     try:
         async with asyncio.TaskGroup() as watches:
@@ -51,7 +57,8 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
             await operations.continue_unfinished()
             await handlers.serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
-            watching = [watches.create_task(sites.watch()), watches.create_task(reconciliation.watch())]
+            watched = (sites.watch(), reconciliation.watch(), artefacts.watch())
+            watching = [watches.create_task(work) for work in watched]
             await stop.wait()
             for watch in watching:
                 watch.cancel()
@@ -59,14 +66,14 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
         await operations.stop()
 
 
-async def _events_stream(bus: Bus) -> None:
-    """Make the EVENTS stream; wait for a hub that is still starting."""
+async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
+    """Make something at the hub; wait for a hub that is still starting."""
     while True:
         try:
             async with asyncio.timeout(10):
-                return await ensure_events_stream(bus)
+                return await make()
         except (NatsError, TimeoutError) as error:
-            log.warning("no EVENTS stream yet: %s", error)
+            log.warning("no %s yet: %s", what, error)
             await asyncio.sleep(0.5)
 
 

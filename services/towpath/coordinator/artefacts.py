@@ -1,4 +1,4 @@
-"""The coordinator's side of user code: into the hub's store when a job is planned, out when nobody needs it."""
+"""The coordinator's side of user code: into the hub's store with a plan, out when nobody needs it."""
 
 from __future__ import annotations
 

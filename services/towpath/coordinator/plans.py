@@ -31,13 +31,14 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     outlook = outlook or Outlook()
     spec = complete(command.spec)
     jobs = await world.registry.jobs()
-    await _check_name(spec, jobs, world)
+    artefact = await world.artefacts.stored(spec)
+    await _check_name(spec, artefact, jobs, world)
     await world.sites.check_up(spec.site, "site")
     await world.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, world)
     inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, outlook.of(jobs)))
     former = await world.registry.former(spec.name)
-    after = new_entry(spec, former, inputs, outlook.pipeline)
+    after = new_entry(spec, former, inputs, outlook.pipeline).model_copy(update={"artefact": artefact})
     return record_of(
         command,
         OperationKind.DEPLOY,
@@ -48,11 +49,13 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     )
 
 
-async def _check_name(spec: JobSpec, jobs: Mapping[str, JobEntry], world: World) -> None:
+async def _check_name(
+    spec: JobSpec, artefact: str | None, jobs: Mapping[str, JobEntry], world: World
+) -> None:
     existing = jobs.get(spec.name)
     if existing is None:
         return
-    if existing.spec == spec and existing.running:
+    if (existing.spec, existing.artefact) == (spec, artefact) and existing.running:
         raise Nothing
     await check_free(spec.name, world)
     raise TowpathError(
@@ -86,7 +89,8 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     jobs = await world.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
-    if spec == before.spec and outlook is None:
+    artefact = await world.artefacts.stored(spec)
+    if (spec, artefact) == (before.spec, before.artefact) and outlook is None:
         raise Nothing
     await check_free(spec.name, world)
     await world.sites.check_up(before.site, "site")
@@ -94,13 +98,13 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     await world.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, world)
     coming = (outlook or Outlook()).of(jobs)
-    after = changed_entry(spec, before)
+    after = changed_entry(spec, before).model_copy(update={"artefact": artefact})
     _check_audience(after, before, coming, whole=outlook is not None)
     inputs = await inputs_after(spec, before, coming, world)
     if inputs == before.inputs and after == before.model_copy(update={"epoch": after.epoch}):
         raise Nothing
     same_inputs = [place_of(i) for i in inputs] == [place_of(i) for i in before.inputs]
-    compatible = is_state_compatible(before.spec, spec)
+    compatible = artefact == before.artefact and is_state_compatible(before.spec, spec)
     _check_state(command, before, survives=compatible)
     stateful = spec.operator.kind in STATEFUL_KINDS
     goes_on = same_inputs and compatible and not command.drop_state

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from towpath.contracts.site import Capacity
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 
@@ -22,6 +24,10 @@ class Settings:
     redis_password: str | None
     sites: tuple[str, ...]
     """Names of the sites that are known before their first heartbeat."""
+    artefact_root: Path
+    """What users' code must lie in."""
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
+    """What sites have for jobs that say what they need."""
     down_after_s: float = 5.0
     """Silence after which a site counts as down, seconds: five lost heartbeats."""
     missing_after_s: float = 10.0
@@ -41,4 +47,6 @@ class Settings:
             redis_user=mesh.redis_coordinator.user,
             redis_password=mesh.redis_coordinator.password,
             sites=tuple(mesh.sites),
+            capacities={name: access.spec.capacity for name, access in mesh.sites.items()},
+            artefact_root=Path(mesh.spec.artefact_root or Home(home).artefacts),
         )

@@ -10,6 +10,7 @@ from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier, now
+from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.registry import Registry, busy
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry, OperationRecord
@@ -22,6 +23,7 @@ class World:
     registry: Registry
     sites: Sites
     bus: Bus
+    artefacts: Artefacts
 
 
 @dataclass(frozen=True)

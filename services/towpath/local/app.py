@@ -27,7 +27,8 @@ agents' time this stays within the ten seconds in which a mesh shall be down."""
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Everything that runs, servers first. Writes the servers' configurations."""
-    coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+    root = state.spec.artefact_root or ""
+    coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"), version=root)
     api = _api(state, home)
     links = [_links(state, home)] if state.spec.emulate_links else []
     monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
