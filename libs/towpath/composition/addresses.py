@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import SiteName
+from towpath.contracts.message import SiteName, is_name
 from towpath.contracts.site import SiteStatus
 
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.I)
@@ -36,7 +36,7 @@ class Address:
 
 
 class AddressBook:
-    """The sites of a mesh by name and by address."""
+    """The sites of a mesh by name and by address. An empty one takes every name for a site's."""
 
     def __init__(self, sites: Sequence[SiteStatus]) -> None:
         self._names = sorted(status.site for status in sites)
@@ -58,7 +58,7 @@ class AddressBook:
 
         Raises `TowpathError` (unknown site), naming `field`, when there is no such site or more than one.
         """
-        if address in self._names:
+        if address in self._names or (not self._names and is_name(address)):
             return address
         wanted = Address.of(address)
         if wanted is None:

@@ -1,0 +1,240 @@
+"""What a difference promises, for any two descriptions and whatever runs besides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towpath.composition.difference import difference, pinned, spelled_out
+from towpath.composition.graph import cycle, readers_of, writers, writers_of
+from towpath.composition.running import RunningJob
+from towpath.composition.schedule import in_order, makespan_s
+from towpath.contracts.job import Input, JobSpec
+from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
+
+SITES = ("edge", "cloud", "lab")
+NAMES = tuple("abcdefgh")
+NOT_TOUCHED = frozenset({Action.KEEP})
+
+Running = dict[str, RunningJob]
+
+
+@st.composite
+def jobs(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> list[PipelineJob]:
+    """Jobs without circles: each reads devices, or what jobs before it in a random order write."""
+    order = draw(st.permutations(draw(st.lists(st.sampled_from(names), unique=True, max_size=6))))
+    made: list[PipelineJob] = []
+    for name in order:
+        before = st.sampled_from([f"t-{job.name}" for job in made] or ["site/x"])
+        topics = draw(st.lists(before | st.just("site/x"), min_size=1, max_size=3, unique=True))
+        places = [(site_of(topic, made), topic) for topic in topics]
+        made.append(
+            PipelineJob.model_validate(
+                {
+                    "name": name,
+                    "site": draw(st.sampled_from(SITES)),
+                    "inputs": [
+                        {"site": site, "topic": topic, "start": draw(st.sampled_from(["earliest", "latest"]))}
+                        for site, topic in dict.fromkeys(places)
+                    ],
+                    "output": {
+                        "site": draw(st.sampled_from(SITES)),
+                        # Now and then several jobs write one topic.
+                        "topic": draw(st.sampled_from([f"t-{name}", f"t-{name}", "shared"])),
+                    },
+                    "operator": {
+                        "kind": "filter",
+                        "fields": {"delay": "double"},
+                        "where": f"delay > {draw(st.integers(1, 3))}",
+                    },
+                    "trigger_s": draw(st.sampled_from([1.0, 2.0])),
+                }
+            )
+        )
+    return made
+
+
+def site_of(topic: str, made: list[PipelineJob]) -> str:
+    return next((job.output_site for job in made if job.output.topic == topic), "edge")
+
+
+def pipeline(made: list[PipelineJob]) -> PipelineSpec:
+    return PipelineSpec(name="delays", jobs=made)
+
+
+def applied(spec: PipelineSpec, mine: Running, changes: list[PlannedChange]) -> Running:
+    """What runs once the changes are made, in their order, each doing what its actions say and no more."""
+    state = dict(mine)
+    wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
+    for change in in_order(changes):
+        for action in change.actions:
+            one(change, action, wanted, state)
+    return state
+
+
+def one(change: PlannedChange, action: Action, wanted: Mapping[str, JobSpec], state: Running) -> None:
+    name = change.job
+    if action is Action.REMOVE:
+        del state[name]
+    elif action is Action.ADD:
+        assert name not in state
+        state[name] = RunningJob(spec=wanted[name], site=wanted[name].site, pipeline="delays")
+    elif action is not Action.KEEP:
+        job, new = state[name], wanted[name]
+        parts = {
+            Action.CHANGE: {
+                key: getattr(new, key) for key in ("operator", "trigger_s", "max_events_per_batch")
+            },
+            Action.REDIRECT: {"inputs": new.inputs, "output": new.output},
+            Action.MOVE: {},
+        }[action]
+        site = (change.target or "") if action is Action.MOVE else job.site
+        state[name] = RunningJob(spec=job.spec.model_copy(update=parts), site=site, pipeline="delays")
+
+
+def running(spec: PipelineSpec) -> Running:
+    return {
+        job.name: RunningJob(spec=spelled_out(job), site=job.site, pipeline=spec.name) for job in spec.jobs
+    }
+
+
+def as_described(state: Running) -> dict[str, object]:
+    """What a description can say of what runs; where inputs start matters to new jobs only."""
+    return {
+        name: (
+            job.site,
+            [i.name for i in job.spec.inputs],
+            job.spec.output,
+            job.spec.operator,
+            job.spec.trigger_s,
+        )
+        for name, job in state.items()
+    }
+
+
+outside = jobs(names=("x", "y", "z")).map(lambda made: running(pipeline(made)))
+descriptions = jobs().map(pipeline)
+
+
+@given(old=descriptions, new=descriptions, others=outside)
+@settings(max_examples=150, deadline=None)
+def test_difference_when_applied_then_what_runs_is_as_described(
+    old: PipelineSpec, new: PipelineSpec, others: Running
+) -> None:
+    mine = running(old)
+    after = applied(new, mine, difference(new, mine, others))
+    assert as_described(after) == as_described(running(new))
+    assert {frozenset(c.actions) for c in difference(new, after, others)} <= {NOT_TOUCHED}
+
+
+@given(spec=descriptions, others=outside)
+@settings(max_examples=50, deadline=None)
+def test_difference_when_all_is_as_described_then_nothing_is_touched(
+    spec: PipelineSpec, others: Running
+) -> None:
+    changes = difference(spec, running(spec), others)
+    assert [c.job for c in changes] == sorted(job.name for job in spec.jobs)
+    assert all(c.actions == [Action.KEEP] and c.after == [] for c in changes)
+
+
+@given(old=descriptions, new=descriptions, others=outside)
+@settings(max_examples=150, deadline=None)
+def test_difference_when_rolled_back_then_everything_is_as_it_was(
+    old: PipelineSpec, new: PipelineSpec, others: Running
+) -> None:
+    mine = running(old)
+    kept = pinned(old, mine)
+    there = difference(new, mine, others)
+    changed = applied(new, mine, there)
+    back = difference(kept, changed, others)
+    assert as_described(applied(kept, changed, back)) == as_described(mine)
+    opposite = {Action.ADD: Action.REMOVE, Action.REMOVE: Action.ADD}
+    own = {Action.ADD, Action.REMOVE, Action.CHANGE, Action.MOVE}
+    forwards = {(c.job, opposite.get(a, a)) for c in there for a in c.actions if a in own}
+    assert forwards == {(c.job, a) for c in back for a in c.actions if a in own}
+
+
+@given(old=descriptions, new=descriptions, others=outside)
+@settings(max_examples=200, deadline=None)
+def test_order_when_both_graphs_have_no_circle_then_sinks_come_first_and_leave_last(
+    old: PipelineSpec, new: PipelineSpec, others: Running
+) -> None:
+    mine = running(old)
+    changes = difference(new, mine, others)
+    position = {c.job: n for n, c in enumerate(in_order(changes))}
+    actions = {c.job: set(c.actions) for c in changes}
+    then = readers_of([*(spelled_out(j) for j in new.jobs), *(o.spec for o in others.values())])
+    now = writers_of([*(m.spec for m in mine.values()), *(o.spec for o in others.values())])
+    for job, done in actions.items():
+        if done == {Action.REMOVE}:
+            for writer in now[job] & actions.keys():
+                if actions[writer] & {Action.REMOVE, Action.REDIRECT}:
+                    assert position[writer] < position[job]
+        elif done != {Action.KEEP}:
+            for reader in then[job] & actions.keys():
+                if actions[reader] != {Action.KEEP}:
+                    assert position[reader] < position[job]
+
+
+@given(old=descriptions, new=descriptions)
+@settings(max_examples=100, deadline=None)
+def test_job_when_its_topic_gains_a_writer_then_is_redirected(old: PipelineSpec, new: PipelineSpec) -> None:
+    mine = running(old)
+    before = writers(job.spec for job in mine.values())
+    after = writers(spelled_out(job) for job in new.jobs)
+    actions = {c.job: c.actions for c in difference(new, mine, {})}
+    for job in new.jobs:
+        places = [p for p in after if any((i.site, i.topic) == p for i in job.inputs)]
+        if job.name in mine and any(after[p] - before.get(p, set()) for p in places):
+            assert Action.REDIRECT in actions[job.name]
+
+
+@given(made=jobs())
+@settings(max_examples=50, deadline=None)
+def test_cycle_when_one_input_leads_back_then_is_found_and_else_there_is_none(
+    made: list[PipelineJob],
+) -> None:
+    assert cycle(made) is None
+    if not made:
+        return
+    first, last = made[0], made[-1]
+    back = Input(site=last.output_site, topic=last.output.topic)
+    others = [i for i in first.inputs if i.name != back.name]
+    closed = [first.model_copy(update={"inputs": [*others, back]}), *made[1:]]
+    found, readers = cycle(closed), readers_of(closed)
+    assert (found is not None) == any(name in reached(readers, name) for name in readers)
+    if found is not None:
+        assert all(b in readers[a] for a, b in zip(found, [*found[1:], found[0]], strict=True))
+
+
+def reached(edges: Mapping[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    left = [start]
+    while left:
+        for name in edges[left.pop()] - seen:
+            seen.add(name)
+            left.append(name)
+    return seen
+
+
+@given(old=descriptions, new=descriptions, at_once=st.integers(1, 4))
+@settings(max_examples=100, deadline=None)
+def test_makespan_when_changes_take_a_second_each_then_lies_between_its_bounds(
+    old: PipelineSpec, new: PipelineSpec, at_once: int
+) -> None:
+    changes = [
+        c.model_copy(update={"predicted_s": 0.0 if c.actions == [Action.KEEP] else 1.0})
+        for c in difference(new, running(old), {})
+    ]
+    work = sum(c.predicted_s for c in changes)
+    depth: dict[str, float] = {}
+    for c in in_order(changes):
+        depth[c.job] = c.predicted_s + max((depth[name] for name in c.after), default=0.0)
+    longest = max(depth.values(), default=0.0)
+    # Graham's bound: no more than the critical path and the rest shared out.
+    taken = makespan_s(changes, at_once)
+    assert max(longest, work / at_once) <= taken + 1e-9
+    assert taken <= longest + (work - longest) / at_once + 1 + 1e-9
+    assert makespan_s(changes, 1) == work
