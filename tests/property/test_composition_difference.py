@@ -119,7 +119,7 @@ descriptions = jobs().map(pipeline)
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_difference_when_applied_then_what_runs_is_as_described(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -130,7 +130,7 @@ def test_difference_when_applied_then_what_runs_is_as_described(
 
 
 @given(spec=descriptions, others=outside)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_difference_when_all_is_as_described_then_nothing_is_touched(
     spec: PipelineSpec, others: Running
 ) -> None:
@@ -140,7 +140,7 @@ def test_difference_when_all_is_as_described_then_nothing_is_touched(
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_difference_when_rolled_back_then_everything_is_as_it_was(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -157,7 +157,7 @@ def test_difference_when_rolled_back_then_everything_is_as_it_was(
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_order_when_both_graphs_have_no_circle_then_sinks_come_first_and_leave_last(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -179,7 +179,7 @@ def test_order_when_both_graphs_have_no_circle_then_sinks_come_first_and_leave_l
 
 
 @given(old=descriptions, new=descriptions)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_job_when_its_topic_gains_a_writer_then_is_redirected(old: PipelineSpec, new: PipelineSpec) -> None:
     mine = running(old)
     before = writers(job.spec for job in mine.values())
@@ -192,7 +192,7 @@ def test_job_when_its_topic_gains_a_writer_then_is_redirected(old: PipelineSpec,
 
 
 @given(made=jobs())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cycle_when_one_input_leads_back_then_is_found_and_else_there_is_none(
     made: list[PipelineJob],
 ) -> None:
@@ -220,7 +220,7 @@ def reached(edges: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 @given(old=descriptions, new=descriptions, at_once=st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_makespan_when_changes_take_a_second_each_then_lies_between_its_bounds(
     old: PipelineSpec, new: PipelineSpec, at_once: int
 ) -> None:

@@ -115,7 +115,7 @@ class _Importing:
         elif operation.task != "deploy" and name not in self.jobs:
             self.refuse(f"{place}.operation", "no such job", name, sorted(self.jobs))
         elif operation.task == "deploy" and len(given) < len(RELATIONS):
-            for relation in RELATIONS.keys() - {*given}:
+            for relation in (r for r in RELATIONS if r not in given):
                 self.refuse(f"{place}.{relation}", "a deployment needs all four relations", None, None)
         elif operation.task == "uninstall" and given:
             self.refuse(f"{place}.{given[0]}", "an uninstallation has no relations", None, "leave it out")
@@ -133,8 +133,9 @@ class _Importing:
 
     def _replace(self, place: str, operation: PlanOperation, given: list[str]) -> None:
         old = self.jobs.get(operation.operation)
-        body = old.model_dump(mode="json") if old else {"name": operation.operation}
+        body: dict[str, Any] = {"name": operation.operation}
         if old is not None:
+            body = old.model_dump(mode="json")
             # Results stay where they are when the job moves, unless the plan says otherwise.
             body["output"]["site"] = old.output_site
         replaced = {RELATIONS[relation]: self._field(place, operation, relation) for relation in given}
