@@ -1,0 +1,1 @@
+"""The REST interface: requests become the coordinator's commands, and its answers become responses."""

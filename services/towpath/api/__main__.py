@@ -1,0 +1,12 @@
+"""The REST interface's process: `python -m towpath.api --home <directory>`."""
+
+from __future__ import annotations
+
+import sys
+
+from towpath.api.app import run
+from towpath.api.settings import Settings
+from towpath.mesh.service import run_service
+
+if __name__ == "__main__":
+    sys.exit(run_service("towpath.api", __doc__, Settings.from_home, run))

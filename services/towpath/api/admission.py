@@ -1,0 +1,105 @@
+"""Who is let in, and what may be answered: the token and the `Accept` header."""
+
+from __future__ import annotations
+
+import hmac
+
+from aiohttp import web
+
+from towpath.api.problems import refusal
+from towpath.api.routing import Handler, route_of
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.rest import EVENT_STREAM, JSON, Route
+
+CHALLENGE = 'Bearer realm="towpath"'
+
+
+class Admission:
+    """Asks every request for the token, except where the route is public."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    @web.middleware
+    async def token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse requests without the token: 401."""
+        route = route_of(request)
+        if route is None or not route.public:
+            self._check(request)
+        return await handler(request)
+
+    def _check(self, request: web.Request) -> None:
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not shown.strip():
+            raise refusal(
+                401,
+                ErrorCode.UNAUTHORISED,
+                "no token",
+                field="Authorization",
+                allowed="Bearer and the token that `towpath access` shows",
+                headers={"WWW-Authenticate": CHALLENGE},
+            )
+        # In constant time: how long it takes shall not tell how much of a guess was right.
+        if not hmac.compare_digest(shown.strip().encode(errors="surrogateescape"), self._token):
+            raise refusal(
+                401,
+                ErrorCode.UNAUTHORISED,
+                "not the token of this mesh",
+                field="Authorization",
+                headers={"WWW-Authenticate": f'{CHALLENGE}, error="invalid_token"'},
+            )
+
+
+@web.middleware
+async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse requests whose client takes nothing of what the route answers: 406."""
+    route = route_of(request)
+    header = ", ".join(request.headers.getall("Accept", []))
+    if route is not None and 406 in route.errors and header:
+        offered = media_type(route)
+        if not accepts(header, offered):
+            raise refusal(
+                406,
+                ErrorCode.INVALID,
+                "not a media type of this path",
+                field="Accept",
+                value=header[:200],
+                allowed=[offered],
+            )
+    return await handler(request)
+
+
+def media_type(route: Route) -> str:
+    """What the route answers when all goes well."""
+    return EVENT_STREAM if route.name == "followEvents" else JSON
+
+
+def accepts(header: str, offered: str) -> bool:
+    """Whether an `Accept` header (RFC 9110) takes a media type. The most specific range decides."""
+    best, taken = -1, False
+    for part in header.split(","):
+        fields = [field.strip() for field in part.lower().split(";")]
+        specificity = _specificity(fields[0], offered)
+        if specificity > best:
+            best, taken = specificity, _quality(fields[1:]) > 0
+    return taken
+
+
+def _specificity(media_range: str, offered: str) -> int:
+    """2 for the very type, 1 for all of its kind, 0 for everything, -1 for another one."""
+    if media_range in ("*/*", "*"):
+        return 0
+    if media_range == offered.partition("/")[0] + "/*":
+        return 1
+    return 2 if media_range == offered else -1
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0

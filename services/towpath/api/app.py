@@ -1,0 +1,79 @@
+"""The wiring of the REST interface."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aiohttp import web
+
+from towpath.api.admission import Admission, accept
+from towpath.api.coordinator import Coordinator
+from towpath.api.handlers.commands import Commands
+from towpath.api.handlers.events import Events
+from towpath.api.handlers.itself import Itself
+from towpath.api.handlers.jobs import Jobs
+from towpath.api.handlers.migrations import Migrations
+from towpath.api.handlers.pipelines import Pipelines
+from towpath.api.problems import problems
+from towpath.api.routing import TABLE, Answering, add_route
+from towpath.api.settings import Settings
+from towpath.bus import Bus
+from towpath.contracts.rest import MAX_BODY_BYTES
+from towpath.contracts.rest_routes import ROUTES
+
+log = logging.getLogger(__name__)
+
+SHUTDOWN_S = 1.0
+"""For requests under way when the service ends. Open event streams end at once."""
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
+    connecting = asyncio.create_task(
+        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="api")
+    )
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not connecting.done():
+        connecting.cancel()
+        await asyncio.gather(connecting, return_exceptions=True)
+        return
+    async with connecting.result() as bus:
+        runner = web.AppRunner(
+            application(settings, bus, stop),
+            handler_cancellation=True,
+            shutdown_timeout=SHUTDOWN_S,
+            access_log=None,
+        )
+        try:
+            await runner.setup()
+            await web.TCPSite(runner, settings.listen, settings.port).start()
+            log.info("listening on %s:%d", settings.listen, settings.port)
+            await stopping
+        finally:
+            await runner.cleanup()
+
+
+def application(settings: Settings, bus: Bus, stop: asyncio.Event) -> web.Application:
+    """The routes of the table, each with what answers it, behind the token."""
+    admission = Admission(settings.token)
+    made = web.Application(middlewares=[problems, admission.token, accept], client_max_size=MAX_BODY_BYTES)
+    made[TABLE] = {}
+    coordinator = Coordinator(bus)
+    commands = Commands(coordinator)
+    jobs, pipelines = Jobs(coordinator, commands), Pipelines(coordinator, commands)
+    itself = Itself(coordinator)
+    special: dict[str, Answering] = {
+        "showJob": jobs.show,
+        "updateJob": jobs.patch,
+        "showMigration": Migrations(coordinator).show,
+        "applyPipeline": pipelines.apply,
+        "planPipeline": pipelines.plan,
+        "followEvents": Events(settings, bus, stop).follow,
+        "describe": itself.describe,
+        "checkHealth": itself.health,
+    }
+    for route in ROUTES:
+        add_route(made, route, special.get(route.name, commands.answer))
+    return made

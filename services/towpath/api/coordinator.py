@@ -1,0 +1,75 @@
+"""The coordinator as handlers see it: every command has a deadline, and long ones can be waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+from nats.errors import Error as NatsError
+
+from towpath.bus import Bus
+from towpath.contracts.commands import OperationAnswer, OperationState, ShowOperation
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command, Model
+from towpath.contracts.pipeline import ApplyState, ApplyView, DeletePipeline, ShowPipeline
+
+DEADLINE_S = 15.0
+"""For any answer: commands are sent so that they are answered when they are durably accepted."""
+
+ATTEMPT_S = 5.0
+"""Then the same command is sent again; the coordinator knows it by its id."""
+
+LOOK_EVERY_S = 0.2
+"""How often something that is waited for is looked at."""
+
+UNDER_WAY = frozenset({OperationState.RUNNING, OperationState.ROLLING_BACK, ApplyState.RUNNING})
+
+Change = OperationAnswer | ApplyView
+"""What a command that changes something is answered with: how far that is."""
+
+AnswerT = TypeVar("AnswerT", bound=Model)
+
+
+class Coordinator:
+    """Sends commands over the bus."""
+
+    def __init__(self, bus: Bus, *, deadline_s: float = DEADLINE_S) -> None:
+        self._bus = bus
+        self._deadline_s = deadline_s
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection to the hub."""
+        return self._bus.connection.is_connected
+
+    async def ask(self, command: Command[AnswerT]) -> AnswerT:
+        """The answer. Raises `TowpathError`."""
+        try:
+            async with asyncio.timeout(self._deadline_s + ATTEMPT_S):
+                return await self._bus.request(command, deadline_s=self._deadline_s, attempt_s=ATTEMPT_S)
+        except (NatsError, OSError, TimeoutError) as error:
+            raise TowpathError(ErrorCode.UNREACHABLE, f"no connection to the mesh: {error}") from error
+
+    async def ending(self, command: Command[Any], change: Change, *, wait_s: float) -> Change:
+        """The change when it has ended, or as it is after `wait_s` seconds. Raises `TowpathError`."""
+        end = asyncio.get_running_loop().time() + wait_s
+        while change.state in UNDER_WAY and (left := end - asyncio.get_running_loop().time()) > 0:
+            await asyncio.sleep(min(LOOK_EVERY_S, left))
+            change = await self._now(command, change)
+        return change
+
+    async def _now(self, command: Command[Any], change: Change) -> Change:
+        if isinstance(change, OperationAnswer):
+            view = await self.ask(ShowOperation(operation=change.operation))
+            return change.model_copy(update={"state": view.state, "note": view.note})
+        try:
+            newest = (await self.ask(ShowPipeline(pipeline=change.pipeline))).apply
+        except TowpathError as error:
+            if error.detail.code is ErrorCode.UNKNOWN_PIPELINE and isinstance(command, DeletePipeline):
+                return change.model_copy(update={"state": ApplyState.COMPLETED})
+            raise
+        if newest.apply != change.apply:
+            raise TowpathError(
+                ErrorCode.BUSY, f"apply {newest.apply} of this pipeline came after {change.apply}"
+            )
+        return newest

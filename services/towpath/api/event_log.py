@@ -1,0 +1,159 @@
+"""Reads the EVENTS stream for one client: in order, each event once, from any serial number on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
+from towpath.contracts.message import new_identifier
+
+PAGE = 100
+"""Events at a time: what the slowest client makes the service keep in memory for it."""
+
+REQUEST_S = 5.0
+"""For an answer of the hub."""
+
+CLOSE_S = 0.5
+"""For the hub to forget a reader; it would do so by itself."""
+
+FORGET_S = 60.0
+"""The hub forgets a reader that asks for nothing for so long, as when this process was killed. A slow
+client's reader is made anew at the serial number where it stood."""
+
+AGAIN_S = 0.5
+"""Pause before a reader is made anew."""
+
+
+@dataclass(frozen=True)
+class KeptEvent:
+    """An event as the stream holds it."""
+
+    serial: int
+    subject: str
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Span:
+    """What the stream holds."""
+
+    first: int
+    last: int
+
+
+async def span(connection: Client) -> Span:
+    """The oldest and the newest serial number that is kept. Raises `TowpathError`."""
+    try:
+        state = (await connection.jetstream(timeout=REQUEST_S).stream_info(EVENTS_STREAM)).state
+    except (nats.errors.Error, OSError) as error:
+        raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's events: {error!r}") from error
+    return Span(state.first_seq, state.last_seq)
+
+
+class EventReader:
+    """Reads on when it is asked to, and holds no more than a page meanwhile. Close it in the end."""
+
+    def __init__(self, connection: Client, *, after: int, subject: str | None) -> None:
+        self._connection = connection
+        self._jetstream = connection.jetstream(timeout=REQUEST_S)
+        self.last = after
+        """Serial number of the newest event read."""
+        self._filter = _filter(subject)
+        self._name = ""
+        """Of the hub's reader."""
+        self._reading: JetStreamContext.PullSubscription | None = None
+        self._pending: int | None = None
+        """How many events the hub still has for this reader; None when that is not known."""
+        self._delivered = 0
+        """How many messages the hub has sent this reading: a gap in their count is a loss on the way."""
+
+    async def page(self, *, within_s: float, follow: bool = True) -> list[KeptEvent]:
+        """The next events; none when nothing comes within `within_s` seconds, or when there is nothing
+        more at the moment and `follow` is false.
+
+        While the hub is away this is as if nothing came.
+        """
+        end = asyncio.get_running_loop().time() + within_s
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            try:
+                reading = self._reading or await self._read_from(self.last + 1)
+                if not follow and self._pending == 0:
+                    return []
+                return self._in_order(await self._fetch(reading, left))
+            except (nats.errors.TimeoutError, TimeoutError):
+                continue
+            except (nats.errors.Error, _Gap, OSError):
+                await self.close()
+                await asyncio.sleep(min(AGAIN_S, max(left, 0)))
+        return []
+
+    async def _fetch(self, reading: JetStreamContext.PullSubscription, within_s: float) -> list[Msg]:
+        messages = await reading.fetch(1, timeout=within_s)
+        waiting = messages[0].metadata.num_pending
+        if waiting:
+            with contextlib.suppress(nats.errors.TimeoutError, TimeoutError):
+                messages += await reading.fetch(min(waiting, PAGE - 1), timeout=REQUEST_S)
+        return messages
+
+    async def _read_from(self, serial: int) -> JetStreamContext.PullSubscription:
+        name = new_identifier()
+        made = await self._jetstream.add_consumer(
+            EVENTS_STREAM,
+            ConsumerConfig(
+                name=name,
+                filter_subject=self._filter,
+                ack_policy=AckPolicy.NONE,
+                deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
+                opt_start_seq=serial,
+                inactive_threshold=FORGET_S,
+                mem_storage=True,
+            ),
+        )
+        self._name, self._pending = name, made.num_pending
+        self._reading = await self._jetstream.pull_subscribe_bind(consumer=name, stream=EVENTS_STREAM)
+        self._delivered = 0
+        return self._reading
+
+    def _in_order(self, messages: list[Msg]) -> list[KeptEvent]:
+        events: list[KeptEvent] = []
+        for message in messages:
+            sequence = message.metadata.sequence
+            if sequence.consumer != self._delivered + 1:
+                if events:
+                    break
+                raise _Gap
+            self._delivered, self.last = sequence.consumer, sequence.stream
+            self._pending = message.metadata.num_pending
+            events.append(KeptEvent(sequence.stream, message.subject, message.data))
+        return events
+
+    async def close(self) -> None:
+        """Have the hub forget the reader."""
+        reading, self._reading = self._reading, None
+        if reading is None:
+            return
+        with contextlib.suppress(nats.errors.Error, TimeoutError, OSError):
+            async with asyncio.timeout(CLOSE_S):
+                await reading.unsubscribe()
+                await self._jetstream.delete_consumer(EVENTS_STREAM, self._name)
+
+
+class _Gap(Exception):
+    """Messages were lost between the hub and here."""
+
+
+def _filter(subject: str | None) -> str:
+    """The NATS subject of `EventsQuery.subject`: shorter ones stand for all that begin so."""
+    if subject is None:
+        return EVENTS_WILDCARD
+    whole = EVENTS_WILDCARD.removesuffix(">") + subject
+    return whole if subject.count(".") == 2 else f"{whole}.>"

@@ -1,0 +1,68 @@
+"""Routes whose request says all that the command needs: one function serves them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from aiohttp import web
+
+from towpath.api.coordinator import Change, Coordinator
+from towpath.api.preferences import command_identifier, wait_s
+from towpath.api.reading import body_of, no_query, path_fields, query_of
+from towpath.api.responses import answered, carried_out
+from towpath.contracts.message import Command, Model
+from towpath.contracts.rest import Route
+
+DRY_RUN = "dry_run"
+"""The one parameter that is no field of the command: it chooses another one."""
+
+
+class Commands:
+    """Translates requests into commands, and answers into responses."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def answer(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Send the command that a request stands for, and answer with what comes back."""
+        assert route.command is not None, "the route has a command"
+        fields = path_fields(request, route) | given_fields(request, route)
+        if route.body is not None:
+            body = await body_of(request, route.body)
+            fields |= {route.body.field: body} if route.body.field else fields_of(body)
+        if fields.pop(DRY_RUN, False):
+            assert route.dry_run is not None, "the route can be tried"
+            wanted = {name: fields[name] for name in fields if name in route.dry_run.model_fields}
+            return answered(await self._coordinator.ask(route.dry_run(**wanted)))
+        if not route.changing:
+            return answered(await self._coordinator.ask(route.command(**fields)))
+        return await self.finish(route, request, *await self.accept(request, route.command, fields))
+
+    async def accept(
+        self, request: web.Request, kind: type[Command[Any]], fields: dict[str, Any]
+    ) -> tuple[Command[Any], Change]:
+        """Have a command durably accepted. The same `Idempotency-Key` is the same command."""
+        command = kind(**{**fields, "id": command_identifier(request), "wait": False})
+        return command, cast("Change", await self._coordinator.ask(command))
+
+    async def finish(
+        self, route: Route, request: web.Request, command: Command[Any], change: Change
+    ) -> web.Response:
+        """Wait for the end as long as the client prefers, and answer with what there is."""
+        wait = wait_s(request)
+        if wait:
+            change = await self._coordinator.ending(command, change, wait_s=wait)
+        return carried_out(route, command, change, waited_s=wait)
+
+
+def given_fields(request: web.Request, route: Route) -> dict[str, Any]:
+    """What the route fixes, and what the query gives. Raises `TowpathError` (invalid)."""
+    if route.query is None:
+        no_query(request)
+        return dict(route.fixed)
+    return dict(route.fixed) | fields_of(query_of(request, route.query))
+
+
+def fields_of(model: Model) -> dict[str, Any]:
+    """The fields of a model by name, as they are."""
+    return {name: getattr(model, name) for name in type(model).model_fields}

@@ -1,0 +1,130 @@
+"""Events as server-sent events: resumable by serial number, bounded in memory, ended in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from towpath.api.event_log import EventReader, KeptEvent, Span, span
+from towpath.api.reading import query_of
+from towpath.api.settings import Settings
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.rest import EVENT_STREAM, LARGEST_SERIAL, EventsQuery, Route
+
+T = TypeVar("T")
+
+LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
+"""Between the parts of JSON they are as good as blanks; in a server-sent event they end a field."""
+
+
+class Stopping(Exception):
+    """The service ends: open streams end with it, and clients resume with the next one."""
+
+
+class Events:
+    """Streams events to clients, each with a reader of its own."""
+
+    def __init__(self, settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
+        self._settings = settings
+        self._connection = bus.connection
+        self._stop = stop
+
+    async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Stream events until the client goes, the service ends, or there are no more of those wanted."""
+        query = query_of(request, EventsQuery)
+        kept = await span(self._connection)
+        after = _start(_last_event_id(request), query, kept)
+        response = web.StreamResponse(
+            headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        )
+        await response.prepare(request)
+        reader = EventReader(self._connection, after=after, subject=query.subject)
+        through = None if query.follow else kept.last
+        try:
+            # A client that is gone, or takes nothing, is no error of anybody.
+            with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
+                await self._write(response, _opening(after, kept))
+                await self._stream(reader, response, through)
+                await response.write_eof()
+        finally:
+            await reader.close()
+        return response
+
+    async def _stream(self, reader: EventReader, response: web.StreamResponse, through: int | None) -> None:
+        follow, within_s = through is None, self._settings.keep_alive_s
+        while through is None or reader.last < through:
+            page = await self._unless_stopping(reader.page(within_s=within_s, follow=follow))
+            if not (page or follow):
+                return
+            wanted = [event for event in page if through is None or event.serial <= through]
+            await self._write(response, b"".join(map(encoded, wanted)) or b": nothing new\n\n")
+
+    async def _write(self, response: web.StreamResponse, text: bytes) -> None:
+        """Returns when the connection's buffer has room again: what a slow client leaves stays at the hub."""
+        async with asyncio.timeout(self._settings.write_s):
+            await self._unless_stopping(response.write(text))
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. Raises `Stopping` when the service ends before."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Stopping
+            return working.result()
+        finally:
+            for task in (working, stopping):
+                task.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def encoded(event: KeptEvent) -> bytes:
+    """An event as it goes over the wire. Its body is JSON, on one line whoever wrote it."""
+    body = event.body.translate(LINE_ENDS)
+    return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
+
+
+def _opening(after: int, kept: Span) -> bytes:
+    """Says at once that the stream stands, and whether events after the client's last one are gone."""
+    if 0 < after < kept.first - 1:
+        return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, kept.first)
+    return b": events follow\n\n"
+
+
+def _last_event_id(request: web.Request) -> int | None:
+    """The header that browsers send when they come back; an empty one says nothing."""
+    given = request.headers.get("Last-Event-ID", "").strip()
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and int(given) <= LARGEST_SERIAL):
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "not a serial number",
+            field="Last-Event-ID",
+            value=given[:200],
+            allowed="the id of an event",
+        )
+    return int(given)
+
+
+def _start(resumed: int | None, query: EventsQuery, kept: Span) -> int:
+    """The serial number after which to begin."""
+    field, after = ("Last-Event-ID", resumed) if resumed is not None else ("after", query.after)
+    if after is None:
+        # Who does not follow wants what there is.
+        return kept.last if query.follow else 0
+    if after > kept.last:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "no event has this serial number yet",
+            field=field,
+            value=after,
+            allowed=f"0 to {kept.last}",
+        )
+    return after

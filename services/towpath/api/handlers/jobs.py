@@ -1,0 +1,89 @@
+"""Single jobs: the coordinator knows commands for all of them, and for whole specifications."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from weakref import WeakValueDictionary
+
+from aiohttp import web
+
+from towpath.api.coordinator import Coordinator
+from towpath.api.handlers.commands import Commands, given_fields
+from towpath.api.merge_patch import merge
+from towpath.api.reading import json_of, no_query, path_parameter, validated
+from towpath.api.responses import answered
+from towpath.contracts.commands import JobView, ListJobs, UpdateJob
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.rest import Route
+
+
+class Jobs:
+    """Shows one job, and changes parts of one."""
+
+    def __init__(self, coordinator: Coordinator, commands: Commands) -> None:
+        self._coordinator = coordinator
+        self._commands = commands
+        self._patching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """One job of those that the coordinator lists."""
+        no_query(request)
+        return answered(await self._job(path_parameter(request, "name")))
+
+    async def patch(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Apply a merge patch to the job's specification, and update the job to it."""
+        name = path_parameter(request, "name")
+        fields = given_fields(request, route)
+        assert route.body is not None, "a patch has a body"
+        patch = await json_of(request, route.body)
+        # One after another: each patch applies to what the one before it made.
+        lock = self._patching.setdefault(name, asyncio.Lock())
+        async with lock:
+            view = await self._job(name)
+            if view.operation is not None and "Idempotency-Key" not in request.headers:
+                raise _being_changed(view)
+            fields["spec"] = patched(view.spec, patch)
+            accepted = await self._commands.accept(request, UpdateJob, fields)
+        return await self._commands.finish(route, request, *accepted)
+
+    async def _job(self, name: str) -> JobView:
+        jobs = (await self._coordinator.ask(ListJobs())).jobs
+        for job in jobs:
+            if job.spec.name == name:
+                return job
+        raise TowpathError(
+            ErrorCode.UNKNOWN_JOB,
+            "no such job",
+            field="name",
+            value=name,
+            allowed=[job.spec.name for job in jobs],
+        )
+
+
+def patched(spec: JobSpec, patch: Any) -> JobSpec:
+    """The specification with a merge patch applied. Raises `TowpathError` (invalid)."""
+    if not isinstance(patch, dict):
+        raise TowpathError(ErrorCode.INVALID, "a merge patch of a job is an object", allowed="an object")
+    changed = validated(JobSpec, merge(spec.model_dump(mode="json"), patch))
+    if changed.name != spec.name:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "a job keeps its name",
+            field="name",
+            value=changed.name,
+            allowed=[spec.name],
+        )
+    return changed
+
+
+def _being_changed(view: JobView) -> TowpathError:
+    """What the patch would apply to is about to change: nobody knows what would come of it."""
+    return TowpathError(
+        ErrorCode.BUSY,
+        f"operation {view.operation} on this job is under way",
+        field="name",
+        value=view.spec.name,
+        allowed=f"when operation {view.operation} has ended",
+    )

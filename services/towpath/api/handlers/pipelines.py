@@ -1,0 +1,72 @@
+"""Descriptions of pipelines: read in the client's format, with errors in the client's terms."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from towpath.api.coordinator import Coordinator
+from towpath.api.handlers.commands import Commands, given_fields
+from towpath.api.reading import path_parameter, text_of
+from towpath.api.responses import answered
+from towpath.composition.documents import ReadDocument, read_document
+from towpath.contracts.commands import ListSites
+from towpath.contracts.errors import ErrorDetail, TowpathError
+from towpath.contracts.pipeline import ApplyPipeline, PlanPipeline
+from towpath.contracts.rest import Route
+
+
+class Pipelines:
+    """Takes descriptions of pipelines."""
+
+    def __init__(self, coordinator: Coordinator, commands: Commands) -> None:
+        self._coordinator = coordinator
+        self._commands = commands
+
+    async def apply(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Have the pipeline be as described."""
+        document = await self._read(route, request)
+        fields = given_fields(request, route) | {"spec": document.spec}
+        with in_terms_of(document):
+            accepted = await self._commands.accept(request, ApplyPipeline, fields)
+            return await self._commands.finish(route, request, *accepted)
+
+    async def plan(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Say what applying the description would do."""
+        document = await self._read(route, request)
+        command = PlanPipeline(spec=document.spec, **given_fields(request, route))
+        with in_terms_of(document):
+            return answered(await self._coordinator.ask(command))
+
+    async def _read(self, route: Route, request: web.Request) -> ReadDocument:
+        assert route.body is not None, "a description is a body"
+        name = path_parameter(request, "name")
+        given_fields(request, route)
+        text = await text_of(request, route.body)
+        sites = (await self._coordinator.ask(ListSites())).sites
+        # A large document takes longer than other requests should wait.
+        return await asyncio.to_thread(
+            read_document, text, name=name, sites=sites, media_type=request.content_type
+        )
+
+
+@contextmanager
+def in_terms_of(document: ReadDocument) -> Iterator[None]:
+    """Errors that come back name fields of the document that the client sent."""
+    try:
+        yield
+    except TowpathError as error:
+        # A refusal of what is under HTTP's rules names no field of the document.
+        if type(error) is not TowpathError:
+            raise
+        raise TowpathError.of(placed(error.detail, document)) from error
+
+
+def placed(detail: ErrorDetail, document: ReadDocument) -> ErrorDetail:
+    """The error with its fields, and those of the errors in it, as paths of the document."""
+    field = None if detail.field is None else document.place(detail.field)
+    errors = [placed(inner, document) for inner in detail.errors]
+    return detail.model_copy(update={"field": field, "errors": errors})

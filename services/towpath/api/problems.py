@@ -1,0 +1,120 @@
+"""Errors become problem details (RFC 9457), with a status that the route's description announces."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+
+from aiohttp import web
+
+from towpath.api.routing import Handler, route_of
+from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.rest import MEANINGS, PROBLEM, STATUS, Problem, Route
+
+log = logging.getLogger(__name__)
+
+RETRY_AFTER_S = 2
+"""What a client is told to wait: a site's agent and the coordinator are back within a few seconds."""
+
+
+class Refusal(TowpathError):
+    """A request that is refused for what it is in HTTP: with a status of its own, and headers."""
+
+    def __init__(self, status: int, detail: ErrorDetail, *, headers: dict[str, str] | None = None) -> None:
+        super().__init__(
+            detail.code,
+            detail.message,
+            field=detail.field,
+            value=detail.value,
+            allowed=detail.allowed,
+            errors=detail.errors,
+        )
+        self.status = status
+        self.headers = headers or {}
+
+
+def refusal(
+    status: int,
+    code: ErrorCode,
+    message: str,
+    *,
+    field: str | None = None,
+    value: object = None,
+    allowed: str | list[str] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Refusal:
+    """A `Refusal` from its parts."""
+    detail = ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)
+    return Refusal(status, detail, headers=headers)
+
+
+def problem(error: TowpathError, route: Route | None) -> web.Response:
+    """The response to a request that failed."""
+    detail = error.detail
+    status = error.status if isinstance(error, Refusal) else status_of(detail, route)
+    headers = dict(error.headers) if isinstance(error, Refusal) else {}
+    if detail.code in RETRYABLE:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    body = Problem(
+        type=f"urn:towpath:error:{detail.code.value}",
+        title=MEANINGS.get(status, HTTPStatus(status).phrase),
+        status=status,
+        detail=detail.message,
+        code=detail.code,
+        field=detail.field,
+        value=_encodable(detail.value),
+        allowed=detail.allowed,
+        errors=detail.errors,
+    )
+    text = body.model_dump_json(exclude_none=True)
+    return web.Response(text=text, status=status, headers=headers, content_type=PROBLEM)
+
+
+def _encodable(value: object) -> object:
+    """Text of a header or a path may hold bytes that are no text."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def status_of(detail: ErrorDetail, route: Route | None) -> int:
+    """What the error is in HTTP. One that the route does not announce is a fault of the mesh: 500."""
+    if route is None:
+        return STATUS[detail.code]
+    status = 404 if detail.code is route.addressed else STATUS[detail.code]
+    return status if status in route.errors else HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Outermost: whatever goes wrong inside is answered as a problem."""
+    route = route_of(request)
+    try:
+        return await handler(request)
+    except TowpathError as error:
+        return problem(error, route)
+    except web.HTTPException as error:
+        return problem(_of_http(error, request), route)
+    except ConnectionError:
+        raise
+    except Exception as error:
+        log.exception("%s %s failed", request.method, request.path)
+        return problem(TowpathError(ErrorCode.FAILED, f"{type(error).__name__}: {error}"[:500]), route)
+
+
+def _of_http(error: web.HTTPException, request: web.Request) -> TowpathError:
+    """What the server itself refuses, as a refusal of ours."""
+    if isinstance(error, web.HTTPNotFound):
+        return refusal(404, ErrorCode.UNKNOWN_COMMAND, "no such path", value=request.path)
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = sorted(error.allowed_methods)
+        return refusal(
+            405,
+            ErrorCode.NOT_ALLOWED,
+            "not a method of this path",
+            value=request.method,
+            allowed=allowed,
+            headers={"Allow": ", ".join(allowed)},
+        )
+    if isinstance(error, web.HTTPRequestEntityTooLarge):
+        return refusal(413, ErrorCode.INVALID, "the body is too large", allowed=MEANINGS[413])
+    code = ErrorCode.INVALID if error.status < 500 else ErrorCode.FAILED
+    return refusal(error.status, code, error.reason)
