@@ -199,6 +199,8 @@ class ApplyPipeline(Command[ApplyView]):
     spec: PipelineSpec
     now: bool = False
     """Remove jobs at once, instead of letting them finish what their inputs hold."""
+    drop_state: list[JobName] = []
+    """Jobs that may begin with empty state, where theirs does not survive the change."""
     at_once: int = Field(default=4, ge=1, le=64)
     """So many jobs may change at a time, where their order allows it."""
     wait: bool = True
@@ -212,6 +214,7 @@ class PlanPipeline(Command[PipelinePlan]):
     example = {"id": "p2", "spec": EXAMPLE_PIPELINE}
 
     spec: PipelineSpec
+    drop_state: list[JobName] = []
     at_once: int = Field(default=4, ge=1, le=64)
 
 
@@ -241,6 +244,7 @@ class RollbackPipeline(Command[ApplyView]):
     version: int | None = None
     """The one before the newest, unless given."""
     now: bool = False
+    drop_state: list[JobName] = []
     at_once: int = Field(default=4, ge=1, le=64)
     wait: bool = True
 

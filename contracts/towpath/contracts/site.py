@@ -35,6 +35,8 @@ class EngineSpec(Model):
     """The Spark session of a site."""
 
     spark_master: str = "local[2]"
+    """`local[N]`: N threads of the engine's process. `spark://host:port`: a standalone cluster, which needs
+    the site's directory and the Python environment at the same paths on all its machines."""
     memory: str = Field(default="768m", pattern=r"^[0-9]+[mg]$")
     """Heap of the driver, as Spark writes it."""
     state_memory_mb: int = Field(default=128, ge=16)
@@ -42,6 +44,12 @@ class EngineSpec(Model):
     java_options: str = ""
     """Further options of the engine's JVM. `-XX:TieredStopAtLevel=4` turns on the second compiler tier,
     for sites with many cores and large batches."""
+    cluster_cores: int = Field(default=2, ge=1)
+    """Cores that the site takes of a cluster; the rest is left to others."""
+    executor_memory: str = Field(default="1g", pattern=r"^[0-9]+[mg]$")
+    """Heap of each executor on a cluster."""
+    driver_host: str = "127.0.0.1"
+    """Address of this machine at which the executors of a cluster reach the engine."""
 
 
 class BrokerKind(StrEnum):

@@ -19,6 +19,7 @@ from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.handlers import Handlers
 from towpath.coordinator.operations import Operations
+from towpath.coordinator.pipelines import Pipelines
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry import Registry
 from towpath.coordinator.settings import Settings
@@ -49,13 +50,18 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
     sites = Sites(settings, announcements.publish)
     operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
     artefacts = Artefacts(hub_artefacts, settings.artefact_root, registry)
-    handlers = Handlers(World(registry, sites, bus, artefacts), operations)
+    world = World(registry, sites, bus, artefacts)
+    handlers = Handlers(world, operations)
+    pipelines = PipelineStore(registry)
+    applies = Applies(world, operations, pipelines, announcements.publish)
     reconciliation = Reconciliation(settings, registry, sites, operations, bus)
     try:
         async with asyncio.TaskGroup() as watches:
             await bus.subscribe(SiteStatus, sites.on_heartbeat)
             await operations.continue_unfinished()
+            await applies.continue_unfinished()
             await handlers.serve(bus)
+            await Pipelines(world, pipelines, applies).serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (sites.watch(), reconciliation.watch(), artefacts.watch())
             watching = [watches.create_task(work) for work in watched]
@@ -63,6 +69,7 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
             for watch in watching:
                 watch.cancel()
     finally:
+        await applies.stop()
         await operations.stop()
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
-
 from towpath.bus import Bus
 from towpath.contracts.commands import (
     AbortMigration,
@@ -28,17 +24,12 @@ from towpath.contracts.commands import (
     SiteList,
     UpdateJob,
 )
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.migrations import forecast_migration, plan_migrate
 from towpath.coordinator.operations import Operations
+from towpath.coordinator.patience import soon
 from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.world import World
 from towpath.protocols.record import JobEntry, OperationRecord
-
-QUERY_S = 10.0
-"""How long a query waits for a registry that restarts."""
-
-T = TypeVar("T")
 
 
 class Handlers:
@@ -95,7 +86,7 @@ class Handlers:
 
     async def forecast(self, command: ForecastMigration) -> MigrationForecast:
         """See `ForecastMigration`."""
-        return await _soon(forecast_migration(command, self._world))
+        return await soon(forecast_migration(command, self._world))
 
     async def abort(self, command: AbortMigration) -> OperationAnswer:
         """See `AbortMigration`."""
@@ -103,8 +94,8 @@ class Handlers:
 
     async def list_jobs(self, _: ListJobs) -> JobList:
         """See `ListJobs`."""
-        jobs = await _soon(self._world.registry.jobs())
-        locks = await _soon(self._world.registry.locks())
+        jobs = await soon(self._world.registry.jobs())
+        locks = await soon(self._world.registry.locks())
         return JobList(jobs=[self._view(name, entry, locks.get(name)) for name, entry in jobs.items()])
 
     def _view(self, name: str, entry: JobEntry, operation: str | None) -> JobView:
@@ -127,27 +118,19 @@ class Handlers:
 
     async def show_operation(self, command: ShowOperation) -> OperationView:
         """See `ShowOperation`."""
-        record, journal = await _soon(self._world.registry.load(command.operation))
+        record, journal = await soon(self._world.registry.load(command.operation))
         return _operation_view(record).model_copy(update={"journal": journal})
 
     async def list_operations(self, command: ListOperations) -> OperationList:
         """See `ListOperations`."""
         wanted = command.limit if command.kind is None else ALL_KINDS
-        records = await _soon(self._world.registry.latest(wanted))
+        records = await soon(self._world.registry.latest(wanted))
         kept = [r for r in records if command.kind is None or r.kind is command.kind]
         return OperationList(operations=[_operation_view(r) for r in kept[: command.limit]])
 
 
 ALL_KINDS = 5000
 """How far back operations of one kind are looked for."""
-
-
-async def _soon(call: Awaitable[T]) -> T:
-    try:
-        async with asyncio.timeout(QUERY_S):
-            return await call
-    except TimeoutError as error:
-        raise TowpathError(ErrorCode.UNREACHABLE, "the registry does not answer") from error
 
 
 def _nothing_to_do(command: str, job: str, kind: OperationKind, note: str) -> OperationAnswer:

@@ -94,6 +94,10 @@ class Registry:
         """Give the connections back."""
         await self._redis.aclose()
 
+    async def patiently(self, call: Callable[[Redis], Awaitable[Any]]) -> Any:
+        """The answer of Redis to a call that is harmless to repeat; waits while it is away."""
+        return await self._patiently(lambda: call(self._redis))
+
     async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Repeat until Redis is there: every call here is harmless to repeat."""
         pause_s = 0.05
@@ -105,7 +109,8 @@ class Registry:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
 
-    async def _run(self, script: str, keys: list[str], arguments: list[str]) -> Any:
+    async def run_script(self, script: str, keys: list[str], arguments: list[str]) -> Any:
+        """Run one of the scripts; waits while Redis is away."""
         return await self._patiently(
             lambda: cast("Awaitable[Any]", self._redis.eval(script, len(keys), *keys, *arguments))
         )
@@ -120,7 +125,7 @@ class Registry:
         operation = record.id
         before = record.before
         version = f"{before.epoch}/{before.used_epoch}" if before else ""
-        verdict, detail = await self._run(
+        verdict, detail = await self.run_script(
             BEGIN,
             [LOCKS, JOBS, record_key(operation), OPERATIONS, UNFINISHED, command_key(record.command)],
             [
@@ -157,7 +162,7 @@ class Registry:
         self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None
     ) -> None:
         """See `Ledger.append`."""
-        verdict = await self._run(
+        verdict = await self.run_script(
             APPEND,
             [journal_key(record.id), record_key(record.id), JOBS, FORMER],
             [str(position), entry.model_dump_json(), record.model_dump_json(), record.job, *_change(change)],
@@ -167,7 +172,7 @@ class Registry:
 
     async def finish(self, record: OperationRecord, position: int, change: RegistryChange | None) -> None:
         """See `Ledger.finish`."""
-        verdict = await self._run(
+        verdict = await self.run_script(
             FINISH,
             [journal_key(record.id), record_key(record.id), JOBS, FORMER, LOCKS],
             [str(position), record.id, record.model_dump_json(), record.job, *_change(change)],
@@ -183,7 +188,7 @@ class Registry:
 
     async def request_abort(self, record: OperationRecord) -> bool:
         """Keep the wish to roll an operation back; false when it has ended."""
-        return await self._run(REQUEST_ABORT, [LOCKS, ABORTS], [record.job, record.id]) == "noted"
+        return await self.run_script(REQUEST_ABORT, [LOCKS, ABORTS], [record.job, record.id]) == "noted"
 
     async def is_abort_requested(self, operation: str) -> bool:
         """Whether an operation shall be rolled back."""

@@ -13,7 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import JobChanged, SiteChanged
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import Event
-from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site import Capacity, SiteState, SiteStatus
 from towpath.coordinator.settings import Settings
 
 LOOK_EVERY_S = 0.5
@@ -68,6 +68,10 @@ class Sites:
                 site=site, state=SiteState.DOWN, nats_url="", mqtt_host="", mqtt_port=0, error="never heard"
             )
         return heard.status.model_copy(update={"state": self.state(site)})
+
+    def capacity(self, site: str) -> Capacity:
+        """What a site has for jobs."""
+        return self._settings.capacities.get(site, Capacity())
 
     def heard_at(self, site: str) -> float:
         """When its last heartbeat came, by the monotonic clock; minus infinity if none did."""

@@ -1,0 +1,132 @@
+"""Applies under way: accepts them atomically, runs each in a task of its own, continues old ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from towpath.contracts.message import Event, now
+from towpath.contracts.pipeline import ApplyBegun, ApplyEnded, ApplyState, ApplyView, ChangeState
+from towpath.coordinator.apply_run import ApplyRun
+from towpath.coordinator.operations import Operations
+from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.pipeline_store import PipelineStore
+from towpath.coordinator.world import World
+
+log = logging.getLogger(__name__)
+
+AGAIN_AFTER_S = 5.0
+
+
+class Applies:
+    """Owns the tasks of all applies of this coordinator."""
+
+    def __init__(
+        self,
+        world: World,
+        operations: Operations,
+        store: PipelineStore,
+        publish: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        self._world = world
+        self._operations = operations
+        self._store = store
+        self._publish = publish
+        self._tasks: dict[str, asyncio.Task[ApplyView]] = {}
+
+    async def continue_unfinished(self) -> None:
+        """Run every apply that an earlier coordinator left."""
+        for apply in await self._store.unfinished():
+            log.info("continuing apply %s", apply)
+            self._start(apply)
+
+    async def follow(self, apply: str, *, wait: bool) -> ApplyView:
+        """How an accepted apply ended, or, without `wait`, stands. It is run if it has not ended."""
+        record, changes = await self._store.load(apply)
+        if record.state is not ApplyState.RUNNING:
+            return apply_view(record, changes)
+        running = self._start(apply)
+        if not wait:
+            return apply_view(record, changes)
+        # The task belongs to the apply, not to who waits for it.
+        return await asyncio.shield(running)
+
+    def _start(self, apply: str) -> asyncio.Task[ApplyView]:
+        task = self._tasks.get(apply)
+        if task is None:
+            task = asyncio.create_task(self._run(apply), name=f"apply {apply}")
+            self._tasks[apply] = task
+            task.add_done_callback(lambda _: self._tasks.pop(apply, None))
+        return task
+
+    async def _run(self, apply: str) -> ApplyView:
+        """Run to the end; after an unforeseen error again, for the pipeline stays locked until then."""
+        while True:
+            try:
+                return await self._run_once(apply)
+            except Exception:
+                log.exception("apply %s was interrupted and goes on in %g s", apply, AGAIN_AFTER_S)
+                await asyncio.sleep(AGAIN_AFTER_S)
+
+    async def _run_once(self, apply: str) -> ApplyView:
+        record, changes = await self._store.load(apply)
+        if record.state is not ApplyState.RUNNING:
+            return apply_view(record, changes)
+        # SIGKILL anywhere below: the next coordinator comes to this line, and repeats what changes nothing.
+        jobs = [job for job in record.order if not changes[job].keeps]
+        await self._publish(
+            ApplyBegun(pipeline=record.pipeline, apply=apply, version=record.version, jobs=jobs)
+        )
+        run = ApplyRun(record, changes, self._world, self._operations, self._store, self._publish)
+        await run.run()
+        ended = _ended(record, run.changes)
+        await self._publish(
+            ApplyEnded(
+                pipeline=record.pipeline,
+                apply=apply,
+                version=record.version,
+                state=ended.state,
+                note=ended.note,
+            )
+        )
+        await self._store.end(ended, await self._pipeline_after(ended, run.changes))
+        return apply_view(ended, run.changes)
+
+    async def _pipeline_after(
+        self, record: ApplyRecord, changes: dict[str, ChangeRecord]
+    ) -> PipelineRecord | None:
+        if record.delete and record.state is ApplyState.COMPLETED:
+            return None
+        before = await self._store.pipeline(record.pipeline)
+        versions = dict(before.job_versions)
+        for job, change in changes.items():
+            if job not in {wanted.name for wanted in record.spec.jobs}:
+                if change.state is ChangeState.COMPLETED:
+                    versions.pop(job, None)
+            elif change.keeps or change.state is ChangeState.COMPLETED:
+                versions[job] = record.version
+        return before.model_copy(update={"job_versions": versions})
+
+    async def stop(self) -> None:
+        """Leave all applies where they are: the next coordinator continues them."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _ended(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyRecord:
+    """The record of an apply whose changes have ended: which jobs are as described, which are not."""
+    unlike = [
+        job for job, change in changes.items() if change.state in (ChangeState.FAILED, ChangeState.SKIPPED)
+    ]
+    note = ""
+    if unlike:
+        name = record.pipeline
+        note = (
+            f"not as described: {', '.join(sorted(unlike))}; "
+            f"`towpath pipeline retry {name}` goes on, `towpath pipeline rollback {name}` goes back"
+        )
+    state = ApplyState.FAILED if unlike else ApplyState.COMPLETED
+    return record.model_copy(update={"state": state, "ended_at": now(), "note": note})

@@ -1,0 +1,226 @@
+"""Carries one apply out: every change as ordinary operations, in order, some at a time.
+
+An operation's command has an identifier made from the apply's, so a coordinator that takes an apply over
+sends the same commands again, and finds or joins what they became.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.commands import DeployJob, MigrateJob, OperationAnswer, RemoveJob, UpdateJob
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.message import Command, Event, now
+from towpath.contracts.migration import PrepareOutput
+from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
+from towpath.coordinator.migrations import plan_migrate
+from towpath.coordinator.operations import Operations
+from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord
+from towpath.coordinator.pipeline_store import PipelineStore
+from towpath.coordinator.plans import (
+    Nothing,
+    changed_entry,
+    complete,
+    new_entry,
+    plan_deploy,
+    plan_remove,
+    plan_update,
+)
+from towpath.coordinator.world import Outlook, World
+from towpath.protocols.record import OperationRecord
+
+log = logging.getLogger(__name__)
+
+PREPARE_S = 30.0
+PREPARE_ATTEMPT_S = 3.0
+PREPARE_AT_ONCE = 8
+
+AGAIN_S = 1.0
+PATIENCE_S = 60.0
+"""How long a change is tried that is refused for now: its job is in the hands of another operation, or its
+site is starting."""
+
+ENDED = frozenset({ChangeState.COMPLETED, ChangeState.FAILED, ChangeState.SKIPPED})
+
+Plan = Callable[[], Awaitable[OperationRecord]]
+
+
+class ApplyRun:
+    """One apply under way."""
+
+    def __init__(
+        self,
+        record: ApplyRecord,
+        changes: dict[str, ChangeRecord],
+        world: World,
+        operations: Operations,
+        store: PipelineStore,
+        publish: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        self.record = record
+        self.changes = changes
+        self._world = world
+        self._operations = operations
+        self._store = store
+        self._publish = publish
+        self._specs = {job.name: job for job in record.spec.jobs}
+        self._over = {job: asyncio.Event() for job in changes}
+        self._slots = asyncio.Semaphore(record.at_once)
+        self._outlook = Outlook(pipeline=record.pipeline)
+
+    async def run(self) -> None:
+        """Take all changes to their end. Their outcome is in `changes`."""
+        changing = [change for change in self.changes.values() if not change.keeps]
+        self._outlook = await self._look_ahead()
+        failure = await self._prepare(changing)
+        if failure is not None:
+            for change in changing:
+                if change.state not in ENDED:
+                    await self._become(change, ChangeState.FAILED, error=failure)
+            return
+        async with asyncio.TaskGroup() as group:
+            for change in changing:
+                group.create_task(self._take(change.change.job))
+
+    async def _look_ahead(self) -> Outlook:
+        """All jobs of the pipeline as they will be."""
+        jobs = await self._world.registry.jobs()
+        coming = {}
+        for name, job in self._specs.items():
+            spec, before = job.job_spec(), jobs.get(name)
+            if before is None:
+                former = await self._world.registry.former(name)
+                coming[name] = new_entry(complete(spec), former, [], self.record.pipeline)
+            else:
+                changed = complete(spec, before.spec).model_copy(update={"site": before.spec.site})
+                coming[name] = changed_entry(changed, before)
+        leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
+        return Outlook(self.record.pipeline, coming, frozenset(leaving))
+
+    async def _prepare(self, changing: list[ChangeRecord]) -> ErrorDetail | None:
+        """Make the streams that are new: who reads them starts before who writes them."""
+        slots = asyncio.Semaphore(PREPARE_AT_ONCE)
+
+        async def prepare(job: str) -> None:
+            output = self._outlook.coming[job].output
+            operation = f"{self.record.id}-prepare"
+            command = PrepareOutput(site=output.site, operation=operation, job=job, output=output)
+            async with slots:
+                await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
+
+        new = [c.change.job for c in changing if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
+        outcomes = await asyncio.gather(*(prepare(job) for job in new), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, TowpathError):
+                return outcome.detail
+            if isinstance(outcome, NatsError | OSError):
+                return ErrorDetail(code=ErrorCode.UNREACHABLE, message=f"{type(outcome).__name__}: {outcome}")
+            if outcome is not None:
+                raise outcome
+        return None
+
+    async def _take(self, job: str) -> None:
+        change = self.changes[job]
+        try:
+            for first in change.change.after:
+                await self._over[first].wait()
+            if change.state in ENDED:
+                return
+            failed = [f for f in change.change.after if self.changes[f].state is not ChangeState.COMPLETED]
+            if failed:
+                await self._become(change, ChangeState.SKIPPED, error=_comes_after(failed))
+                return
+            async with self._slots:
+                await self._carry_out(job)
+        finally:
+            self._over[job].set()
+
+    async def _carry_out(self, job: str) -> None:
+        change = await self._become(self.changes[job], ChangeState.RUNNING)
+        try:
+            for number, (command, plan) in enumerate(self._commands(job)):
+                identifier = f"{self.record.id}-{self.record.order.index(job)}-{number}"
+                answer = await self._insist(command.model_copy(update={"id": identifier}), job, plan)
+                if answer is not None and answer.operation not in change.operations:
+                    operations = [*change.operations, answer.operation]
+                    change = change.model_copy(update={"operations": operations})
+        except TowpathError as error:
+            log.warning("apply %s: %s: %s", self.record.id, job, error)
+            await self._become(change, ChangeState.FAILED, error=error.detail)
+        else:
+            await self._become(change, ChangeState.COMPLETED)
+
+    def _commands(self, job: str) -> list[tuple[Command[OperationAnswer], Callable[[Any], Plan]]]:
+        """What carries the change out, and how each is decided on."""
+        world, outlook, record = self._world, self._outlook, self.record
+        actions = self.changes[job].change.actions
+        if Action.REMOVE in actions:
+            remove = RemoveJob(job=job, purge=record.purge, drain=not record.now)
+            return [(remove, lambda c: lambda: plan_remove(c, world))]
+        wanted = self._specs[job]
+        if Action.ADD in actions:
+            deploy = DeployJob(spec=wanted.job_spec())
+            return [(deploy, lambda c: lambda: plan_deploy(c, world, outlook))]
+        commands: list[tuple[Command[OperationAnswer], Callable[[Any], Plan]]] = []
+        if {Action.CHANGE, Action.REDIRECT} & set(actions):
+            update = UpdateJob(spec=outlook.coming[job].spec, drop_state=job in record.drop_state)
+            commands.append((update, lambda c: lambda: plan_update(c, world, outlook)))
+        if Action.MOVE in actions:
+            commands.append((_move(wanted), lambda c: lambda: plan_migrate(c, world)))
+        return commands
+
+    async def _insist(
+        self, command: Command[OperationAnswer], job: str, plan: Callable[[Any], Plan]
+    ) -> OperationAnswer | None:
+        """Carry a command out; again while it is refused for reasons that pass. None: nothing was to do."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE_S
+        while True:
+            try:
+                return await self._operations.accept(command, job, plan(command), wait=True)
+            except Nothing:
+                return None
+            except TowpathError as error:
+                if error.detail.code is ErrorCode.ALREADY_THERE:
+                    return None
+                if not error.detail.retryable or loop.time() > end:
+                    raise
+            await asyncio.sleep(AGAIN_S)
+
+    async def _become(
+        self, change: ChangeRecord, state: ChangeState, error: ErrorDetail | None = None
+    ) -> ChangeRecord:
+        """Keep the change's new state, then tell the world."""
+        ended = now() if state in ENDED else None
+        begun = change.begun_at or (now() if state is ChangeState.RUNNING else None)
+        change = change.model_copy(
+            update={"state": state, "error": error, "begun_at": begun, "ended_at": ended}
+        )
+        self.changes[change.change.job] = change
+        await self._store.save_change(self.record.id, change)
+        await self._publish(
+            JobApplied(
+                pipeline=self.record.pipeline,
+                apply=self.record.id,
+                job=change.change.job,
+                actions=change.change.actions,
+                state=state,
+                error=error,
+            )
+        )
+        return change
+
+
+def _move(wanted: PipelineJob) -> MigrateJob:
+    return MigrateJob(job=wanted.name, to=wanted.site, strategy=wanted.strategy)
+
+
+def _comes_after(failed: list[str]) -> ErrorDetail:
+    return ErrorDetail(
+        code=ErrorCode.FAILED, message=f"comes after the change of {', '.join(failed)}, which failed"
+    )

@@ -1,0 +1,175 @@
+"""What an apply would do: validated and put in order, before anything is written."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from towpath.composition.difference import difference, pinned
+from towpath.composition.running import RunningJob
+from towpath.composition.schedule import in_order, makespan_s
+from towpath.composition.validation import SiteFacts, problems
+from towpath.contracts.commands import ForecastMigration, OperationKind, OperationState
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.operators import STATEFUL_KINDS
+from towpath.contracts.pipeline import Action, Demand, PipelinePlan, PipelineSpec, PlannedChange
+from towpath.contracts.site import SiteState
+from towpath.coordinator.migrations import forecast_migration
+from towpath.coordinator.pipeline_record import PipelineRecord
+from towpath.coordinator.pipeline_store import PipelineStore
+from towpath.coordinator.world import World
+from towpath.operators.state_compatibility import is_state_compatible
+from towpath.protocols.record import JobEntry
+
+KIND_OF = {
+    Action.ADD: OperationKind.DEPLOY,
+    Action.CHANGE: OperationKind.UPDATE,
+    Action.REDIRECT: OperationKind.UPDATE,
+    Action.REMOVE: OperationKind.REMOVE,
+}
+
+PLAIN_S = {OperationKind.DEPLOY: 1.0, OperationKind.UPDATE: 1.5, OperationKind.REMOVE: 0.8}
+"""Seconds an operation takes on two cores with warm engines, before there is anything to learn from."""
+
+LEARN_FROM = 200
+"""So many of the newest operations are looked at."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A pipeline as it shall be, and what that takes."""
+
+    spec: PipelineSpec
+    """With all output sites named."""
+    before: PipelineRecord | None
+    changes: list[PlannedChange]
+    """In order."""
+    is_current: bool
+    """Whether the description is the desired one already."""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all jobs stay as they are."""
+        return all(change.actions == [Action.KEEP] for change in self.changes)
+
+    @property
+    def version(self) -> int:
+        """The version the pipeline will be at."""
+        current = self.before.version if self.before else 0
+        return current if self.is_current else current + 1
+
+    def plan(self, at_once: int) -> PipelinePlan:
+        """As users see it."""
+        return PipelinePlan(
+            pipeline=self.spec.name,
+            version=self.version,
+            changes=self.changes,
+            predicted_s=round(makespan_s(self.changes, at_once), 2),
+            predicted_bytes=sum(change.predicted_bytes for change in self.changes),
+        )
+
+
+async def decide(
+    spec: PipelineSpec, world: World, store: PipelineStore, *, drop_state: list[str]
+) -> Decision:
+    """What it takes to make the pipeline be as described.
+
+    Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
+    """
+    pipelines = await store.pipelines()
+    before = pipelines.get(spec.name)
+    jobs = await world.registry.jobs()
+    running = await _running(jobs, pipelines, store)
+    mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
+    others = {name: job for name, job in running.items() if job.pipeline != spec.name}
+    sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
+    wrong = problems(spec, sites=sites, mine=mine, others=others)
+    wrong += _state_lost(spec, jobs, drop_state)
+    if wrong:
+        raise _refusal(wrong)
+    wanted = pinned(spec, mine)
+    changes = [await _predicted(c, wanted, world) for c in in_order(difference(wanted, mine, others))]
+    current = (await store.load(before.apply))[0].spec if before else None
+    return Decision(wanted, before, changes, is_current=current == wanted)
+
+
+async def _is_up(site: str, world: World) -> bool:
+    try:
+        await world.sites.check_up(site, "site")
+    except TowpathError:
+        return False
+    return world.sites.state(site) is not SiteState.DOWN
+
+
+async def _running(
+    jobs: Mapping[str, JobEntry], pipelines: Mapping[str, PipelineRecord], store: PipelineStore
+) -> dict[str, RunningJob]:
+    demands: dict[str, Demand] = {}
+    for pipeline in pipelines.values():
+        record, _ = await store.load(pipeline.apply)
+        demands |= {job.name: job.resources for job in record.spec.jobs}
+    return {
+        name: RunningJob(entry.spec, entry.site, entry.pipeline, demands.get(name, Demand()))
+        for name, entry in jobs.items()
+    }
+
+
+def _state_lost(spec: PipelineSpec, jobs: Mapping[str, JobEntry], drop_state: list[str]) -> list[ErrorDetail]:
+    """Jobs whose state does not survive their change, and may not be dropped."""
+    wrong: list[ErrorDetail] = []
+    for position, wanted in enumerate(spec.jobs):
+        before = jobs.get(wanted.name)
+        if before is None or before.pipeline != spec.name or wanted.name in drop_state:
+            continue
+        stateful = before.spec.operator.kind in STATEFUL_KINDS
+        if stateful and not is_state_compatible(before.spec, wanted):
+            wrong.append(
+                ErrorDetail(
+                    code=ErrorCode.NOT_ALLOWED,
+                    message=f"the state of {wanted.name} does not survive this change",
+                    field=f"jobs[{position}].operator",
+                    allowed=f"the same computation, or {wanted.name} in `drop_state`",
+                )
+            )
+    return wrong
+
+
+def _refusal(wrong: list[ErrorDetail]) -> TowpathError:
+    first = wrong[0]
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    code = first.code if len({error.code for error in wrong}) == 1 else ErrorCode.INVALID
+    return TowpathError(
+        code,
+        f"{first.message}{more}",
+        field=first.field,
+        value=first.value,
+        allowed=first.allowed,
+        errors=wrong,
+    )
+
+
+async def _predicted(change: PlannedChange, spec: PipelineSpec, world: World) -> PlannedChange:
+    """The change with what it is expected to cost. A move's own forecast decides on its strategy."""
+    records = await world.registry.latest(LEARN_FROM)
+    total_s, state_bytes, strategy = 0.0, 0, None
+    for kind in {KIND_OF[action] for action in change.actions if action in KIND_OF}:
+        took = [
+            (r.ended_at - r.begun_at).total_seconds()
+            for r in records
+            if r.kind is kind and r.state is OperationState.COMPLETED and r.ended_at is not None
+        ]
+        total_s += statistics.median(took) if took else PLAIN_S[kind]
+    if Action.MOVE in change.actions:
+        wanted = next(job for job in spec.jobs if job.name == change.job)
+        question = ForecastMigration(job=change.job, to=wanted.site, strategy=wanted.strategy)
+        expected = await forecast_migration(question, world)
+        total_s, state_bytes = total_s + expected.total_s, expected.state_bytes
+        strategy = expected.strategy
+    return change.model_copy(
+        update={
+            "predicted_s": round(total_s, 2),
+            "predicted_bytes": state_bytes,
+            "strategy": strategy,
+        }
+    )

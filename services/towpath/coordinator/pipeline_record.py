@@ -1,0 +1,97 @@
+"""What is durable about pipelines: which version is desired, and how far its apply is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.message import Identifier, JobName, Model
+from towpath.contracts.pipeline import (
+    Action,
+    ApplyState,
+    ApplyView,
+    ChangeState,
+    ChangeView,
+    PipelineName,
+    PipelineSpec,
+    PlannedChange,
+)
+
+
+class PipelineRecord(Model):
+    """A pipeline in the registry."""
+
+    name: PipelineName
+    version: int
+    """Desired."""
+    apply: Identifier
+    """The newest apply."""
+    job_versions: dict[JobName, int] = {}
+    """Job → the version it is at."""
+
+
+class ApplyRecord(Model):
+    """An apply: what was decided when it was accepted, and how it ended."""
+
+    id: Identifier
+    command: Identifier
+    version: int
+    spec: PipelineSpec
+    """What the pipeline shall be; no jobs when it is deleted."""
+    delete: bool = False
+    purge: bool = False
+    now: bool = False
+    at_once: int = 4
+    drop_state: list[JobName] = []
+    order: list[JobName]
+    """Jobs in the order in which the plan shows them."""
+    state: ApplyState = ApplyState.RUNNING
+    begun_at: datetime
+    ended_at: datetime | None = None
+    note: str = ""
+
+    @property
+    def pipeline(self) -> str:
+        """Its name."""
+        return self.spec.name
+
+
+class ChangeRecord(Model):
+    """The change of one job."""
+
+    change: PlannedChange
+    state: ChangeState = ChangeState.WAITING
+    operations: list[Identifier] = []
+    error: ErrorDetail | None = None
+    begun_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def keeps(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.change.actions == [Action.KEEP]
+
+    def view(self) -> ChangeView:
+        """As users see it."""
+        took_s = (self.ended_at - self.begun_at).total_seconds() if self.begun_at and self.ended_at else None
+        return ChangeView(
+            change=self.change,
+            state=self.state,
+            operations=self.operations,
+            error=self.error,
+            took_s=took_s,
+        )
+
+
+def apply_view(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyView:
+    """An apply as users see it."""
+    return ApplyView(
+        apply=record.id,
+        pipeline=record.pipeline,
+        version=record.version,
+        state=record.state,
+        begun_at=record.begun_at,
+        ended_at=record.ended_at,
+        changes=[changes[job].view() for job in record.order],
+        note=record.note,
+    )

@@ -1,0 +1,227 @@
+"""Messages about pipelines become decisions: one method a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Command, new_identifier
+from towpath.contracts.message import now as present
+from towpath.contracts.pipeline import (
+    ApplyPipeline,
+    ApplyState,
+    ApplyView,
+    ChangeState,
+    DeletePipeline,
+    ListPipelines,
+    PipelineHistory,
+    PipelineList,
+    PipelinePlan,
+    PipelineSpec,
+    PipelineVersion,
+    PipelineView,
+    PlannedChange,
+    PlanPipeline,
+    RetryPipeline,
+    RollbackPipeline,
+    ShowPipeline,
+    ShowPipelineHistory,
+)
+from towpath.coordinator.applies import Applies
+from towpath.coordinator.patience import soon
+from towpath.coordinator.pipeline_plans import Decision, decide
+from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
+from towpath.coordinator.world import World
+
+DECISIONS = 5
+"""How often a decision is made anew because the pipeline changed meanwhile, before the sender must wait."""
+
+
+class Pipelines:
+    """Answers the commands about pipelines."""
+
+    def __init__(self, world: World, store: PipelineStore, applies: Applies) -> None:
+        self._world = world
+        self._store = store
+        self._applies = applies
+
+    async def serve(self, bus: Bus) -> None:
+        """Listen for all commands."""
+        await bus.serve(ApplyPipeline, self.apply)
+        await bus.serve(PlanPipeline, self.plan)
+        await bus.serve(DeletePipeline, self.delete)
+        await bus.serve(RollbackPipeline, self.rollback)
+        await bus.serve(RetryPipeline, self.retry)
+        await bus.serve(ShowPipeline, self.show)
+        await bus.serve(ListPipelines, self.list_pipelines)
+        await bus.serve(ShowPipelineHistory, self.show_history)
+
+    async def apply(self, command: ApplyPipeline) -> ApplyView:
+        """See `ApplyPipeline`."""
+        return await self._accept(
+            command,
+            command.spec,
+            wait=command.wait,
+            now=command.now,
+            at_once=command.at_once,
+            drop_state=command.drop_state,
+        )
+
+    async def plan(self, command: PlanPipeline) -> PipelinePlan:
+        """See `PlanPipeline`."""
+        decision = await decide(command.spec, self._world, self._store, drop_state=command.drop_state)
+        return decision.plan(command.at_once)
+
+    async def delete(self, command: DeletePipeline) -> ApplyView:
+        """See `DeletePipeline`."""
+        empty = PipelineSpec(name=command.pipeline, jobs=[])
+        if await self._store.apply_of(command.id) is None:
+            await self._store.pipeline(command.pipeline)
+        return await self._accept(
+            command,
+            empty,
+            wait=command.wait,
+            now=command.now,
+            purge=command.purge,
+            at_once=command.at_once,
+            delete=True,
+        )
+
+    async def rollback(self, command: RollbackPipeline) -> ApplyView:
+        """See `RollbackPipeline`."""
+        versions = await self._store.versions(command.pipeline)
+        current = await self._store.pipeline(command.pipeline)
+        wanted = command.version
+        if wanted is None:
+            wanted = max((v for v in versions if v < current.version), default=0)
+        if wanted not in versions or wanted == current.version:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "there is no such earlier version",
+                field="version",
+                value=command.version,
+                allowed=[str(v) for v in versions if v != current.version],
+            )
+        return await self._accept(
+            command,
+            versions[wanted].spec,
+            wait=command.wait,
+            now=command.now,
+            at_once=command.at_once,
+            drop_state=command.drop_state,
+        )
+
+    async def retry(self, command: RetryPipeline) -> ApplyView:
+        """See `RetryPipeline`."""
+        pipeline = await self._store.pipeline(command.pipeline)
+        failed, _ = await self._store.load(pipeline.apply)
+        return await self._accept(
+            command,
+            failed.spec,
+            wait=command.wait,
+            now=failed.now,
+            purge=failed.purge,
+            at_once=command.at_once,
+            drop_state=failed.drop_state,
+            delete=failed.delete,
+        )
+
+    async def show(self, command: ShowPipeline) -> PipelineView:
+        """See `ShowPipeline`."""
+        return await soon(self._view(command.pipeline))
+
+    async def _view(self, name: str) -> PipelineView:
+        return await self._view_of(await self._store.pipeline(name))
+
+    async def _view_of(self, pipeline: PipelineRecord) -> PipelineView:
+        record, changes = await self._store.load(pipeline.apply)
+        return PipelineView(
+            pipeline=pipeline.name,
+            version=pipeline.version,
+            spec=record.spec,
+            apply=apply_view(record, changes),
+            job_versions=pipeline.job_versions,
+        )
+
+    async def list_pipelines(self, _: ListPipelines) -> PipelineList:
+        """See `ListPipelines`."""
+        known = await soon(self._store.pipelines())
+        return PipelineList(pipelines=[await soon(self._view_of(record)) for record in known.values()])
+
+    async def show_history(self, command: ShowPipelineHistory) -> PipelineHistory:
+        """See `ShowPipelineHistory`."""
+        await soon(self._store.pipeline(command.pipeline))
+        versions = await soon(self._store.versions(command.pipeline))
+        return PipelineHistory(versions=[versions[number] for number in sorted(versions, reverse=True)])
+
+    async def _accept(
+        self,
+        command: Command[ApplyView],
+        spec: PipelineSpec,
+        *,
+        wait: bool,
+        now: bool,
+        at_once: int,
+        purge: bool = False,
+        drop_state: list[str] | None = None,
+        delete: bool = False,
+    ) -> ApplyView:
+        """Decide, write, run. The same command again joins or answers from its first apply."""
+        apply = await self._store.apply_of(command.id)
+        for _ in range(DECISIONS):
+            if apply is not None:
+                return await self._applies.follow(apply, wait=wait)
+            decision = await decide(spec, self._world, self._store, drop_state=drop_state or [])
+            if decision.changes_nothing and not delete and decision.is_current:
+                return await self._nothing_to_do(decision)
+            record = _record(command, decision, now=now, at_once=at_once, purge=purge, delete=delete)
+            record = record.model_copy(update={"drop_state": drop_state or []})
+            changes = {c.job: _change(c) for c in decision.changes}
+            try:
+                apply = await self._store.begin(record, changes, decision.before, _version(record))
+            except ChangedMeanwhile:
+                continue
+        raise TowpathError(ErrorCode.BUSY, "the pipeline keeps changing", field="pipeline", value=spec.name)
+
+    async def _nothing_to_do(self, decision: Decision) -> ApplyView:
+        """What runs is what is described: the newest apply stands for it."""
+        assert decision.before is not None
+        record, changes = await self._store.load(decision.before.apply)
+        if record.state is ApplyState.RUNNING:
+            raise busy_pipeline(record.pipeline, record.id)
+        kept: Mapping[str, ChangeRecord] = {c.job: _change(c) for c in decision.changes}
+        view = apply_view(record, {**changes, **kept})
+        changes_now = [kept[job].view() for job in sorted(kept)]
+        return view.model_copy(
+            update={"changes": changes_now, "note": "nothing to do: the pipeline is as described"}
+        )
+
+
+def _record(
+    command: Command[ApplyView], decision: Decision, *, now: bool, at_once: int, purge: bool, delete: bool
+) -> ApplyRecord:
+    return ApplyRecord(
+        id=new_identifier(),
+        command=command.id,
+        version=decision.version,
+        spec=decision.spec,
+        delete=delete,
+        purge=purge,
+        now=now,
+        at_once=at_once,
+        order=[change.job for change in decision.changes],
+        begun_at=present(),
+    )
+
+
+def _version(record: ApplyRecord) -> PipelineVersion | None:
+    if record.delete:
+        return None
+    return PipelineVersion(version=record.version, at=record.begun_at, spec=record.spec)
+
+
+def _change(planned: PlannedChange) -> ChangeRecord:
+    change = ChangeRecord(change=planned)
+    return change.model_copy(update={"state": ChangeState.COMPLETED}) if change.keeps else change
