@@ -43,7 +43,7 @@ from towpath.operators.processing_windows import (
 )
 from towpath.operators.publication import Publication, ResultParts
 from towpath.operators.rules import broken_rule, check_patterns
-from towpath.operators.user_code import compile_python
+from towpath.operators.user_code import compile_python, undeclared
 from towpath.operators.windows import compile_window
 
 
@@ -78,6 +78,9 @@ def _compiled(assignment: Assignment, inputs: list[DataFrame], publication: Publ
     if isinstance(operator, Forward | Merge):
         passed = [pass_on(m, s, i) for i, (m, s) in enumerate(zip(inputs, assignment.inputs, strict=True))]
         return _publish_passed(_union(passed), publication)
+    if isinstance(operator, Python) and not operator.fields:
+        passed = [pass_on(m, s, i) for i, (m, s) in enumerate(zip(inputs, assignment.inputs, strict=True))]
+        return compile_python([undeclared(rows) for rows in passed], operator, publication)
     fields = declared_fields(operator)
     check_names([*fields], "operator.fields")
     parsed = [

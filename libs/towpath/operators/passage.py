@@ -28,7 +28,7 @@ def pass_on(messages: DataFrame, source: ResolvedInput, position: int) -> DataFr
     rows = read_messages(messages, position, event_type)
     text = F.trim(named(TEXT), F.lit(" \t\r\n"))
     readable = named(END).isNotNull() & named(EVENT).isNotNull() & named(UNREAD).isNull()
-    complete = readable & _is_one_object(text)
+    complete = readable & is_one_object(text)
     unreadable = F.when(~named(VALID), F.lit("not UTF-8")).when(~complete, F.lit(NOT_AN_OBJECT))
     if source.from_device:
         nothing = F.lit(None).cast("string")
@@ -46,7 +46,7 @@ def pass_on(messages: DataFrame, source: ResolvedInput, position: int) -> DataFr
     )
 
 
-def _is_one_object(text: Column) -> Column:
+def is_one_object(text: Column) -> Column:
     """Whether the text is one JSON object with nothing behind it.
 
     Read as `[text, 0]` and, by `read_messages`, as a member of an object: no text but a complete
@@ -79,5 +79,5 @@ def _envelope_parts(text: Column) -> list[Column]:
     """
     start = F.instr(text, _VALUES_MEMBER) + len(_VALUES_MEMBER)
     cut = F.substr(text, start, F.length(text) - start)
-    values = F.when(_is_one_object(cut), cut).otherwise(F.col("event.values"))
+    values = F.when(is_one_object(cut), cut).otherwise(F.col("event.values"))
     return [values, *(F.col(f"event.{name}") for name in ("key", "window", "count"))]
