@@ -1,8 +1,8 @@
-"""Blocking reads of a stream by serial number, for Spark's Python processes.
+"""Blocking reads of a stream by serial number, for Spark's Python workers and the engine's planners.
 
-Spark's planner and workers are plain synchronous processes; each keeps one connection and one
-consumer per stream between micro-batches. Fetching goes through natsrpy, whose Rust side parses
-messages several times faster than Python can.
+A worker is a plain synchronous process, and planners are threads of one process: each process keeps
+one connection, and one consumer per stream, between micro-batches. Fetching goes through natsrpy, whose
+Rust side parses messages several times faster than Python can.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,13 @@ PATIENCE_S = 30.0
 
 CONSUMER_IDLE_S = 120
 """After so long without a fetch the server drops an abandoned consumer by itself."""
+
+FRESH_S = 0.005
+"""So old may the bounds of a stream be. The jobs of a site trigger at the same moment, at whole multiples of
+their interval, and ask for the same stream: one question to the broker serves all."""
+
+ANSWER_S = 5.0
+"""Deadline of one request. A thread that asks gives up a little later than the request does."""
 
 
 class EventsLost(RuntimeError):
@@ -51,30 +59,56 @@ class Access:
         return content["user"], content["password"]
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """A stream's bounds, as asked for at a time of the monotonic clock."""
+
+    asked_at: float
+    answer: asyncio.Task[tuple[int, int]]
+
+    def is_over(self, fresh_s: float) -> bool:
+        """Whether to ask again: the answer failed, or is older than `fresh_s` seconds."""
+        if not self.answer.done():
+            return False
+        return self.answer.exception() is not None or time.monotonic() - self.asked_at > fresh_s
+
+
 @dataclass
 class LogReader:
-    """Reads streams of one broker. Not for use from several threads."""
+    """Reads streams of one broker. Any number of threads may call it; none waits for another's request."""
 
     access: Access
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _connection: Nats | None = None
+    _bounds: dict[str, _Bounds] = field(default_factory=dict)
     _consumers: dict[str, tuple[PullConsumer, int]] = field(default_factory=dict)
     """Stream → its consumer and the serial number the consumer delivers next."""
 
-    def bounds(self, stream: str) -> tuple[int, int]:
-        """First and last serial number kept. An empty stream gives (last + 1, last)."""
+    def __post_init__(self) -> None:
+        # Whoever asks does so from a thread of Spark's or of a planner: the connection needs its own.
+        threading.Thread(target=self._loop.run_forever, name="log reader", daemon=True).start()
 
-        async def ask() -> tuple[int, int]:
-            connection = await self._connected()
-            answer = await connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=5)
-            body = json.loads(answer.payload)
-            if "error" in body:
-                raise LookupError(f"stream {stream}: {body['error'].get('description')}")
-            state = body["state"]
-            first, last = state["first_seq"], state["last_seq"]
-            return (last + 1, last) if state["messages"] == 0 else (first, last)
+    def bounds(self, stream: str, fresh_s: float = FRESH_S) -> tuple[int, int]:
+        """First and last serial number kept, at most `fresh_s` seconds ago. (last + 1, last) if empty."""
+        return self._patiently(lambda: self._shared_bounds(stream, fresh_s))
 
-        return self._patiently(ask)
+    async def _shared_bounds(self, stream: str, fresh_s: float) -> tuple[int, int]:
+        known = self._bounds.get(stream)
+        if known is None or known.is_over(fresh_s):
+            known = _Bounds(time.monotonic(), asyncio.create_task(self._ask_bounds(stream)))
+            self._bounds[stream] = known
+        return await asyncio.shield(known.answer)
+
+    async def _ask_bounds(self, stream: str) -> tuple[int, int]:
+        connection = await self._connected()
+        answer = await connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=ANSWER_S)
+        body = json.loads(answer.payload)
+        if "error" in body:
+            raise LookupError(f"stream {stream}: {body['error'].get('description')}")
+        state = body["state"]
+        first, last = state["first_seq"], state["last_seq"]
+        return (last + 1, last) if state["messages"] == 0 else (first, last)
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[JetStreamMessage]]:
         """Yield the messages `after < serial ≤ through`, in order and without gap.
@@ -102,7 +136,7 @@ class LogReader:
         if consumer is None or position != start:
             consumer = await self._consumer(stream, start)
         self._consumers.pop(stream, None)  # Kept only if the fetch succeeds: its position is then known.
-        messages = await consumer.fetch(max_messages=count, expires=2.0, timeout=5.0)
+        messages = await consumer.fetch(max_messages=count, expires=2.0, timeout=ANSWER_S)
         if not messages:
             raise TimeoutError(f"nothing from {stream} at {start}")
         self._consumers[stream] = (consumer, messages[-1].stream_sequence + 1)
@@ -122,19 +156,20 @@ class LogReader:
         )
 
     async def _connected(self) -> Nats:
-        if self._connection is None:
-            user, password = self.access.credentials()
-            connection = Nats(
-                [self.access.url],
-                user_and_pass=(user, password),
-                custom_inbox_prefix=f"_INBOX.{user}",
-                connection_timeout=3,
-            )
-            await connection.startup()
-            self._connection = connection
-        return self._connection
+        async with self._connecting:
+            if self._connection is None:
+                user, password = self.access.credentials()
+                connection = Nats(
+                    [self.access.url],
+                    user_and_pass=(user, password),
+                    custom_inbox_prefix=f"_INBOX.{user}",
+                    connection_timeout=3,
+                )
+                await connection.startup()
+                self._connection = connection
+            return self._connection
 
-    def _patiently(self, attempt: Any) -> Any:
+    def _patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run `attempt`, again after a pause while the broker is away. `LookupError` is final."""
         end = time.monotonic() + PATIENCE_S
         pause = 0.05
@@ -151,12 +186,23 @@ class LogReader:
                 pause = min(2 * pause, 1.0)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_until_complete(work)
+        """The result of `work` on the connection's loop."""
+        asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return asked.result(2 * ANSWER_S)
+        except TimeoutError:
+            asked.cancel()
+            raise
 
 
 _readers: dict[tuple[int, Access], LogReader] = {}
+_making = threading.Lock()
 
 
 def reader_for(access: Access) -> LogReader:
-    """The process's reader for a broker, kept between micro-batches (and not across a fork)."""
-    return _readers.setdefault((os.getpid(), access), LogReader(access))
+    """The process's one reader for a broker, kept between micro-batches (and not across a fork)."""
+    key = (os.getpid(), access)
+    with _making:
+        if key not in _readers:
+            _readers[key] = LogReader(access)
+        return _readers[key]

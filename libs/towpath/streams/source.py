@@ -43,6 +43,9 @@ IDLE_WAIT_S = 0.2
 
 IDLE_POLL_S = 0.01
 
+BACKLOG_FRESH_S = 1.0
+"""Spark wants to know the backlog right after planning, only to report it: the same answer does."""
+
 FIRST_EVENTS = 5_000
 """Bound of the micro-batch a stateful query is nudged into. It pays for loading the state and starting
 workers; with all of the backlog as well, a job that has moved would publish seconds later."""
@@ -192,8 +195,8 @@ class StreamReader(EventReader, DataSourceStreamReader):
             time.sleep(IDLE_POLL_S)
 
     def reportLatestOffset(self) -> dict:
-        """The end of the stream: what Spark reports as backlog."""
-        return {"serial": reader_for(self.access).bounds(self.stream)[1]}
+        """The end of the stream: what Spark reports as backlog. As it was when the batch was planned."""
+        return {"serial": reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         """Equal ranges, one a task."""

@@ -23,6 +23,7 @@ from towpath.contracts.engine import (
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import Paused, Recomputed
 from towpath.contracts.reply import Done
+from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
 from towpath.engine.settings import Settings
@@ -43,7 +44,9 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     # Halting and starting block a thread each, for seconds; many jobs may do so at once.
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
-    session = await asyncio.to_thread(start_session, settings)
+    planners = Planners(settings.directory)
+    planners.start()
+    session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
     await asyncio.to_thread(warm_up, session)
     connection = SinkConnection(settings)
     connection.start()
@@ -58,6 +61,7 @@ async def run(settings: Settings) -> None:
         await asyncio.gather(watch, return_exceptions=True)
         await queries.close()
     await asyncio.to_thread(session.stop)
+    await asyncio.to_thread(planners.close)
 
 
 async def serve(bus: Bus, site: str, queries: Queries) -> None:

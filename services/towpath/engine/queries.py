@@ -17,6 +17,7 @@ from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
+from towpath.engine.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,6 @@ LONGEST_PAUSE_S = 10.0
 """Between restarts of a failing query: a broker's restart is met quickly, a lasting fault cheaply."""
 
 ERROR_CHARACTERS = 1000
-
-WATCH_S = 0.25
-"""Between looks at a query: how late its end, or its progress, is noticed."""
 
 STOP_LIMIT_S = 15.0
 """Spark waits for the query's thread when it stops one, for ever if that thread hangs."""
@@ -59,6 +57,7 @@ class Queries:
         self.session = session
         self.settings = settings
         self.connection = connection
+        self._watch = Watch(session)
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._compiled: dict[str, tuple[Assignment, DataFrame]] = {}
@@ -142,6 +141,7 @@ class Queries:
         """Halt everything."""
         names = list(self._kept)
         await asyncio.gather(*(self.halt(name, 3.0) for name in names), return_exceptions=True)
+        await self._watch.close()
 
     async def _keep(self, kept: _Kept) -> None:
         """Start the query, and again whenever it fails, until a verdict is final."""
@@ -152,7 +152,7 @@ class Queries:
                 kept.starting = asyncio.ensure_future(asyncio.to_thread(kept.query.start, plan))
                 await asyncio.shield(kept.starting)
                 kept.state, kept.error = JobState.RUNNING, None
-                failure = await self._end_of(kept)
+                failure = await self._watch.end_of(kept.query)
             except TowpathError as error:
                 kept.state, kept.error = JobState.FAILED, error.detail.one_line()
                 return
@@ -166,17 +166,6 @@ class Queries:
             kept.restarts += 1
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
-
-    async def _end_of(self, kept: _Kept) -> str:
-        """Watch the query until it has ended; the reason."""
-        running = kept.query.running
-        assert running is not None
-        active = True
-        while active:
-            await asyncio.sleep(WATCH_S)
-            active = await asyncio.to_thread(kept.query.is_active)
-        error = await asyncio.to_thread(running.exception)
-        return str(error) if error is not None else "stopped from outside"
 
     def _lock(self, name: str) -> asyncio.Lock:
         return self._locks.setdefault(name, asyncio.Lock())

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.checkpoints.layout import by_input, serials_at
+from towpath.checkpoints.layout import by_input, newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
@@ -121,6 +121,8 @@ class Query:
     _progress: dict[str, Any] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
     """Input → serial number where this run of the job began."""
+    _reported: int | None = None
+    """The newest committed micro-batch that Spark's report was taken in of."""
     _window: MicroBatchWindow | None = None
     """Makes the messages of a micro-batch, for operators whose plan does not."""
 
@@ -148,6 +150,7 @@ class Query:
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         self._begun = self._begun or position(self.checkpoint, self.assignment)
+        self._reported = newest_commit(self.checkpoint)
         self._window = micro_batch_window(self.assignment, self.settings.site)
         self.running = (
             results.writeStream.foreachBatch(self._publish)
@@ -166,17 +169,32 @@ class Query:
         self.sink(frame, batch)
 
     def is_active(self) -> bool:
-        """Whether Spark still runs the query; takes in its newest report on the way."""
+        """Whether Spark still runs the query."""
         running = self.running
-        if running is None:
-            return False
-        active = bool(running.isActive)
+        return running is not None and bool(running.isActive)
+
+    def failure(self) -> str:
+        """Why the query has ended."""
+        error = self.running.exception() if self.running is not None else None
+        return str(error) if error is not None else "stopped from outside"
+
+    def take_in_progress(self) -> None:
+        """Ask Spark for its newest report, if the checkpoint has a micro-batch that is not reported yet."""
+        running = self.running
+        newest = newest_commit(self.checkpoint)
+        if running is None or (self._progress and newest == self._reported):
+            return
         # One string across the bridge instead of PySpark's object with a call for each field: with a
         # listener, reports cost a fifth of the engine's CPU time.
         report = running._jsq.lastProgress()  # type: ignore[operator]
-        if report is not None:
-            self.on_progress(json.loads(report.json()))
-        return active
+        if report is None:
+            return
+        progress = json.loads(report.json())
+        self.on_progress(progress)
+        # A report comes a moment after the commit. One of a trigger that found nothing may come first, and
+        # bears the number of the next micro-batch.
+        if "addBatch" in progress["durationMs"]:
+            self._reported = progress["batchId"]
 
     def halt(self, within_s: float) -> None:
         """Stop after the micro-batch under way is committed, or after `within_s` in the midst of it.
@@ -189,6 +207,7 @@ class Query:
         end = time.monotonic() + within_s
         while self.running.isActive and self.running.status["isTriggerActive"] and time.monotonic() < end:
             time.sleep(HALT_POLL_S)
+        self.take_in_progress()
         self.running.stop()
         self.running = None
 

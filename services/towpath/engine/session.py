@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from towpath.engine.masters import placed
 from towpath.engine.settings import Settings
 from towpath.streams.source import StreamSource
 
@@ -38,8 +39,6 @@ TUNING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
-    # Backlog is read by several tasks, but a task that fails is the query's failure: it restarts whole.
-    "spark.task.maxFailures": "1",
     # Spark writes the source text of generated code anew for every micro-batch, even where the compiled
     # class is cached: a quarter of a small batch's CPU time. Interpreted expressions are slower only for
     # batches far larger than a site's, where reading them in Python costs more anyway.
@@ -71,9 +70,9 @@ logger.resolver.level = error
 """
 
 
-def start_session(settings: Settings) -> SparkSession:
-    """Start Spark. Takes some seconds; blocks."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+def start_session(settings: Settings, python: str = sys.executable) -> SparkSession:
+    """Start Spark, with `python` as the interpreter of its Python processes. Takes some seconds; blocks."""
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     directory = settings.directory
     scratch = directory / "scratch"
@@ -81,18 +80,17 @@ def start_session(settings: Settings) -> SparkSession:
     scratch.mkdir(parents=True)
     log_configuration = directory / "log4j2.properties"
     log_configuration.write_text(_LOG_CONFIGURATION)
+    java_options = _java_options(settings, log_configuration)
     builder = (
         SparkSession.builder.appName(f"towpath-{settings.site}")
         .master(settings.spec.spark_master)
         .config("spark.driver.memory", settings.spec.memory)
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(scratch))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config(f"{_ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
-        .config("spark.driver.extraJavaOptions", _java_options(settings, log_configuration))
+        .config("spark.driver.extraJavaOptions", java_options)
     )
-    for key, value in TUNING.items():
+    for key, value in (TUNING | placed(settings.spec, java_options)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(StreamSource)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.contracts.site import EngineSpec
+from towpath.engine.masters import is_cluster
 from towpath.mesh.state import Home, MeshState
 from towpath.streams.log_reader import Access
 
@@ -40,11 +41,13 @@ class Settings:
 
     @property
     def cores(self) -> int:
-        """Tasks at a time: of `local[N]`; a cluster's own number is not known here, 2 is assumed."""
+        """Tasks at a time: of `local[N]`, or what is taken of a cluster."""
+        if is_cluster(self.spec):
+            return self.spec.cluster_cores
         match = re.fullmatch(r"local\[(\d+)\]", self.spec.spark_master)
         if match:
             return int(match.group(1))
-        return (os.cpu_count() or 2) if self.spec.spark_master == "local[*]" else 2
+        return (os.cpu_count() or 2) if self.spec.spark_master == "local[*]" else 1
 
     def access(self) -> Access:
         """How Spark's Python processes reach the broker. Writes their credentials file."""

@@ -1,0 +1,134 @@
+"""Plans the micro-batches of all queries in threads of the engine, instead of a process for each.
+
+Spark asks a Python data source how far a micro-batch shall reach. For that it starts a Python process for
+every streaming query, which lives as long as the query does: 70 MB and most of a second of CPU time each,
+more than everything else a small job costs. Spark names the interpreter to start, and waits for somebody
+to connect to a Unix socket. So the interpreter it is given is a small shell script, the launcher: for
+anything else it becomes the real interpreter, but for a planner it writes the socket's path into a named
+pipe and ends. The engine reads the pipe, connects to the socket, and answers from a thread.
+
+The engine's own process is the right place: everything is imported there, all planners share one
+connection to the broker, and it ends together with its JVM, so that nothing can be left over or missing.
+Without the pipe, a launcher starts the real interpreter for a planner as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import IO, cast
+
+from pyspark.serializers import UTF8Deserializer, read_int, write_int
+from pyspark.sql.streaming import python_streaming_source_runner as runner
+
+log = logging.getLogger(__name__)
+
+CONNECT_S = 10.0
+"""For connecting to the JVM, which waits as long."""
+
+END_S = 5.0
+"""For the thread that listens, when the engine closes."""
+
+BUFFER_BYTES = 8192
+"""Of one planner's conversation, either way: offsets and partitions, some hundred bytes."""
+
+_LAUNCHER = """\
+#!/bin/sh
+# The Python interpreter of the engine's Spark session. What plans a query is not started: the engine does
+# that itself, and needs to know the socket on which Spark waits.
+if [ "$2" = {module} ] && [ -n "$PYTHON_WORKER_FACTORY_SOCK_PATH" ] && [ -p {pipe} ]; then
+    printf '%s\\n' "$PYTHON_WORKER_FACTORY_SOCK_PATH" > {pipe}
+    exit
+fi
+exec {interpreter} "$@"
+"""
+
+
+class Planners:
+    """The engine's planners, a thread for each source of a query that runs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._pipe = directory / "planners"
+        self._descriptor: int | None = None
+        self._listener = threading.Thread(target=self._listen, name="planners", daemon=True)
+
+    @property
+    def launcher(self) -> Path:
+        """The interpreter to give to Spark."""
+        return self._directory / "python"
+
+    def start(self) -> None:
+        """Write the launcher and listen to it."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._pipe.unlink(missing_ok=True)  # An engine that was killed leaves it: nobody would read it.
+        os.mkfifo(self._pipe, 0o600)
+        # Open for writing as well, so that it does not end whenever a launcher does.
+        self._descriptor = os.open(self._pipe, os.O_RDWR | os.O_CLOEXEC)
+        script = _LAUNCHER.format(
+            module=runner.__name__,
+            pipe=shlex.quote(str(self._pipe)),
+            interpreter=shlex.quote(sys.executable),
+        )
+        self.launcher.write_text(script)
+        self.launcher.chmod(0o700)
+        self._listener.start()
+
+    def close(self) -> None:
+        """Listen no longer. Planners end when Spark closes their sockets."""
+        if self._descriptor is None:
+            return
+        self._pipe.unlink(missing_ok=True)
+        os.write(self._descriptor, b"\n")
+        self._listener.join(END_S)
+        self._descriptor = None
+
+    def _listen(self) -> None:
+        assert self._descriptor is not None
+        with os.fdopen(self._descriptor) as pipe:
+            # An empty line is ours: the end.
+            while path := pipe.readline().strip():
+                threading.Thread(target=_plan, args=(path,), name="planner", daemon=True).start()
+
+
+def _plan(path: str) -> None:
+    """Be the planner of the query that listens at `path`, until Spark closes the socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.settimeout(CONNECT_S)
+            connection.connect(path)
+        except OSError as error:
+            log.warning("Spark does not wait for its planner: %s", error)
+            return
+        connection.settimeout(None)
+        _converse(connection)
+
+
+def _converse(connection: socket.socket) -> None:
+    try:
+        with connection.makefile("rwb", BUFFER_BYTES) as file:
+            stream = cast("IO[bytes]", file)
+            write_int(os.getpid(), stream)
+            stream.flush()
+            runner.main(stream, stream)
+    except (OSError, SystemExit):
+        return  # Spark closed the socket, as it does when a query ends, or has been told what failed.
+
+
+def _skip_spark_files(stream: IO) -> None:
+    """Read past the files that Spark added for Python workers: this process has its own path."""
+    text = UTF8Deserializer()
+    text.loads(stream)
+    for _ in range(read_int(stream)):
+        text.loads(stream)
+
+
+# PySpark's runner expects a process of its own, and begins by setting that up. Two things it does must not
+# happen to the engine: it makes the process a worker, and it forgets all accumulators of the driver.
+runner.setup_spark_files = _skip_spark_files  # type: ignore[assignment]
+runner._accumulatorRegistry = {}  # type: ignore[attr-defined]
