@@ -198,7 +198,12 @@ def agent(site: str, user: str) -> Permissions:
 def bridge(site: str, user: str) -> Permissions:
     """A site's bridge to another broker: stores what devices send, reads what outputs hold."""
     return _permissions(
-        publish=[DEVICE_SUBJECTS, *(f"$JS.{site}.API.{call}" for call in _BRIDGE), "$JS.ACK.>"],
+        publish=[
+            DEVICE_SUBJECTS,
+            *_api(site, _BRIDGE),
+            *(f"$JS.API.{call}" for call in _BRIDGE),
+            "$JS.ACK.>",
+        ],
         subscribe=[inbox(user)],
     )
 

@@ -1,0 +1,206 @@
+"""From a broker into the site's IN stream: QoS 1, a session that outlives connections, nothing lost.
+
+A message is acknowledged to the broker when the stream has stored it, in the order of receipt. Whatever
+fails (broker, stream, this process), both connections are made anew, and the broker delivers again what was
+not acknowledged. What of that is stored already is read from the end of the stream itself, and left out:
+see `overlap` for the little that must remain in doubt. Messages of QoS 0 come at most once, as sent.
+
+Retained messages are not stored: they come again with each subscription, and are as old as they may be. What
+a device publishes while the subscription stands arrives as an event, retained or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paho.mqtt.client import MQTTMessage
+
+from towpath.brokers.mqtt_connection import WINDOW, BrokerAddress, MqttConnection
+from towpath.brokers.overlap import HISTORY, Overlap, Seen
+from towpath.brokers.retrying import Endeavour
+from towpath.brokers.session_file import BridgeRecord, SessionFile
+from towpath.brokers.site_log import Identity, SiteLog, connected
+from towpath.brokers.topics import RefusedTopics, storable_subject
+from towpath.mesh.nats_config import MAX_PAYLOAD
+from towpath.mesh.state import SiteAccess
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""Between looks at what should have happened, when nothing does."""
+
+OVERLAP_S = 2.0
+"""What a broker delivers again comes at once: so long after the last of it, no more will come."""
+
+UNSTORABLE = "IN holds topics under site/ without dots, spaces, wildcards and empty levels"
+
+_HEADROOM = 64 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class _Delivery:
+    """A message on its way into the stream."""
+
+    message: MQTTMessage
+    subject: str
+    seen: Seen
+    done: bool = False
+    """Whether it may be acknowledged."""
+
+    @property
+    def again(self) -> bool:
+        return self.message.dup
+
+
+class Intake:
+    """What devices send, from the broker into IN, for ever."""
+
+    def __init__(
+        self,
+        access: SiteAccess,
+        address: BrokerAddress,
+        client_id: str,
+        filters: Sequence[str],
+        file: SessionFile,
+    ) -> None:
+        self._access = access
+        self._address = address
+        self._client_id = client_id
+        self._filters = [*filters]
+        self._file = file
+        self.refused = RefusedTopics()
+        """What cannot be stored."""
+        self._endeavour = Endeavour(f"events from the broker {address}", self._attempt)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no events come at the moment."""
+        return self._endeavour.trouble
+
+    async def run(self) -> None:
+        """Carry events until cancelled."""
+        await self._endeavour.run()
+
+    async def _attempt(self, endeavour: Endeavour) -> None:
+        site = self._access.spec.name
+        lost: list[str] = []
+        async with (
+            connected(self._access, lost.append) as server,
+            MqttConnection(self._address, self._client_id, session=True) as broker,
+        ):
+            record = await self._session(broker)
+            transfer = _Transfer(broker, self.refused, self._file)
+            stream = await SiteLog.open(server, site, transfer.stored)
+            # One of MQTT 5 keeps to our window; the other kind may have more under way.
+            most = 2 * WINDOW if self._address.version == "5" else HISTORY
+            begun = await stream.newest(record.session, most)
+            transfer.begin(stream, record.session, begun)
+            endeavour.goes_on()
+            while not lost:
+                await transfer.turn()
+            raise ConnectionError(lost[0])
+
+    async def _session(self, broker: MqttConnection) -> BridgeRecord:
+        """The session at the broker, with the subscriptions as they are to be."""
+        record = await asyncio.to_thread(self._file.load)
+        if not broker.session_present:
+            record = await asyncio.to_thread(self._file.renew, self._filters)
+        elif former := [each for each in record.filters if each not in self._filters]:
+            await broker.unsubscribe(former)
+        record = record.model_copy(update={"filters": self._filters})
+        await asyncio.to_thread(self._file.save, record)
+        await broker.subscribe(self._filters)
+        return record
+
+
+class _Transfer:
+    """What is under way over one pair of connections."""
+
+    def __init__(self, broker: MqttConnection, refused: RefusedTopics, file: SessionFile) -> None:
+        self._broker = broker
+        self._refused = refused
+        self._file = file
+        # Invariant: all that came with QoS 1 and is not acknowledged, in order of receipt.
+        self._unacknowledged: deque[_Delivery] = deque()
+        self._on_the_way: dict[int, _Delivery] = {}
+        self._passed = 0
+        """Messages that were not stored since the last that was."""
+        self._changed_at = 0.0
+
+    def begin(self, stream: SiteLog, session: str, stored: Sequence[Identity]) -> None:
+        """Go on after what the session has stored."""
+        self._stream = stream
+        self._session = session
+        self._number = stored[-1].number if stored else 0
+        self._overlap: Overlap[_Delivery] = Overlap([each.seen for each in stored if each.seen.packet])
+        self._changed_at = asyncio.get_running_loop().time()
+
+    def stored(self, number: int) -> None:
+        """The stream has this event."""
+        delivery = self._on_the_way.pop(number, None)
+        if delivery is not None:
+            delivery.done = True
+            self._broker.wake()
+
+    async def turn(self) -> None:
+        """Pass on what came, acknowledge what is stored, wait for more. Raises when a side fails."""
+        for message in self._broker.take_arrived():
+            await self._take(message)
+        now = asyncio.get_running_loop().time()
+        if self._overlap.is_open and now - self._changed_at > OVERLAP_S:
+            await self._send(self._overlap.give_up())
+        while self._unacknowledged and self._unacknowledged[0].done:
+            self._broker.acknowledge(self._unacknowledged.popleft().message.mid)
+        self._broker.flush()
+        await self._broker.wait_for_news(LOOK_S)
+        self._broker.check()
+        self._stream.check()
+
+    async def _take(self, message: MQTTMessage) -> None:
+        topic = message.topic
+        subject = storable_subject(topic)
+        delivery = _Delivery(message, subject or "", _seen(message))
+        if message.qos:
+            self._unacknowledged.append(delivery)
+        if subject is None:
+            await self._pass_over(delivery, UNSTORABLE)
+        elif len(message.payload) > MAX_PAYLOAD - _HEADROOM:
+            await self._pass_over(delivery, f"{len(message.payload)} bytes are too many")
+        elif message.retain:
+            delivery.done = True
+        elif not message.qos:
+            await self._send([delivery])
+        else:
+            if message.dup:
+                self._changed_at = asyncio.get_running_loop().time()
+            known, new = self._overlap.offer(delivery)
+            for each in known:
+                each.done = True
+            await self._send(new)
+
+    async def _send(self, deliveries: Sequence[_Delivery]) -> None:
+        for delivery in deliveries:
+            self._number += 1
+            self._passed = 0
+            if delivery.message.qos:
+                self._on_the_way[self._number] = delivery
+            identity = Identity(self._session, self._number, delivery.seen)
+            await self._stream.store(delivery.subject, bytes(delivery.message.payload), identity)
+
+    async def _pass_over(self, delivery: _Delivery, why: str) -> None:
+        delivery.done = True
+        self._refused.add(delivery.message.topic, why)
+        self._passed += 1
+        if self._passed == HISTORY:
+            # Packet ids have moved on unseen: what was stored before must not be taken for what comes now.
+            self._session = (await asyncio.to_thread(self._file.renew)).session
+
+
+def _seen(message: MQTTMessage) -> Seen:
+    content = message.topic.encode() + b"\0" + message.payload
+    return Seen(message.mid if message.qos else 0, hashlib.blake2b(content, digest_size=8).hexdigest())

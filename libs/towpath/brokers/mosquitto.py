@@ -1,0 +1,143 @@
+"""The binder of Mosquitto: one that the agent runs, or any broker of MQTT 3.1.1 or 5 that runs already.
+
+An existing broker must keep what it has for a persistent session: Mosquitto's own default drops messages
+beyond 1,000 while the bridge is away (`max_queued_messages`), and sends 20 at a time
+(`max_inflight_messages`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+
+from towpath.brokers import mosquitto_config
+from towpath.brokers.intake import Intake
+from towpath.brokers.mqtt_connection import BrokerAddress
+from towpath.brokers.outlet import Outlet
+from towpath.brokers.session_file import SessionFile
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.binaries import mosquitto_binary
+from towpath.mesh.broker_files import broker_password, check_broker_files
+from towpath.mesh.home import Home
+from towpath.mesh.private_file import make_private_directory, write_private_file
+from towpath.mesh.servers import port_open
+from towpath.mesh.state import SiteAccess, reachable
+from towpath.processes import ChildSpec
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+"""For Mosquitto to write its sessions when it ends."""
+
+RETRY_S = 5.0
+"""Between looks at settings that were found wrong: a password file may be mended."""
+
+
+class MosquittoBroker:
+    """A broker beside the site's server, and the bridge to it."""
+
+    def __init__(self, access: SiteAccess, home: Home) -> None:
+        if access.bridge is None:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the mesh has no credentials for a bridge",
+                field="broker.kind",
+                value=str(access.spec.broker.kind),
+                allowed="a mesh brought up with this broker: run `towpath up` again",
+            )
+        self._access = access
+        self._bridge = access.bridge
+        self._directory = home.broker(access.spec.name)
+        self._log = home.log(f"{access.spec.name}-mosquitto")
+        self._file = SessionFile(self._directory / "bridge.json")
+        self._intake: Intake | None = None
+        self._outlet: Outlet | None = None
+        self._wrong: str | None = None
+        # The same for ever, and no other mesh's: the session at the broker goes by it.
+        mesh = hashlib.blake2b(access.bridge.password.encode(), digest_size=4).hexdigest()
+        self._client_id = f"towpath-{access.spec.name}-{mesh}"
+
+    def create(self) -> Sequence[ChildSpec]:
+        """A Mosquitto, with its configuration written; none where the broker runs elsewhere."""
+        access = self._access
+        if access.spec.broker.host is not None:
+            return ()
+        directory = make_private_directory(self._directory)
+        host, port = access.spec.listen, access.broker_port
+        texts = {
+            "mosquitto.conf": mosquitto_config.configuration(directory, listen=host, port=port),
+            "passwords": mosquitto_config.passwords([self._bridge, access.device]),
+            "acl": mosquitto_config.access_list(self._bridge.user, access.device.user),
+        }
+        for name, text in texts.items():
+            write_private_file(directory / name, text)
+
+        async def ready() -> bool:
+            return await port_open(reachable(host), port)
+
+        return (
+            ChildSpec(
+                name=f"{access.spec.name}-mosquitto",
+                command=(mosquitto_binary(), "-c", str(directory / "mosquitto.conf")),
+                log=self._log,
+                ready=ready,
+                stop_s=STOP_S,
+                version=hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:16],
+            ),
+        )
+
+    async def mirror(self) -> None:
+        """From the broker's topics into IN."""
+        address = await self._address()
+        filters = self._access.spec.broker.subscribe
+        self._intake = Intake(self._access, address, self._client_id, filters, self._file)
+        await self._intake.run()
+
+    async def publish(self) -> None:
+        """From the output streams to the broker's topics."""
+        address = await self._address()
+        since = (await asyncio.to_thread(self._file.load)).since
+        self._outlet = Outlet(self._access, address, f"{self._client_id}-results", since)
+        await self._outlet.run()
+
+    def trouble(self) -> str | None:
+        """The first thing that is in the way."""
+        if self._wrong is not None:
+            return self._wrong
+        if self._intake is None or self._outlet is None:
+            return "the bridge is starting"
+        return self._intake.trouble or self._outlet.trouble
+
+    async def _address(self) -> BrokerAddress:
+        """Where the broker is; waits until the files that the description names are there."""
+        while True:
+            try:
+                address = await asyncio.to_thread(self._read_address)
+            except TowpathError as error:
+                self._wrong = str(error)
+                log.error("%s", error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                self._wrong = None
+                return address
+
+    def _read_address(self) -> BrokerAddress:
+        access, broker = self._access, self._access.spec.broker
+        if broker.host is None:
+            own = self._bridge
+            host, port = reachable(access.spec.listen).strip("[]"), access.broker_port
+            return BrokerAddress(host, port, broker.version, own.user, own.password)
+        check_broker_files(broker)
+        return BrokerAddress(
+            host=broker.host,
+            port=access.broker_port,
+            version=broker.version,
+            user=broker.user,
+            password=broker_password(broker),
+            tls=broker.tls,
+            ca_file=broker.ca_file,
+            certificate_file=broker.certificate_file,
+            key_file=broker.key_file,
+        )

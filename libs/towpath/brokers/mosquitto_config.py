@@ -1,0 +1,69 @@
+"""Renders the files of a Mosquitto that the agent runs. Pure: state in, texts out.
+
+Mosquitto acknowledges a device when it has a message in memory; it writes its sessions to the disk every few
+seconds and when it ends. A Mosquitto that is killed may lose what it took in between and had not yet passed
+on to the bridge: the site's own server as broker does not.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import pwd
+from collections.abc import Sequence
+from pathlib import Path
+
+from towpath.brokers.mqtt_connection import WINDOW
+from towpath.mesh.state import Credential
+
+SAVE_EVERY_S = 5
+"""Between two writes of all sessions. In good health they are small: what is stored is forgotten."""
+
+_ITERATIONS = 101
+"""As mosquitto_passwd has it. Our passwords are 192 random bits: nothing to be slowed down."""
+
+
+def configuration(directory: Path, *, listen: str, port: int) -> str:
+    """`mosquitto.conf`. Queues have no limit: a device's acknowledged message is never dropped."""
+    lines = [
+        f"listener {port} {listen}",
+        "allow_anonymous false",
+        f"password_file {directory / 'passwords'}",
+        f"acl_file {directory / 'acl'}",
+        "persistence true",
+        f"persistence_location {directory}/",
+        f"autosave_interval {SAVE_EVERY_S}",
+        "max_queued_messages 0",
+        f"max_inflight_messages {WINDOW}",
+        "set_tcp_nodelay true",
+        "connection_messages false",
+        "log_dest stderr",
+        # Only heeded when started by root: else it would become a user who may not read its files.
+        f"user {pwd.getpwuid(os.geteuid()).pw_name}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def passwords(users: Sequence[Credential]) -> str:
+    """The password file: hashes, in the form of mosquitto_passwd. The same for the same users."""
+    return "".join(f"{user.user}:{_hashed(user)}\n" for user in users)
+
+
+def access_list(bridge: str, device: str) -> str:
+    """Who may do what: devices write under `site/` and read results, the bridge the other way round."""
+    rules = (
+        f"user {bridge}",
+        "topic read site/#",
+        "topic write #",
+        f"user {device}",
+        "topic write site/#",
+        "topic read #",
+    )
+    return "\n".join(rules) + "\n"
+
+
+def _hashed(user: Credential) -> str:
+    salt = hashlib.blake2b(user.password.encode(), digest_size=12, person=b"mosquitto").digest()
+    digest = hashlib.pbkdf2_hmac("sha512", user.password.encode(), salt, _ITERATIONS)
+    return f"$7${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"

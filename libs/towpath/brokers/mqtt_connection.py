@@ -1,0 +1,339 @@
+"""One MQTT connection that the event loop drives, with the acknowledgements in the caller's hands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+WINDOW = 1000
+"""Messages that a broker of MQTT 5 may send before it has an acknowledgement. One of 3.1.1 has a window of
+its own."""
+
+_CONNECT_WITHIN_S = 5.0
+_ANSWER_WITHIN_S = 10.0
+_KEEPALIVE_S = 15
+_MAINTAIN_EVERY_S = 1.0
+_READS_AT_ONCE = 250
+"""Packets read between two looks at the rest of the event loop: about 5 ms of work."""
+_MOST_ARRIVED = 5000
+"""Messages that may wait to be taken; then the socket is left alone, and the sender held up."""
+_FOR_EVER = 0xFFFFFFFF
+_REFUSED = 0x80
+"""Reason codes from here on mean refusal."""
+_LOGIN_REFUSALS = frozenset({"Bad user name or password", "Not authorized"})
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """How a broker is reached."""
+
+    host: str
+    port: int
+    version: str = "5"
+    """Of MQTT: `3.1.1` or `5`."""
+    user: str | None = None
+    password: str | None = None
+    tls: bool = False
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class MqttConnection:
+    """A connection to a broker; QoS 1 in both directions. paho-mqtt does the protocol.
+
+    `session`: whether the broker keeps subscriptions and unacknowledged messages while we are away. Raises
+    `OSError` where the connection fails, `TowpathError` where the broker refuses user or topic.
+    """
+
+    def __init__(self, address: BrokerAddress, client_id: str, *, session: bool) -> None:
+        self._address = address
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._arrived: list[MQTTMessage] = []
+        self._awaited: dict[int, asyncio.Future[list[ReasonCode]]] = {}
+        self._connected = False
+        self._refusal: str | None = None
+        self._lost: str | None = None
+        self._writing = self._reading = False
+        self._descriptor = -1
+        self._maintained_at = time.monotonic()
+        self.session_present = False
+        """Whether the broker knew our session."""
+        self.window = WINDOW
+        """Messages the broker takes before it has acknowledged one."""
+        self._client = self._new_client(client_id)
+
+    def _new_client(self, client_id: str) -> Client:
+        version = MQTTProtocolVersion.MQTTv5 if self._is_5 else MQTTProtocolVersion.MQTTv311
+        client = Client(
+            CallbackAPIVersion.VERSION2,
+            client_id=client_id,
+            protocol=version,
+            clean_session=None if self._is_5 else not self._session,
+            reconnect_on_failure=False,
+            manual_ack=True,
+        )
+        client.connect_timeout = _CONNECT_WITHIN_S
+        client.max_inflight_messages_set(0)  # The window is the caller's.
+        if self._address.user:
+            client.username_pw_set(self._address.user, self._address.password)
+        client.on_connect = self._on_connect
+        client.on_message = lambda client, userdata, message: self._arrived.append(message)
+        client.on_publish = lambda client, userdata, mid, code, properties: self._answered(mid, [code])
+        client.on_subscribe = lambda client, userdata, mid, codes, properties: self._answered(mid, codes)
+        client.on_unsubscribe = self._on_unsubscribe
+        client.on_disconnect = self._on_disconnect
+        client.on_socket_close = lambda client, userdata, sock: self._forget_socket()
+        # Being told of each packet keeps paho from writing packets one by one; `flush` writes them all.
+        client.on_socket_register_write = lambda client, userdata, sock: None
+        return client
+
+    @property
+    def _is_5(self) -> bool:
+        return self._address.version == "5"
+
+    async def __aenter__(self) -> Self:
+        """Connect and wait until the broker accepted."""
+        try:
+            async with asyncio.timeout(_CONNECT_WITHIN_S * 3):
+                await asyncio.to_thread(self._connect)
+                sock = self._client.socket()
+                if sock is None:
+                    raise ConnectionError("the broker closed the connection at once")
+                self._descriptor = sock.fileno()
+                self._listen()
+                while not self._connected:
+                    self.flush()
+                    await self.wait_for_news(_MAINTAIN_EVERY_S)
+                    self.check()
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def _connect(self) -> None:
+        address = self._address
+        if address.tls:
+            context = ssl.create_default_context(cafile=address.ca_file)
+            if address.certificate_file is not None:
+                context.load_cert_chain(address.certificate_file, address.key_file)
+            self._client.tls_set_context(context)
+        if not self._is_5:
+            self._client.connect(address.host, address.port, _KEEPALIVE_S)
+            return
+        properties = Properties(PacketTypes.CONNECT)
+        properties.ReceiveMaximum = WINDOW
+        if self._session:
+            properties.SessionExpiryInterval = _FOR_EVER
+        clean = False if self._session else MQTT_CLEAN_START_FIRST_ONLY
+        self._client.connect(
+            address.host, address.port, _KEEPALIVE_S, clean_start=clean, properties=properties
+        )
+
+    async def __aexit__(self, *_: object) -> None:
+        """Take leave of the broker if it is still there; wait for nothing."""
+        self._close()
+
+    async def subscribe(self, filters: Sequence[str]) -> None:
+        """Subscribe with QoS 1. Raises `TowpathError` for a filter that the broker refuses."""
+        _, mid = self._client.subscribe([(each, 1) for each in filters])
+        codes = await self._answer(mid)
+        for each, code in zip(filters, codes, strict=True):
+            if code.value >= _REFUSED:
+                raise TowpathError(
+                    ErrorCode.NOT_ALLOWED,
+                    f"the broker {self._address} refuses the subscription: {code}",
+                    field="broker.subscribe",
+                    value=each,
+                )
+
+    async def unsubscribe(self, filters: Sequence[str]) -> None:
+        """Take subscriptions back."""
+        _, mid = self._client.unsubscribe([*filters])
+        await self._answer(mid)
+
+    def publish(self, topic: str, payload: bytes) -> asyncio.Future[list[ReasonCode]]:
+        """Send with QoS 1; the future has the broker's answer. Keep to `window`."""
+        info = self._client.publish(topic, payload, qos=1)
+        self._news.set()
+        return self._expect(info.mid)
+
+    def acknowledge(self, packet: int) -> None:
+        """Tell the broker that we have a message. Leaves with the next `flush`."""
+        self._client.ack(packet, 1)
+
+    def take_arrived(self) -> list[MQTTMessage]:
+        """The messages that came since the last call, in order."""
+        taken, self._arrived = self._arrived, []
+        if self._descriptor >= 0 and not self._reading:
+            self._listen()
+        return taken
+
+    def flush(self) -> None:
+        """Write what is handed over; what the socket does not take now goes when it can."""
+        if self._descriptor < 0:
+            return
+        self._client.loop_write()
+        more = self._client.want_write() and self._descriptor >= 0
+        if more and not self._writing:
+            self._loop.add_writer(self._descriptor, self.flush)
+        elif self._writing and not more and self._descriptor >= 0:
+            self._loop.remove_writer(self._descriptor)
+        self._writing = more
+
+    def wake(self) -> None:
+        """Let `wait_for_news` return."""
+        self._news.set()
+
+    async def wait_for_news(self, within_s: float) -> None:
+        """Return when something came, was handed over, or failed, or after `within_s`. Call at least every
+        few seconds: the connection is kept alive here."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), within_s)
+        self._news.clear()
+        if time.monotonic() - self._maintained_at >= _MAINTAIN_EVERY_S:
+            self._maintained_at = time.monotonic()
+            self._client.loop_misc()  # Pings, and notices when they stay unanswered.
+            self.flush()
+
+    def check(self) -> None:
+        """Raise if the broker refused, or the connection is lost."""
+        if self._refusal is not None:
+            login = self._refusal in _LOGIN_REFUSALS
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED if login else ErrorCode.FAILED,
+                f"the broker {self._address} refuses: {self._refusal}",
+                field="broker.user" if login else "broker",
+                value=self._address.user if login else None,
+            )
+        if self._lost is not None:
+            raise ConnectionError(self._lost)
+
+    async def _answer(self, mid: int | None) -> list[ReasonCode]:
+        if mid is None:
+            raise ConnectionError(self._lost or "not connected")
+        answer = self._expect(mid)
+        async with asyncio.timeout(_ANSWER_WITHIN_S):
+            while not answer.done():
+                self.flush()
+                await self.wait_for_news(_MAINTAIN_EVERY_S)
+                self.check()
+        return answer.result()
+
+    def _expect(self, mid: int) -> asyncio.Future[list[ReasonCode]]:
+        answer: asyncio.Future[list[ReasonCode]] = self._loop.create_future()
+        if self._lost is not None:
+            answer.set_exception(ConnectionError(self._lost))
+            answer.exception()
+        else:
+            self._awaited[mid] = answer
+        return answer
+
+    def _answered(self, mid: int, codes: list[ReasonCode]) -> None:
+        answer = self._awaited.pop(mid, None)
+        if answer is not None and not answer.done():
+            answer.set_result(codes)
+        self._news.set()
+
+    def _on_unsubscribe(
+        self,
+        client: Client,
+        userdata: Any,
+        mid: int,
+        reasons: list[ReasonCode],
+        properties: Properties | None,
+    ) -> None:
+        self._answered(mid, reasons)
+
+    def _close(self) -> None:
+        self._lose("closed")
+        self._client.disconnect()
+        self._client.loop_write()  # Sends DISCONNECT; paho then closes the socket.
+        sock = self._client.socket()
+        self._forget_socket()
+        if sock is not None:
+            sock.close()
+
+    def _listen(self) -> None:
+        self._reading = True
+        self._loop.add_reader(self._descriptor, self._on_readable)
+        self._loop.call_soon(self._on_readable)  # TLS may hold bytes of which the socket says nothing.
+
+    def _on_readable(self) -> None:
+        if self._descriptor < 0 or not self._reading:
+            return
+        for _ in range(_READS_AT_ONCE):
+            before = len(self._arrived)
+            if self._client.loop_read() is not MQTTErrorCode.MQTT_ERR_SUCCESS:
+                return self._lose("connection lost")
+            if len(self._arrived) == before:
+                break
+        if self._arrived:
+            self._news.set()
+        if len(self._arrived) >= _MOST_ARRIVED and self._descriptor >= 0:
+            self._reading = False
+            self._loop.remove_reader(self._descriptor)
+        sock = self._client.socket()
+        if isinstance(sock, ssl.SSLSocket) and sock.pending():
+            self._loop.call_soon(self._on_readable)
+
+    def _on_connect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: ConnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        if reason.is_failure:
+            self._refusal = reason.getName()
+            self._lose(self._refusal)
+        else:
+            self._connected = True
+            self.session_present = flags.session_present
+            self.window = min(WINDOW, getattr(properties, "ReceiveMaximum", WINDOW))
+        self._news.set()
+
+    def _on_disconnect(
+        self,
+        client: Client,
+        userdata: Any,
+        flags: DisconnectFlags,
+        reason: ReasonCode,
+        properties: Properties | None,
+    ) -> None:
+        self._lose(str(reason))
+
+    def _lose(self, why: str) -> None:
+        self._lost = self._lost or why
+        awaited, self._awaited = self._awaited, {}
+        for answer in awaited.values():
+            if not answer.done():
+                answer.set_exception(ConnectionError(self._lost))
+                answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
+        self._news.set()
+
+    def _forget_socket(self) -> None:
+        """Before a descriptor is closed the loop must let go of it: its number may come back."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            self._loop.remove_writer(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,241 @@
+"""From the site's output streams to a broker: results and rejected events, QoS 1, in order.
+
+Each output stream keeps the place of the bridge itself, as a consumer: it moves on when the broker has
+acknowledged. When a bridge was killed, or a connection lost, between the broker's acknowledgement and that
+move, results are published again, as QoS 1 allows; none is left out, and none overtakes another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from paho.mqtt.reasoncodes import ReasonCode
+
+from towpath.brokers.mqtt_connection import BrokerAddress, MqttConnection
+from towpath.brokers.retrying import Endeavour
+from towpath.brokers.site_log import connected, request
+from towpath.mesh.names import DEAD_LETTER_STREAM_PREFIX, MQTT_DELIVERY, output_stream
+from towpath.mesh.state import SiteAccess
+
+log = logging.getLogger(__name__)
+
+CONSUMER = "bridge"
+"""Name of the bridge's place in each output stream."""
+
+LOOK_S = 1.0
+"""Between looks for output streams that came or went."""
+
+BATCH = 500
+"""Results that are published before the place in the stream moves on."""
+
+PUBLISHED_S = 30.0
+"""For the broker to acknowledge a batch."""
+
+REFUSED_S = 5.0
+"""Between attempts at a topic that the broker refuses. Other outputs go on meanwhile."""
+
+WAIT_S = 5.0
+"""How long a request for results waits when there are none."""
+
+_ACK_WAIT_S = 60.0
+"""Longer than a batch can take: the server shall not deliver it again meanwhile."""
+
+_PREFIXES = (output_stream(""), DEAD_LETTER_STREAM_PREFIX)
+_NOT_FOUND = 404
+_NOTHING_MORE = frozenset({"404", "408"})
+_REFUSED = 0x80
+"""Reason codes from here on mean refusal. A broker of MQTT 3.1.1 does not tell."""
+
+
+class _GoneError(Exception):
+    """The stream was deleted."""
+
+
+class _RefusedError(Exception):
+    """The broker does not let us publish there."""
+
+
+class Outlet:
+    """What outputs store, to the broker, for ever."""
+
+    def __init__(self, access: SiteAccess, address: BrokerAddress, client_id: str, since: datetime) -> None:
+        self._access = access
+        self._address = address
+        self._client_id = client_id
+        self._since = since
+        self._refusals: dict[str, str] = {}
+        self._endeavour = Endeavour(f"results to the broker {address}", self._attempt)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why some or all results are not published at the moment."""
+        return self._endeavour.trouble or next(iter(self._refusals.values()), None)
+
+    async def run(self) -> None:
+        """Carry results until cancelled."""
+        await self._endeavour.run()
+
+    async def _attempt(self, endeavour: Endeavour) -> None:
+        lost: list[str] = []
+        async with (
+            connected(self._access, lost.append) as server,
+            MqttConnection(self._address, self._client_id, session=False) as broker,
+            asyncio.TaskGroup() as tasks,
+        ):
+            # A group ends with what its members raise: whichever side fails ends all.
+            tasks.create_task(_keep(broker, lost))
+            tasks.create_task(self._watch(server, broker, tasks))
+            endeavour.goes_on()
+
+    async def _watch(self, server: Client, broker: MqttConnection, tasks: asyncio.TaskGroup) -> None:
+        """Carry every output stream there is, and those to come."""
+        site = self._access.spec.name
+        carried: dict[str, asyncio.Task[None]] = {}
+        ends = _Ends(server, broker, site, asyncio.Semaphore(broker.window), self._since, self._refusals)
+        while True:
+            carried = {name: task for name, task in carried.items() if not task.done()}
+            for name in await _output_streams(server, site):
+                if name not in carried:
+                    passage = _Passage(ends, name)
+                    carried[name] = tasks.create_task(passage.run(), name=f"results of {name}")
+            await asyncio.sleep(LOOK_S)
+
+
+async def _keep(broker: MqttConnection, lost: Sequence[str]) -> None:
+    while not lost:
+        broker.flush()
+        await broker.wait_for_news(LOOK_S)
+        broker.check()
+    raise ConnectionError(lost[0])
+
+
+async def _output_streams(server: Client, site: str) -> list[str]:
+    found: list[str] = []
+    while True:
+        answer = await request(server, site, "STREAM.NAMES", {"offset": len(found)})
+        page = answer.get("streams") or []
+        found += page
+        if not page or len(found) >= answer["total"]:
+            return [name for name in found if name.startswith(_PREFIXES)]
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """What all passages share."""
+
+    server: Client
+    broker: MqttConnection
+    site: str
+    room: asyncio.Semaphore
+    """How many results may be unacknowledged, all passages together."""
+    since: datetime
+    refusals: dict[str, str]
+    """Stream → what the broker says against its topic."""
+
+
+class _Passage:
+    """One output stream on its way to the broker."""
+
+    def __init__(self, ends: _Ends, stream: str) -> None:
+        self._ends = ends
+        self._stream = stream
+
+    async def run(self) -> None:
+        """Publish what the stream stores until it is deleted."""
+        try:
+            topic = await self._topic()
+            await self._take_place()
+            inbox = self._ends.server.new_inbox()
+            results = await self._ends.server.subscribe(inbox)
+            while True:
+                if batch := await self._next(results, inbox):
+                    await self._move(topic, batch)
+        except _GoneError:
+            log.info("%s is gone", self._stream)
+        finally:
+            self._ends.refusals.pop(self._stream, None)
+
+    async def _move(self, topic: str, batch: Sequence[Msg]) -> None:
+        """Publish a batch and move on; one that is refused, again and again."""
+        try:
+            await self._publish(topic, batch)
+        except _RefusedError as error:
+            if self._stream not in self._ends.refusals:
+                log.warning("the broker refuses results of %s", error)
+            self._ends.refusals[self._stream] = f"the broker refuses results of {error}"
+            await asyncio.sleep(REFUSED_S)
+            await self._take_place()
+        else:
+            self._ends.refusals.pop(self._stream, None)
+            await self._ends.server.request(batch[-1].reply, b"+ACK", timeout=WAIT_S)
+
+    async def _topic(self) -> str:
+        config = (await self._ask(f"STREAM.INFO.{self._stream}", {}))["config"]
+        return config["republish"]["dest"].removeprefix(MQTT_DELIVERY).replace(".", "/")
+
+    async def _take_place(self) -> None:
+        """Stand where the last acknowledgement left us, and make the place if there is none yet."""
+        path = f"{self._stream}.{CONSUMER}"
+        config = {
+            "durable_name": CONSUMER,
+            "ack_policy": "all",
+            "ack_wait": int(_ACK_WAIT_S * 1e9),
+            "max_ack_pending": 2 * BATCH,
+            "deliver_policy": "by_start_time",
+            "opt_start_time": self._ends.since.isoformat(),
+        }
+        answer = await request(self._ends.server, self._ends.site, f"CONSUMER.RESET.{path}", {})
+        if answer.get("error", {}).get("code") == _NOT_FOUND:
+            await self._ask(f"CONSUMER.CREATE.{path}", {"stream_name": self._stream, "config": config})
+
+    async def _ask(self, call: str, body: dict) -> dict:
+        answer = await request(self._ends.server, self._ends.site, call, body)
+        if "error" not in answer:
+            return answer
+        if answer["error"].get("code") == _NOT_FOUND:
+            raise _GoneError
+        raise ConnectionError(f"{self._stream}: {answer['error'].get('description')}")
+
+    async def _next(self, results: Subscription, inbox: str) -> list[Msg]:
+        """The next results in order, as many as there are; none when there are none for a while."""
+        batch = await self._pull(results, inbox, {"batch": BATCH, "no_wait": True}, BATCH)
+        return batch or await self._pull(results, inbox, {"batch": 1, "expires": int(WAIT_S * 1e9)}, 1)
+
+    async def _pull(self, results: Subscription, inbox: str, body: dict, most: int) -> list[Msg]:
+        call = f"$JS.{self._ends.site}.API.CONSUMER.MSG.NEXT.{self._stream}.{CONSUMER}"
+        await self._ends.server.publish(call, json.dumps(body).encode(), reply=inbox)
+        batch: list[Msg] = []
+        while len(batch) < most:
+            message = await results.next_msg(timeout=2 * WAIT_S)
+            status = (message.headers or {}).get("Status")
+            if status in _NOTHING_MORE:
+                break
+            if status is not None:
+                await self._ask(f"STREAM.INFO.{self._stream}", {})
+                raise ConnectionError(
+                    f"{self._stream}: {status} {(message.headers or {}).get('Description')}"
+                )
+            batch.append(message)
+        return batch
+
+    async def _publish(self, topic: str, batch: Sequence[Msg]) -> None:
+        """Returns when the broker has acknowledged all. Raises `_RefusedError`."""
+        answers: list[asyncio.Future[list[ReasonCode]]] = []
+        async with asyncio.timeout(PUBLISHED_S):
+            for message in batch:
+                await self._ends.room.acquire()
+                answer = self._ends.broker.publish(topic, message.data)
+                answer.add_done_callback(lambda _: self._ends.room.release())
+                answers.append(answer)
+            for answer in answers:
+                [code] = await answer
+                if code.value >= _REFUSED:
+                    raise _RefusedError(f"{topic}: {code}")

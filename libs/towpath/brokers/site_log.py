@@ -1,0 +1,155 @@
+"""A bridge's connection to the site's own server, and what it writes into the IN stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from towpath.brokers.overlap import Seen
+from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER
+from towpath.mesh.nats_config import MAX_PAYLOAD
+from towpath.mesh.state import SiteAccess
+from towpath.streams.pages import last_serial, page
+
+SILENCE_S = 5.0
+"""Without any acknowledgement for so long, while some are due, the stream counts as out of reach."""
+
+_CONNECT_S = 3.0
+_REQUEST_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The message id of an event that a bridge stored.
+
+    `session` names one life of the session at the broker, `number` counts its events. A repetition that is
+    recognised is not stored at all; the id makes it harmless that the same event is sent to the stream
+    twice, when a bridge was killed while its last events were on their way. Payloads that are equal have
+    numbers of their own.
+    """
+
+    session: str
+    number: int
+    seen: Seen
+
+    def __str__(self) -> str:
+        return f"{self.session}.{self.number}.{self.seen.packet}.{self.seen.digest}"
+
+    @classmethod
+    def parse(cls, text: str) -> Identity | None:
+        """The identity in a message id; None for that of somebody else."""
+        match text.split("."):
+            case [session, number, packet, digest] if number.isdigit() and packet.isdigit():
+                return cls(session, int(number), Seen(int(packet), digest))
+        return None
+
+
+def connected(access: SiteAccess, closed: Callable[[str], None]) -> AbstractAsyncContextManager[Client]:
+    """A connection to the site's server that does not come back by itself: `closed` is told why it ended.
+
+    What was on its way when it broke is lost, and what follows must not overtake it. Raises
+    `nats.errors.Error` or `OSError`.
+    """
+    return _connection(access, closed)
+
+
+@asynccontextmanager
+async def _connection(access: SiteAccess, closed: Callable[[str], None]):
+    assert access.bridge is not None
+    name = access.spec.name
+
+    async def on_closed() -> None:
+        closed(f"the server of {name} closed the connection")
+
+    async def on_error(error: Exception) -> None:
+        closed(f"the server of {name}: {error or type(error).__name__}")
+
+    async with asyncio.timeout(_CONNECT_S * 2):
+        connection = await nats.connect(
+            access.nats_url,
+            user=access.bridge.user,
+            password=access.bridge.password,
+            name=f"bridge-{name}",
+            inbox_prefix=f"_INBOX.{access.bridge.user}".encode(),
+            connect_timeout=_CONNECT_S,
+            allow_reconnect=False,
+            max_reconnect_attempts=0,
+            closed_cb=on_closed,
+            disconnected_cb=on_closed,
+            error_cb=on_error,
+            pending_size=4 * MAX_PAYLOAD,
+        )
+    try:
+        yield connection
+    finally:
+        await asyncio.wait_for(connection.close(), _REQUEST_S)
+
+
+async def request(connection: Client, site: str, call: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the site's JetStream, maybe an `error`. Raises `TimeoutError`, `nats.errors.Error`."""
+    answer = await connection.request(f"$JS.{site}.API.{call}", json.dumps(body).encode(), timeout=_REQUEST_S)
+    return json.loads(answer.data)
+
+
+class SiteLog:
+    """Stores events in the IN stream, many at a time, and tells which are stored."""
+
+    def __init__(self, connection: Client, site: str, stored: Callable[[int], None]) -> None:
+        self._connection = connection
+        self._site = site
+        self._stored = stored
+        self._inbox = connection.new_inbox()
+        self._due = 0
+        self._heard_at = asyncio.get_running_loop().time()
+        self._failure: str | None = None
+
+    @classmethod
+    async def open(cls, connection: Client, site: str, stored: Callable[[int], None]) -> Self:
+        """`stored` is called with the number of each event once the stream has it."""
+        log = cls(connection, site, stored)
+        await connection.subscribe(
+            f"{log._inbox}.*", cb=log._on_answer, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+        return log
+
+    async def newest(self, session: str, most: int) -> list[Identity]:
+        """What a bridge has stored in this session, oldest first, among the `most` newest events."""
+        last = await last_serial(self._connection, self._site, IN_STREAM)
+        after, found = max(0, last - most), []
+        while after < last and (messages := await page(self._connection, self._site, IN_STREAM, after + 1)):
+            identities = (Identity.parse(message.identity) for message in messages)
+            found += [each for each in identities if each is not None and each.session == session]
+            after = messages[-1].serial
+        return found
+
+    async def store(self, subject: str, body: bytes, identity: Identity) -> None:
+        """Send one event to the stream; they are stored in the order of these calls."""
+        if not self._due:
+            self._heard_at = asyncio.get_running_loop().time()
+        self._due += 1
+        reply = f"{self._inbox}.{identity.number}"
+        await self._connection.publish(subject, body, reply, headers={MESSAGE_ID_HEADER: str(identity)})
+
+    def check(self) -> None:
+        """Raise `ConnectionError` if an event was refused, `TimeoutError` if nothing is acknowledged."""
+        if self._failure is not None:
+            raise ConnectionError(self._failure)
+        if self._due and asyncio.get_running_loop().time() - self._heard_at > SILENCE_S:
+            raise TimeoutError(f"the stream of {self._site} acknowledges nothing")
+
+    async def _on_answer(self, message: Msg) -> None:
+        if message.headers or b'"error"' in message.data:
+            self._failure = f"the stream of {self._site} refuses: {message.data.decode() or 'nobody listens'}"
+            return
+        self._due -= 1
+        self._heard_at = asyncio.get_running_loop().time()
+        self._stored(int(message.subject.rsplit(".", 1)[1]))
