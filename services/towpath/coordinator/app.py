@@ -16,9 +16,11 @@ from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements
+from towpath.coordinator.applies import Applies
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.handlers import Handlers
 from towpath.coordinator.operations import Operations
+from towpath.coordinator.pipeline_store import PipelineStore
 from towpath.coordinator.pipelines import Pipelines
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry import Registry

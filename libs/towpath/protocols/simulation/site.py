@@ -22,6 +22,7 @@ from towpath.contracts.migration import (
     OpenShadow,
     Paused,
     PauseTransfer,
+    PrepareOutput,
     ReportProgress,
     ResetRole,
     Resumed,
@@ -295,6 +296,10 @@ class SimulatedSite:
             del self.hosted[command.job]
             self.checkpoints = {k: v for k, v in self.checkpoints.items() if k[0] != command.job}
         return paused
+
+    def _on_prepare_output(self, command: PrepareOutput) -> Done:
+        self.mesh.output(command.job, command.output)
+        return Done()
 
     def _on_close_output(self, command: CloseOutput) -> Done:
         # One output stands for all streams a job has had: what counts is who may publish at all.
