@@ -69,6 +69,13 @@ RELATIONS = {"runs_on": "site", "executes": "operator", "reads_from": "inputs", 
 """Relation of an operation → field of our job."""
 
 
+def plan_name(text: str) -> str | None:
+    """What a plan says it is called. Raises `TowpathError` (invalid) when it is no JSON."""
+    content = load(text, "application/json")
+    name = content.get("plan") if isinstance(content, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def import_plan(
     text: str, current: PipelineSpec | None, sites: Sequence[SiteStatus], *, name: str | None = None
 ) -> PipelineSpec:

@@ -54,7 +54,10 @@ class _Graphs:
 
 
 def difference(
-    spec: PipelineSpec, mine: Mapping[str, RunningJob], others: Mapping[str, RunningJob]
+    spec: PipelineSpec,
+    mine: Mapping[str, RunningJob],
+    others: Mapping[str, RunningJob],
+    artefacts: Mapping[str, str] | None = None,
 ) -> list[PlannedChange]:
     """What it takes to get from `mine`, the pipeline's jobs that run, to `spec`; by name.
 
@@ -63,13 +66,15 @@ def difference(
     where its inputs start: that matters to a new job only. `after` leads sinks before sources, but
     removes sources before sinks. It is free of circles if `spec` and what runs are (see `validation`).
 
-    Strategy and forecast of moves are not known here.
+    `artefacts` are digests of the user code that jobs shall run, by job: code that changed at its old path
+    is a change, where both digests are known. Strategy and forecast of moves are not known here.
     """
     wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
     around = [spelled_out(job.spec) for job in others.values()]
     now = {name: spelled_out(job.spec) for name, job in mine.items()}
     graphs = _Graphs.of([*now.values(), *around], [*wanted.values(), *around])
-    changes = [_planned(wanted[name], mine.get(name), graphs) for name in wanted]
+    code = artefacts or {}
+    changes = [_planned(wanted[name], mine.get(name), graphs, code.get(name)) for name in wanted]
     gone = [
         PlannedChange(job=name, actions=[Action.REMOVE], reason="not in the description", source=job.site)
         for name, job in mine.items()
@@ -80,19 +85,16 @@ def difference(
     return [c.model_copy(update={"after": _after(c, actions, graphs)}) for c in ordered]
 
 
-def _planned(wanted: JobSpec, running: RunningJob | None, graphs: _Graphs) -> PlannedChange:
+def _planned(
+    wanted: JobSpec, running: RunningJob | None, graphs: _Graphs, artefact: str | None
+) -> PlannedChange:
     if running is None:
         return PlannedChange(
             job=wanted.name, actions=[Action.ADD], reason="new in the description", target=wanted.site
         )
-    found: dict[Action, list[str]] = {}
-    for field in field_changes(spelled_out(running.spec), wanted):
-        action = _action_of(field.path)
-        if action is not None:
-            found.setdefault(action, []).append(str(field))
-    for place, stream in graphs.gained(wanted):
-        if not any(fields.startswith("inputs") for fields in found.get(Action.REDIRECT, ())):
-            found.setdefault(Action.REDIRECT, []).append(f"{place} is now also written by {stream}")
+    found = _found(wanted, running, graphs)
+    if artefact is not None and running.artefact not in (None, artefact):
+        found.setdefault(Action.CHANGE, []).append("other user code")
     moves = wanted.site != running.site
     if moves:
         found[Action.MOVE] = [f"site: {running.site} → {wanted.site}"]
@@ -103,6 +105,19 @@ def _planned(wanted: JobSpec, running: RunningJob | None, graphs: _Graphs) -> Pl
         source=running.site if moves else None,
         target=wanted.site if moves else None,
     )
+
+
+def _found(wanted: JobSpec, running: RunningJob, graphs: _Graphs) -> dict[Action, list[str]]:
+    """What the fields that differ ask for, and writers that come to topics the job goes on reading."""
+    found: dict[Action, list[str]] = {}
+    for change in field_changes(spelled_out(running.spec), wanted):
+        action = _action_of(change.path)
+        if action is not None:
+            found.setdefault(action, []).append(str(change))
+    if not any(reason.startswith("inputs") for reason in found.get(Action.REDIRECT, ())):
+        for place, stream in graphs.gained(wanted):
+            found.setdefault(Action.REDIRECT, []).append(f"{place} is now also written by {stream}")
+    return found
 
 
 def _action_of(path: str) -> Action | None:

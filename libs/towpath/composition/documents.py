@@ -38,16 +38,22 @@ class _OwnDocument(Model):
 
 
 def read_document(
-    text: str, *, name: str | None, sites: Sequence[SiteStatus], media_type: str | None = None
+    text: str,
+    *,
+    name: str | None,
+    sites: Sequence[SiteStatus],
+    media_type: str | None = None,
+    otherwise: str | None = None,
 ) -> ReadDocument:
     """The pipeline that a document describes.
 
-    It is called `name`; None: as the document says. `sites` are those that addresses may mean. Without
-    `media_type` the text itself tells JSON from YAML.
+    It is called `name`; None: as the document says, and `otherwise` where that says nothing. `sites` are
+    those that addresses may mean. Without `media_type` the text itself tells JSON from YAML.
 
     Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
     """
     content = _mapping(load(text, media_type))
+    name = name or (None if "name" in content else otherwise)
     if _is_speck(content):
         named, errors = _named({key: content[key] for key in content if key == "name"}, name)
         made, more = speck.read(content, sites)

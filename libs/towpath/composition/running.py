@@ -20,3 +20,5 @@ class RunningJob:
     pipeline: PipelineName | None
     """The pipeline it belongs to; None: it was deployed by itself."""
     resources: Demand = field(default_factory=Demand)
+    artefact: str | None = None
+    """Digest of the user code that it runs, if known."""

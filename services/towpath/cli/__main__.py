@@ -16,6 +16,7 @@ from towpath.cli import (
     mesh,
     migrating,
     operations,
+    pipelines,
     replaying,
 )
 from towpath.cli.endings import OneLineGroup
@@ -30,7 +31,7 @@ app = typer.Typer(
 )
 app.callback()(global_options)
 
-MESH, JOBS, DATA, WATCH = "The mesh", "Jobs", "Data", "Watching"
+MESH, JOBS, PIPELINES, DATA, WATCH = "The mesh", "Jobs", "Pipelines", "Data", "Watching"
 
 
 app.command(rich_help_panel=MESH)(mesh.up)
@@ -46,6 +47,8 @@ app.command(rich_help_panel=JOBS)(jobs.jobs)
 app.command(rich_help_panel=JOBS)(jobs.update)
 app.command(rich_help_panel=JOBS)(migrating.migrate)
 app.command(rich_help_panel=JOBS)(jobs.remove)
+
+app.add_typer(pipelines.app, name="pipeline", rich_help_panel=PIPELINES)
 
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)

@@ -1,0 +1,186 @@
+"""Carries out commands that change a pipeline: follows the apply to its end, and tells how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+from nats.aio.msg import Msg
+
+from towpath.bus import Bus
+from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_ATTEMPT_S
+from towpath.cli.output import print_json, print_table, say
+from towpath.cli.pipeline_progress import Progress, changing, is_terminal, shown, what
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import StepDone
+from towpath.contracts.message import Event
+from towpath.contracts.pipeline import (
+    ApplyEnded,
+    ApplyPipeline,
+    ApplyState,
+    ApplyView,
+    ChangeState,
+    DeletePipeline,
+    JobApplied,
+    RetryPipeline,
+    RollbackPipeline,
+    ShowPipeline,
+)
+
+DEFAULT_DEADLINE_S = 900.0
+"""For an apply: a hundred jobs, or a few with much state."""
+
+ACCEPT_S = 90.0
+"""Until an apply is durably accepted, or refused: user code is tried before."""
+
+LOOK_EVERY_S = 3.0
+"""An apply is looked at so often besides: the connection may have missed an event."""
+
+Change = ApplyPipeline | RollbackPipeline | RetryPipeline | DeletePipeline
+
+EventT = TypeVar("EventT", bound=Event)
+
+
+def pipeline_of(command: Change) -> str:
+    """The pipeline that a command changes."""
+    return command.spec.name if isinstance(command, ApplyPipeline) else command.pipeline
+
+
+async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, as_json: bool) -> None:
+    """Send the command, follow its apply, and print how it ended; without `wait`, what it will do.
+
+    Raises `TowpathError` when it is refused, or does not end well. Cancelled, it leaves the apply running
+    and says how to follow it.
+    """
+    try:
+        view = await _followed(bus, command, wait=wait, within_s=within_s, tell=not as_json)
+    except asyncio.CancelledError:
+        say(f"whatever was accepted goes on; `towpath pipeline show {pipeline_of(command)}` follows it")
+        raise
+    if as_json:
+        print_json(view)
+    else:
+        print_outcome(view)
+    if view.state is ApplyState.FAILED:
+        raise TowpathError(ErrorCode.FAILED, _advice(view))
+
+
+async def _followed(bus: Bus, command: Change, *, wait: bool, within_s: float, tell: bool) -> ApplyView:
+    pipeline = pipeline_of(command)
+    progress = Progress(in_lines=tell and not is_terminal())
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(_following(bus, JobApplied, pipeline, progress.on_job))
+        await stack.enter_async_context(_following(bus, ApplyEnded, pipeline, progress.on_end))
+        await stack.enter_async_context(_following(bus, StepDone, pipeline, progress.on_step))
+        accepted = command.model_copy(update={"wait": False})
+        view = await bus.request(accepted, deadline_s=ACCEPT_S, attempt_s=CHANGE_ATTEMPT_S)
+        progress.see(view)
+        if not wait or view.state is not ApplyState.RUNNING:
+            return view
+        if tell:
+            stack.enter_context(shown(progress))
+        return await _ended(bus, view, progress, within_s)
+
+
+@asynccontextmanager
+async def _following(
+    bus: Bus, kind: type[EventT], pipeline: str, handle: Callable[[EventT], None]
+) -> AsyncIterator[None]:
+    async def on_message(message: Msg) -> None:
+        handle(kind.from_bytes(message.data))
+
+    fixed = {"pipeline": pipeline} if "pipeline" in kind.placeholders() else {}
+    watch = await bus.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
+    try:
+        yield
+    finally:
+        await watch.unsubscribe()
+
+
+async def _ended(bus: Bus, view: ApplyView, progress: Progress, within_s: float) -> ApplyView:
+    """The apply when it has ended. Raises `TowpathError` (deadline) when it goes on for longer."""
+    try:
+        async with asyncio.timeout(within_s):
+            while view.state is ApplyState.RUNNING:
+                await _woken(progress)
+                view = await _looked_at(bus, view, progress)
+                progress.see(view)
+    except TimeoutError as error:
+        raise TowpathError(
+            ErrorCode.DEADLINE,
+            f"the apply of {view.pipeline} has not ended within {within_s:g} s and goes on "
+            f"(`towpath pipeline show {view.pipeline}`)",
+        ) from error
+    return view
+
+
+async def _woken(progress: Progress) -> None:
+    """Until the apply is said to have ended, or it is time to look."""
+    try:
+        async with asyncio.timeout(LOOK_EVERY_S):
+            await progress.woken.wait()
+    except TimeoutError:
+        return
+    progress.woken.clear()
+
+
+async def _looked_at(bus: Bus, view: ApplyView, progress: Progress) -> ApplyView:
+    """The apply as it stands. A coordinator that is just being restarted is asked again later."""
+    question = ShowPipeline(pipeline=view.pipeline)
+    try:
+        found = await bus.request(question, deadline_s=LOOK_ATTEMPT_S)
+    except TowpathError as error:
+        if error.detail.retryable:
+            return view
+        if error.detail.code is ErrorCode.UNKNOWN_PIPELINE:
+            return _over(view, ApplyState.COMPLETED, "")
+        raise
+    if found.apply.apply == view.apply:
+        return found.apply
+    if progress.ended is not None and progress.ended.apply == view.apply:
+        return _over(view, progress.ended.state, progress.ended.note)
+    return _over(view, ApplyState.FAILED, "another apply has begun meanwhile")
+
+
+def _over(view: ApplyView, state: ApplyState, note: str) -> ApplyView:
+    """An apply of which nothing but its end is known any more."""
+    done = ChangeState.COMPLETED if state is ApplyState.COMPLETED else None
+    changes = [c.model_copy(update={"state": done or c.state}) for c in view.changes]
+    return view.model_copy(update={"state": state, "note": note, "changes": changes})
+
+
+def print_outcome(view: ApplyView) -> None:
+    """Print what an apply did, or will do, job by job."""
+    touched = changing(view)
+    rows = [
+        (
+            c.change.job,
+            what(c.change),
+            c.state,
+            None if c.took_s is None else f"{c.took_s:.2f} s",
+            _why(c.error),
+        )
+        for c in touched
+    ]
+    if rows:
+        print_table(("job", "change", "state", "took", "error"), rows, nothing="")
+    kept = len(view.changes) - len(touched)
+    note = f": {view.note}" if view.note else ""
+    print(f"{view.pipeline} version {view.version} {view.state}, {kept} job(s) untouched{note}")
+    if view.state is ApplyState.RUNNING:
+        say(f"follow it with: towpath pipeline show {view.pipeline}")
+
+
+def _why(error: object) -> str | None:
+    one_line = getattr(error, "one_line", None)
+    return None if one_line is None else str(one_line())
+
+
+def _advice(view: ApplyView) -> str:
+    failed = ", ".join(c.change.job for c in view.changes if c.state is ChangeState.FAILED) or view.note
+    return (
+        f"version {view.version} of {view.pipeline} is not complete ({failed}): "
+        f"`towpath pipeline retry {view.pipeline}` or `towpath pipeline rollback {view.pipeline}`"
+    )

@@ -1,0 +1,126 @@
+"""How an apply looks while it goes: its jobs in order, each with what is done to it and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from towpath.cli.output import say
+from towpath.contracts.events import StepDone
+from towpath.contracts.pipeline import (
+    Action,
+    ApplyEnded,
+    ApplyView,
+    ChangeState,
+    ChangeView,
+    JobApplied,
+    PlannedChange,
+)
+
+STYLES = {
+    ChangeState.WAITING: "dim",
+    ChangeState.RUNNING: "bold cyan",
+    ChangeState.COMPLETED: "green",
+    ChangeState.FAILED: "bold red",
+    ChangeState.SKIPPED: "yellow",
+}
+
+REFRESH_PER_S = 5
+
+
+class Progress:
+    """An apply as far as events and views have told. Events may come before the first view."""
+
+    def __init__(self, *, in_lines: bool) -> None:
+        self.woken = asyncio.Event()
+        """Set when the apply is said to have ended."""
+        self.ended: ApplyEnded | None = None
+        self._in_lines = in_lines
+        self._view: ApplyView | None = None
+        self._early: list[JobApplied] = []
+        self._states: dict[str, ChangeState] = {}
+        self._steps: dict[str, str] = {}
+
+    def see(self, view: ApplyView) -> None:
+        """Take over what a view of the apply says."""
+        self._view = view
+        for change in changing(view):
+            self._set(change.change, change.state)
+        for event in self._early:
+            self.on_job(event)
+        self._early.clear()
+
+    def on_job(self, event: JobApplied) -> None:
+        """The change of a job began or ended."""
+        if self._view is None:
+            self._early.append(event)
+            return
+        found = [c.change for c in changing(self._view) if c.change.job == event.job]
+        if event.apply == self._view.apply and found:
+            self._set(found[0], event.state)
+
+    def on_step(self, event: StepDone) -> None:
+        """An operation on a job did a step."""
+        self._steps[event.job] = f"{event.step} {event.phase}"
+
+    def on_end(self, event: ApplyEnded) -> None:
+        """The apply has ended."""
+        self.ended = event
+        self.woken.set()
+
+    def render(self) -> Table:
+        """The jobs that change, in their order."""
+        table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+        for column in ("job", "change", "after", "state", "step"):
+            table.add_column(column)
+        view = self._view
+        if view is None:
+            return table
+        done = sum(state is ChangeState.COMPLETED for state in self._states.values())
+        table.title = f"{view.pipeline} version {view.version}: {done} of {len(self._states)} changes done"
+        for each in changing(view):
+            change, state = each.change, self._states[each.change.job]
+            step = self._steps.get(change.job, "") if state is ChangeState.RUNNING else ""
+            row = [change.job, what(change), ", ".join(change.after), state.value, step]
+            table.add_row(*(escape(cell) for cell in row), style=STYLES[state])
+        return table
+
+    def _set(self, change: PlannedChange, state: ChangeState) -> None:
+        former = self._states.get(change.job)
+        self._states[change.job] = state
+        if self._in_lines and state not in (former, ChangeState.WAITING):
+            say(f"{change.job}: {what(change)} {state}")
+
+
+def changing(view: ApplyView) -> list[ChangeView]:
+    """The changes that touch their job."""
+    return [each for each in view.changes if each.change.actions != [Action.KEEP]]
+
+
+def what(change: PlannedChange) -> str:
+    """What is done to a job, in a few words."""
+    route = f" {change.source} → {change.target}" if Action.MOVE in change.actions else ""
+    return ", ".join(change.actions) + route
+
+
+def is_terminal() -> bool:
+    """Whether people see progress as it goes."""
+    return sys.stderr.isatty()
+
+
+@contextmanager
+def shown(progress: Progress) -> Iterator[None]:
+    """Show the progress on stderr while it goes; where that is no terminal, its lines do."""
+    if not is_terminal():
+        yield
+        return
+    console = Console(file=sys.stderr, highlight=False)
+    with Live(get_renderable=progress.render, console=console, refresh_per_second=REFRESH_PER_S):
+        yield

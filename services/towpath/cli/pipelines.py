@@ -1,0 +1,247 @@
+"""Commands for pipelines: jobs that are described together, and changed together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from towpath.cli.connection import ask, open_bus
+from towpath.cli.output import print_json
+from towpath.cli.pipeline_applying import ACCEPT_S, DEFAULT_DEADLINE_S, carry_out
+from towpath.cli.pipeline_files import PipelineFile, telling
+from towpath.cli.pipeline_imports import import_deployment_plan
+from towpath.cli.pipeline_options import (
+    As,
+    AtOnce,
+    DropState,
+    File,
+    Name,
+    Now,
+    Wait,
+    Within,
+    change,
+    current_spec,
+)
+from towpath.cli.pipeline_views import (
+    print_differences,
+    print_history,
+    print_pipeline,
+    print_pipelines,
+    print_plan,
+)
+from towpath.cli.settings import AsJson, home_of
+from towpath.composition.export import plain, to_yaml
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.pipeline import (
+    ApplyPipeline,
+    DeletePipeline,
+    ListPipelines,
+    PipelineSpec,
+    PlanPipeline,
+    RetryPipeline,
+    RollbackPipeline,
+    ShowPipeline,
+    ShowPipelineHistory,
+)
+
+app = typer.Typer(help="Describe jobs together; change them to what a new description says, while they run.")
+
+
+@app.command()
+def apply(
+    context: typer.Context,
+    file: File,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    now: Now = False,
+    drop_state: DropState = None,
+    at_once: AtOnce = 4,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    name: As = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a pipeline be as a file describes it: what differs is changed while it runs, the rest stays.
+
+    Example: `towpath pipeline apply examples/pipelines/delays-1.yaml`
+    """
+    if dry_run:
+        return plan(context, file, drop_state, at_once, name, as_json)
+    opened = PipelineFile.open(file, name)
+
+    async def run() -> None:
+        async with open_bus(home_of(context)) as bus:
+            with telling(file, str):
+                read = await opened.read(bus)
+            dropped = drop_state or []
+            command = ApplyPipeline(spec=read.spec, now=now, at_once=at_once, drop_state=dropped)
+            with telling(file, read.place):
+                await carry_out(bus, command, wait=wait, within_s=within_s, as_json=as_json)
+
+    asyncio.run(run())
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    file: File,
+    drop_state: DropState = None,
+    at_once: AtOnce = 4,
+    name: As = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what an apply would do, in which order, and what it would cost. Nothing is done.
+
+    Example: `towpath pipeline plan examples/pipelines/delays-2.yaml`
+    """
+    opened = PipelineFile.open(file, name)
+
+    async def run() -> None:
+        async with open_bus(home_of(context)) as bus:
+            with telling(file, str):
+                read = await opened.read(bus)
+            question = PlanPipeline(spec=read.spec, at_once=at_once, drop_state=drop_state or [])
+            with telling(file, read.place):
+                found = await bus.request(question, deadline_s=ACCEPT_S, attempt_s=ACCEPT_S)
+        print_json(found) if as_json else print_plan(found)
+
+    asyncio.run(run())
+
+
+@app.command("list")
+def list_pipelines(context: typer.Context, as_json: AsJson = False) -> None:
+    """List all pipelines: their version, and how the newest apply went.
+
+    Example: `towpath pipeline list`
+    """
+    found = asyncio.run(ask(home_of(context), ListPipelines())).pipelines
+    print_json(found) if as_json else print_pipelines(found)
+
+
+@app.command()
+def show(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """Show a pipeline's jobs, the version each is at, and the newest apply.
+
+    Example: `towpath pipeline show delays`
+    """
+    found = asyncio.run(ask(home_of(context), ShowPipeline(pipeline=name)))
+    print_json(found) if as_json else print_pipeline(found)
+
+
+@app.command()
+def diff(context: typer.Context, file: File, name: As = None, as_json: AsJson = False) -> None:
+    """Show which fields of which jobs a file would change.
+
+    Example: `towpath pipeline diff examples/pipelines/delays-2.yaml`
+    """
+    opened = PipelineFile.open(file, name)
+
+    async def run() -> None:
+        async with open_bus(home_of(context)) as bus:
+            with telling(file, str):
+                read = await opened.read(bus)
+        current = await current_spec(home_of(context), read.spec.name)
+        current = current or PipelineSpec(name=read.spec.name, jobs=[])
+        print_differences(current, read.spec, as_json=as_json)
+
+    asyncio.run(run())
+
+
+@app.command()
+def history(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    """List the versions that a pipeline has had, newest first.
+
+    Example: `towpath pipeline history delays`
+    """
+    found = asyncio.run(ask(home_of(context), ShowPipelineHistory(pipeline=name))).versions
+    print_json(found) if as_json else print_history(found)
+
+
+@app.command()
+def rollback(
+    context: typer.Context,
+    name: Name,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, metavar="V", show_default="the one before the newest")
+    ] = None,
+    now: Now = False,
+    drop_state: DropState = None,
+    at_once: AtOnce = 4,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Make a pipeline be as an earlier version described it. That becomes a new version.
+
+    Example: `towpath pipeline rollback delays --to 1`
+    """
+    command = RollbackPipeline(
+        pipeline=name, version=to, now=now, drop_state=drop_state or [], at_once=at_once
+    )
+    change(context, command, wait, within_s, as_json)
+
+
+@app.command()
+def retry(
+    context: typer.Context,
+    name: Name,
+    at_once: AtOnce = 4,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with an apply that failed.
+
+    Example: `towpath pipeline retry delays`
+    """
+    change(context, RetryPipeline(pipeline=name, at_once=at_once), wait, within_s, as_json)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    name: Name,
+    now: Now = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Delete the jobs' results, too.")] = False,
+    at_once: AtOnce = 4,
+    wait: Wait = True,
+    within_s: Within = DEFAULT_DEADLINE_S,
+    as_json: AsJson = False,
+) -> None:
+    """Remove all jobs of a pipeline, those that write first, and forget it.
+
+    Example: `towpath pipeline delete delays`
+    """
+    command = DeletePipeline(pipeline=name, now=now, purge=purge, at_once=at_once)
+    change(context, command, wait, within_s, as_json)
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    name: Name,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, metavar="V", show_default="the newest")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a pipeline's description as YAML that `apply` reads.
+
+    Example: `towpath pipeline export delays > delays.yaml`
+    """
+    found = asyncio.run(ask(home_of(context), ShowPipelineHistory(pipeline=name))).versions
+    specs = {each.version: each.spec for each in found}
+    wanted = max(specs, default=0) if version is None else version
+    if wanted not in specs:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            f"{name} has no such version",
+            field="version",
+            value=wanted,
+            allowed=[str(each) for each in sorted(specs)],
+        )
+    print_json(plain(specs[wanted])) if as_json else print(to_yaml(specs[wanted]), end="")
+
+
+app.command("import")(import_deployment_plan)
