@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_origin
 
 import pydantic_core
 from aiohttp import web
@@ -39,19 +39,7 @@ def path_fields(request: web.Request, route: Route) -> dict[str, str]:
 
 def query_of(request: web.Request, model: type[ModelT]) -> ModelT:
     """The parameters of the query. Raises `TowpathError` (invalid), also for ones that there are not."""
-    given: dict[str, Any] = {}
-    for name, value in request.query.items():
-        if name not in model.model_fields:
-            raise TowpathError(
-                ErrorCode.INVALID,
-                "no such parameter",
-                field=name,
-                value=value[:200],
-                allowed=sorted(model.model_fields) or "none",
-            )
-        if name in given:
-            raise TowpathError(ErrorCode.INVALID, "given twice", field=name, allowed="once")
-        given[name] = value if _takes_text(model, name) else _plain(value)
+    given = {name: _parameter(request, model, name) for name in request.query}
     try:
         # As JSON, so that "yes" or "1" is no boolean: the description says what is.
         return model.model_validate_json(pydantic_core.to_json(given), strict=True)
@@ -68,9 +56,22 @@ def no_query(request: web.Request) -> None:
     query_of(request, _Nothing)
 
 
-def _takes_text(model: type[Model], name: str) -> bool:
+def _parameter(request: web.Request, model: type[Model], name: str) -> Any:
+    values = request.query.getall(name)
+    if name not in model.model_fields:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "no such parameter",
+            field=name,
+            value=values[0][:200],
+            allowed=sorted(model.model_fields) or "none",
+        )
     annotation = model.model_fields[name].annotation
-    return annotation in (str, str | None)
+    if get_origin(annotation) is list:
+        return values
+    if len(values) > 1:
+        raise TowpathError(ErrorCode.INVALID, "given twice", field=name, allowed="once")
+    return values[0] if annotation in (str, str | None) else _plain(values[0])
 
 
 def _plain(value: str) -> Any:

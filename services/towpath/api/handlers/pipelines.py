@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from aiohttp import web
 
 from towpath.api.coordinator import Coordinator
 from towpath.api.handlers.commands import Commands, given_fields
+from towpath.api.problems import Refusal
 from towpath.api.reading import path_parameter, text_of
 from towpath.api.responses import answered
 from towpath.composition.documents import ReadDocument, read_document
@@ -48,9 +50,14 @@ class Pipelines:
         text = await text_of(request, route.body)
         sites = (await self._coordinator.ask(ListSites())).sites
         # A large document takes longer than other requests should wait.
-        return await asyncio.to_thread(
-            read_document, text, name=name, sites=sites, media_type=request.content_type
-        )
+        read = partial(read_document, text, name=name, sites=sites, media_type=request.content_type)
+        try:
+            return await asyncio.to_thread(read)
+        except TowpathError as error:
+            if error.detail.errors:
+                raise
+            # Not one of its fields is wrong: it is no document.
+            raise Refusal(400, error.detail) from error
 
 
 @contextmanager
