@@ -37,7 +37,7 @@ def import_deployment_plan(
 ) -> None:
     """Print what a pipeline becomes by a deployment plan (deploy, update, uninstall), as YAML.
 
-    Example: `towpath pipeline import examples/pipelines/plan.json`
+    Example: `towpath pipeline import examples/pipelines/plan-deploy.json`
     """
     text, home = text_of(file), home_of(context)
     with telling(file, str):
