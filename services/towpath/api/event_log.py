@@ -17,7 +17,10 @@ from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
 from towpath.contracts.message import new_identifier
 
 PAGE = 100
-"""Events at a time: what the slowest client makes the service keep in memory for it."""
+"""Events at a time, as long as they are small."""
+
+PAGE_BYTES = 512 * 1024
+"""About so much, if they are large: it is what the slowest client makes the service keep in memory for it."""
 
 REQUEST_S = 5.0
 """For an answer of the hub."""
@@ -101,7 +104,8 @@ class EventReader:
         waiting = messages[0].metadata.num_pending
         if waiting:
             with contextlib.suppress(nats.errors.TimeoutError, TimeoutError):
-                messages += await reading.fetch(min(waiting, PAGE - 1), timeout=REQUEST_S)
+                alike = PAGE_BYTES // max(1, len(messages[0].data))
+                messages += await reading.fetch(max(1, min(waiting, PAGE, alike)), timeout=REQUEST_S)
         return messages
 
     async def _read_from(self, serial: int) -> JetStreamContext.PullSubscription:

@@ -1,0 +1,93 @@
+"""The REST service as a process of its own, beside a coordinator on real servers, and a client for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from running_coordinator import Trial, running_coordinator
+from running_mesh import Mesh, eventually
+
+from towpath.mesh.servers import port_open
+
+
+@dataclass
+class Api:
+    """A REST service that can be ended, a client that shows the token, and the coordinator's trial."""
+
+    trial: Trial
+    client: aiohttp.ClientSession
+    process: asyncio.subprocess.Process | None = None
+
+    @property
+    def running(self) -> Mesh:
+        return self.trial.running
+
+    async def start(self) -> None:
+        command = [sys.executable, "-m", "towpath.api", "--home", str(self.running.home.root)]
+        with self.running.home.log("api").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        await eventually(self.works)
+
+    async def works(self) -> bool:
+        """Whether requests reach the coordinator."""
+        if not await port_open("127.0.0.1", self.running.state.spec.api_port):
+            return False
+        return (await self.send("GET", "/sites"))[0] == 200
+
+    async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            os.kill(self.process.pid, number)
+        return await asyncio.wait_for(self.process.wait(), within_s)
+
+    async def send(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
+        """Status and body."""
+        async with self.client.request(method, path, **options) as response:
+            return response.status, await response.json(content_type=None)
+
+    @asynccontextmanager
+    async def events(
+        self, query: str = "", last: int | None = None
+    ) -> AsyncIterator[AsyncIterator[tuple[int, str, Any]]]:
+        """A stream of events, as serial number, subject and body."""
+        headers = {} if last is None else {"Last-Event-ID": str(last)}
+        async with self.client.get(f"/events{query}", headers=headers) as response:
+            assert (response.status, response.content_type) == (200, "text/event-stream")
+            await response.content.readuntil(b"\n\n")
+            yield self._parsed(response)
+
+    async def _parsed(self, response: aiohttp.ClientResponse) -> AsyncIterator[tuple[int, str, Any]]:
+        serial = 0
+        async for line in response.content:
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name == "id":
+                serial = int(value)
+            elif name == "data":
+                data = json.loads(value)
+                yield serial, data["subject"], data["body"]
+
+
+@asynccontextmanager
+async def running_api(running: Mesh) -> AsyncIterator[Api]:
+    """A coordinator with an empty registry, and the REST service in front of it. Both die in the end."""
+    headers = {"Authorization": f"Bearer {running.state.api_token}"}
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with (
+        running_coordinator(running) as trial,
+        aiohttp.ClientSession(running.state.api_url, headers=headers, timeout=timeout) as client,
+    ):
+        api = Api(trial, client)
+        try:
+            await api.start()
+            yield api
+        finally:
+            await api.end(signal.SIGKILL)
