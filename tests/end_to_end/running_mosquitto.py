@@ -8,7 +8,7 @@ import os
 import pwd
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ import nats
 from conftest import Server, free_port
 from nats.aio.client import Client
 from running_mesh import Mesh, eventually
+
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
 from towpath.contracts.job import ResolvedOutput
@@ -28,10 +29,13 @@ from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER, output_stream, sink
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.streams.pages import StoredMessage, read_after
+from towpath.streams.replay import Replay
 from towpath.streams.streams import SiteStreams
 
 SITE = "jfk"
-OUTPUT = ResolvedOutput(site=SITE, stream=output_stream("j"), topic="stats/hourly", rejected_topic="stats/bad")
+OUTPUT = ResolvedOutput(
+    site=SITE, stream=output_stream("j"), topic="stats/hourly", rejected_topic="stats/bad"
+)
 
 
 @dataclass
@@ -82,9 +86,7 @@ async def foreign_mosquitto(directory: Path, *settings: str) -> AsyncIterator[Fo
         f"user {pwd.getpwuid(os.geteuid()).pw_name}",
     ]
     (directory / "mosquitto.conf").write_text("\n".join(lines) + "\n")
-    foreign = Foreign(
-        Server([mosquitto_binary(), "-c", str(directory / "mosquitto.conf")], port), directory
-    )
+    foreign = Foreign(Server([mosquitto_binary(), "-c", str(directory / "mosquitto.conf")], port), directory)
     foreign.password_file.write_text("secret\n")
     await foreign.server.start()
     try:
@@ -178,6 +180,34 @@ async def _made(site: Site) -> bool:
         await site.streams.set_epoch("j", 1, OUTPUT)
         return True
     return False
+
+
+@dataclass(frozen=True)
+class _Event:
+    payload: bytes
+    at: float = 0.0
+
+
+async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
+    """Publish all with QoS 1, in order, whatever happens to the broker."""
+    replay = Replay(
+        host=site.access.mqtt_host,
+        port=site.access.mqtt_port,
+        username=site.access.device.user,
+        password=site.access.device.password,
+        topic=topic,
+        client_id=f"device-{topic.replace('/', '-')}",
+    )
+    await replay.run(map(_Event, bodies))
+
+
+async def subscribed(site: Site) -> bool:
+    """Whether a bridge has ever subscribed: from then on nothing is lost."""
+    await send(site, "site/probe", [b"probe"])
+    if await site.count() == 0:
+        return False
+    await site.agent.jetstream().purge_stream(IN_STREAM)
+    return True
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from paho.mqtt.client import MQTTMessage
 
 from towpath.brokers.mqtt_connection import WINDOW, BrokerAddress, MqttConnection
 from towpath.brokers.overlap import HISTORY, Overlap, Seen
-from towpath.brokers.retrying import Endeavour
+from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.session_file import BridgeRecord, SessionFile
 from towpath.brokers.site_log import Identity, SiteLog, connected
 from towpath.brokers.topics import RefusedTopics, storable_subject
@@ -101,9 +101,10 @@ class Intake:
             begun = await stream.newest(record.session, most)
             transfer.begin(stream, record.session, begun)
             endeavour.goes_on()
-            while not lost:
+            while not (lost or is_cancelled()):
                 await transfer.turn()
-            raise ConnectionError(lost[0])
+            if lost:
+                raise ConnectionError(lost[0])
 
     async def _session(self, broker: MqttConnection) -> BridgeRecord:
         """The session at the broker, with the subscriptions as they are to be."""

@@ -207,7 +207,8 @@ class MqttConnection:
         """Return when something came, was handed over, or failed, or after `within_s`. Call at least every
         few seconds: the connection is kept alive here."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), within_s)
+            async with asyncio.timeout(within_s):  # `wait_for` may swallow a cancellation.
+                await self._news.wait()
         self._news.clear()
         if time.monotonic() - self._maintained_at >= _MAINTAIN_EVERY_S:
             self._maintained_at = time.monotonic()

@@ -16,11 +16,10 @@ from datetime import datetime
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.brokers.mqtt_connection import BrokerAddress, MqttConnection
-from towpath.brokers.retrying import Endeavour
+from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.site_log import connected, request
 from towpath.mesh.names import DEAD_LETTER_STREAM_PREFIX, MQTT_DELIVERY, output_stream
 from towpath.mesh.state import SiteAccess
@@ -100,7 +99,7 @@ class Outlet:
         site = self._access.spec.name
         carried: dict[str, asyncio.Task[None]] = {}
         ends = _Ends(server, broker, site, asyncio.Semaphore(broker.window), self._since, self._refusals)
-        while True:
+        while not is_cancelled():
             carried = {name: task for name, task in carried.items() if not task.done()}
             for name in await _output_streams(server, site):
                 if name not in carried:
@@ -147,16 +146,19 @@ class _Passage:
     def __init__(self, ends: _Ends, stream: str) -> None:
         self._ends = ends
         self._stream = stream
+        self._inbox = ends.server.new_inbox()
+        self._arrived: asyncio.Queue[Msg] = asyncio.Queue()
+        self._taken = 0
+        """Results that came since we took our place."""
 
     async def run(self) -> None:
         """Publish what the stream stores until it is deleted."""
         try:
             topic = await self._topic()
             await self._take_place()
-            inbox = self._ends.server.new_inbox()
-            results = await self._ends.server.subscribe(inbox)
-            while True:
-                if batch := await self._next(results, inbox):
+            await self._ends.server.subscribe(self._inbox, cb=self._arrived.put)
+            while not is_cancelled():
+                if batch := await self._next():
                     await self._move(topic, batch)
         except _GoneError:
             log.info("%s is gone", self._stream)
@@ -192,9 +194,12 @@ class _Passage:
             "deliver_policy": "by_start_time",
             "opt_start_time": self._ends.since.isoformat(),
         }
-        answer = await request(self._ends.server, self._ends.site, f"CONSUMER.RESET.{path}", {})
-        if answer.get("error", {}).get("code") == _NOT_FOUND:
+        self._taken = 0
+        known = await request(self._ends.server, self._ends.site, f"CONSUMER.INFO.{path}", {})
+        if "error" in known:
             await self._ask(f"CONSUMER.CREATE.{path}", {"stream_name": self._stream, "config": config})
+        else:
+            await self._ask(f"CONSUMER.RESET.{path}", {})
 
     async def _ask(self, call: str, body: dict) -> dict:
         answer = await request(self._ends.server, self._ends.site, call, body)
@@ -204,25 +209,28 @@ class _Passage:
             raise _GoneError
         raise ConnectionError(f"{self._stream}: {answer['error'].get('description')}")
 
-    async def _next(self, results: Subscription, inbox: str) -> list[Msg]:
+    async def _next(self) -> list[Msg]:
         """The next results in order, as many as there are; none when there are none for a while."""
-        batch = await self._pull(results, inbox, {"batch": BATCH, "no_wait": True}, BATCH)
-        return batch or await self._pull(results, inbox, {"batch": 1, "expires": int(WAIT_S * 1e9)}, 1)
+        batch = await self._pull({"batch": BATCH, "no_wait": True}, BATCH)
+        return batch or await self._pull({"batch": 1, "expires": int(WAIT_S * 1e9)}, 1)
 
-    async def _pull(self, results: Subscription, inbox: str, body: dict, most: int) -> list[Msg]:
+    async def _pull(self, body: dict, most: int) -> list[Msg]:
         call = f"$JS.{self._ends.site}.API.CONSUMER.MSG.NEXT.{self._stream}.{CONSUMER}"
-        await self._ends.server.publish(call, json.dumps(body).encode(), reply=inbox)
+        await self._ends.server.publish(call, json.dumps(body).encode(), reply=self._inbox)
         batch: list[Msg] = []
         while len(batch) < most:
-            message = await results.next_msg(timeout=2 * WAIT_S)
+            async with asyncio.timeout(2 * WAIT_S):
+                message = await self._arrived.get()
             status = (message.headers or {}).get("Status")
             if status in _NOTHING_MORE:
                 break
             if status is not None:
                 await self._ask(f"STREAM.INFO.{self._stream}", {})
-                raise ConnectionError(
-                    f"{self._stream}: {status} {(message.headers or {}).get('Description')}"
-                )
+                raise ConnectionError(f"the server ends the reading of {self._stream}: {status}")
+            self._taken += 1
+            if message.metadata.sequence.consumer != self._taken:
+                # Sent to a reader before us, who is gone. After it nothing may be published.
+                raise ConnectionError(f"a result of {self._stream} went astray")
             batch.append(message)
         return batch
 

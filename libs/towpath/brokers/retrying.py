@@ -19,6 +19,13 @@ _EXPECTED = (OSError, TimeoutError, nats.errors.Error, TowpathError)
 """What networks and brokers do. Anything else is a mistake of ours: it is tried again as well."""
 
 
+def is_cancelled() -> bool:
+    """Whether the task at work was cancelled, even if something it called swallowed that: nats-py's requests
+    may, when the answer comes at the same moment. To be asked by loops that have no other end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Endeavour:
     """Something that is to go on for ever, and that others may end at any time."""
 
@@ -37,7 +44,7 @@ class Endeavour:
 
     async def run(self) -> None:
         """Attempt again and again, until cancelled."""
-        while True:
+        while not is_cancelled():
             try:
                 await self._attempt(self)
             except Exception as error:
