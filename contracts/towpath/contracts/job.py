@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from towpath.contracts.message import JobName, Model, SiteName, Topic
+from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import Operator
 
 DEVICE_PREFIX = "site/"
@@ -50,6 +50,12 @@ class Output(Model):
         if topic is not None and topic.startswith(DEVICE_PREFIX):
             raise ValueError(f"topics under {DEVICE_PREFIX} belong to devices")
         return topic
+
+    @model_validator(mode="after")
+    def _rejected_events_have_a_topic(self) -> Output:
+        if len(self.rejected_topic) > MAX_TOPIC:
+            raise ValueError(f"the topic of rejected events has more than {MAX_TOPIC} characters")
+        return self
 
     @property
     def rejected_topic(self) -> str:

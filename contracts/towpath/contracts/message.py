@@ -19,9 +19,12 @@ NAME_PATTERN = r"^[a-z][a-z0-9-]{0,47}$"
 TOPIC_PATTERN = r"^[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*$"
 """MQTT topics without wildcards, dots or `$`, so that topic and NATS subject map one to one."""
 
+MAX_TOPIC = 200
+"""Characters of a topic."""
+
 SiteName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 JobName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=200)]
+Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=MAX_TOPIC)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
 RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "links", "hub", "job"})
