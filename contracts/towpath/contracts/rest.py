@@ -128,6 +128,8 @@ class Body:
     patch: bool = False
     """A merge patch (RFC 7396) of the model: any part of it, null for what shall be taken away."""
     optional: bool = False
+    example: Mapping[str, Any] | None = None
+    """What a body may look like."""
     other_formats: bool = False
     """Whether documents of other formats than the model are accepted too, and translated into it."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from towpath.contracts.commands import (
+    EXAMPLE_SPEC,
     AbortMigration,
     DeployJob,
     ForecastMigration,
@@ -24,6 +25,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import (
+    EXAMPLE_PIPELINE,
     ApplyPipeline,
     ApplyState,
     DeletePipeline,
@@ -56,7 +58,9 @@ _DRY_RUN: Any = (
 _JOB = {"name": "job"}
 _PIPELINE = {"name": "pipeline"}
 _OPERATION = {"id": "operation"}
-_DOCUMENT = Body(PipelineSpec, field="spec", media_types=(JSON, YAML), other_formats=True)
+_DOCUMENT = Body(
+    PipelineSpec, field="spec", media_types=(JSON, YAML), other_formats=True, example=EXAMPLE_PIPELINE
+)
 
 JOBS = (
     Route(
@@ -64,7 +68,7 @@ JOBS = (
         "/jobs",
         "deployJob",
         DeployJob,
-        body=Body(JobSpec, field="spec"),
+        body=Body(JobSpec, field="spec", example=EXAMPLE_SPEC),
         errors=CHANGE_ERRORS | BODY_ERRORS,
         follow="/operations/{operation}",
         created="/jobs/{job}",
@@ -88,7 +92,9 @@ JOBS = (
         UpdateJob,
         path_fields=_JOB,
         query=fields_of(UpdateJob, "UpdateQuery", "drop_state"),
-        body=Body(JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True),
+        body=Body(
+            JobSpec, field="spec", media_types=(MERGE_PATCH, JSON), patch=True, example={"trigger_s": 2.0}
+        ),
         errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
@@ -114,7 +120,10 @@ MIGRATIONS = (
         MigrateJob,
         path_fields=_JOB,
         query=fields_of(MigrateJob, "MigrateQuery", dry_run=_DRY_RUN),
-        body=Body(fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor")),
+        body=Body(
+            fields_of(MigrateJob, "MigrationRequest", "to", "strategy", "check", "factor"),
+            example={"to": "cloud", "strategy": "general"},
+        ),
         errors=CHANGE_ERRORS | BODY_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/migrations/{operation}",

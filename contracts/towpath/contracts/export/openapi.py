@@ -172,10 +172,11 @@ def _request_body(body: Body, references: Schemas) -> dict[str, Any]:
     if body.other_formats:
         schema = {"anyOf": [schema, {"type": "object"}, {"type": "array", "items": {"type": "object"}}]}
         description = "A pipeline in Towpath's own format, or in SpecK's."
+    example = {} if body.example is None else {"example": body.example}
     return {
         **({"description": description} if description else {}),
         "required": not body.optional,
-        "content": {media_type: {"schema": schema} for media_type in body.media_types},
+        "content": {media_type: {"schema": schema, **example} for media_type in body.media_types},
     }
 
 
