@@ -28,6 +28,10 @@ UNUSED_S = 24 * 3600.0
 """How long code stays that no job here needs: one that moves away may come back the same day."""
 
 
+class Unplaced(TowpathError):
+    """A job's code cannot be had, or not be called: its job cannot run, others can."""
+
+
 class Artefacts:
     """User code of one site: fetched once, verified whenever it is needed, never imported here."""
 
@@ -44,8 +48,14 @@ class Artefacts:
     async def in_place(self, assignment: Assignment) -> Assignment:
         """The assignment with its code at a path of this machine, for the engine alone.
 
-        Raises `TowpathError`: the code is not here and the hub does not give it, or it does not import.
+        Raises `Unplaced`: the code is not here and the hub does not give it, or it does not import.
         """
+        try:
+            return await self._placed(assignment)
+        except TowpathError as error:
+            raise Unplaced.of(error.detail) from error
+
+    async def _placed(self, assignment: Assignment) -> Assignment:
         operator = assignment.spec.operator
         if not isinstance(operator, Python):
             return assignment

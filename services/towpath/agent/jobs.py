@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
+from towpath.agent.artefacts import Unplaced
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engine_client import EngineClient
 from towpath.checkpoints.standing import position, standing
@@ -44,6 +45,8 @@ class Jobs:
         self._statuses: dict[str, JobStatus] = {}
         self._committed: dict[str, datetime] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._unplaced: dict[str, str] = {}
+        """Job → why its code cannot be had."""
 
     def lock(self, job: str) -> asyncio.Lock:
         """Held while a command changes a job."""
@@ -73,7 +76,7 @@ class Jobs:
         if status is not None and status.epoch == assignment.epoch and _should_run(assignment):
             return status
         state = JobState.STARTING if _should_run(assignment) else JobState.HELD
-        return JobStatus(job=job, epoch=assignment.epoch, state=state)
+        return JobStatus(job=job, epoch=assignment.epoch, state=state, error=self._unplaced.get(job))
 
     async def keep(self) -> None:
         """Compare what should run with what runs, for ever."""
@@ -94,8 +97,19 @@ class Jobs:
             if status is None or status.epoch != assignment.epoch:
                 async with self.lock(job):
                     if self.assignments.get(job) == assignment:
-                        await self.run(assignment)
+                        await self._run_if_placed(assignment)
         await self._halt_strays(listed.queries)
+
+    async def _run_if_placed(self, assignment: Assignment) -> None:
+        """A job whose code is out of reach is tried again, and keeps no other job from running."""
+        job = assignment.spec.name
+        try:
+            await self.run(assignment)
+        except Unplaced as error:
+            log.warning("%s does not run: %s", job, error)
+            self._unplaced[job] = error.detail.one_line()
+        else:
+            self._unplaced.pop(job, None)
 
     async def _halt_strays(self, queries: list[JobStatus]) -> None:
         """A query that nobody asked for: left over from a halt whose answer was lost."""
@@ -201,6 +215,7 @@ class Jobs:
         """Give a job up: nothing runs, mirrors nobody else needs are gone."""
         job = assignment.spec.name
         self.assignments.pop(job, None)
+        self._unplaced.pop(job, None)
         if forget:
             await asyncio.to_thread(self.store.forget, job)
         else:
