@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tempfile
 from pathlib import Path
 
 import nats.errors
 
 from towpath.artefacts.archive import pack
+from towpath.artefacts.entry_check import check_entry
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.artefacts.root import FIELD, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -20,6 +22,9 @@ log = logging.getLogger(__name__)
 
 STORE_S = 30.0
 """For the hub to take an artefact: 64 MiB at most, and on the disk."""
+
+TRIALS = 2
+"""Entries that are tried at a time: each costs a second of CPU."""
 
 SWEEP_EVERY_S = 600.0
 
@@ -35,6 +40,9 @@ class Artefacts:
         self._hub = hub
         self._root = root
         self._registry = registry
+        self._trials = asyncio.Semaphore(TRIALS)
+        self._callable: set[tuple[str, str]] = set()
+        """Digest and entry of what was tried and can be called."""
 
     async def stored(self, spec: JobSpec) -> str | None:
         """The digest of the job's code, which the hub now keeps; None for a job that brings none.
@@ -45,14 +53,41 @@ class Artefacts:
         operator = spec.operator
         if not isinstance(operator, Python) or operator.artefact is None:
             return None
-        content = await asyncio.to_thread(self._packed, operator.artefact)
+        digest, _ = await self._kept(operator.artefact)
+        return digest
+
+    async def tried(self, spec: JobSpec) -> str | None:
+        """The same, of code that can be called: tried here, in a process that is thrown away.
+
+        For whoever must know before anything begins; a site tries what it is given in any case. Raises
+        `TowpathError` also when the code does not import, with its own exception, or cannot be called.
+        """
+        operator = spec.operator
+        if not isinstance(operator, Python) or operator.artefact is None:
+            return None
+        digest, content = await self._kept(operator.artefact)
+        if (digest, operator.entry) not in self._callable:
+            await self._try(digest, content, operator.entry)
+            self._callable.add((digest, operator.entry))
+        return digest
+
+    async def _kept(self, named: str) -> tuple[str, bytes]:
+        """Digest and content of an artefact that is in the hub's store now."""
+        content = await asyncio.to_thread(self._packed, named)
         try:
             async with asyncio.timeout(STORE_S):
-                return await self._hub.put(content)
+                return await self._hub.put(content), content
         except (nats.errors.Error, TimeoutError) as error:
             raise TowpathError(
                 ErrorCode.UNREACHABLE, f"the hub did not store the code: {error}", field=FIELD
             ) from error
+
+    async def _try(self, digest: str, content: bytes, entry: str) -> None:
+        with tempfile.TemporaryDirectory(prefix="towpath-artefact-") as directory:
+            archive = Path(directory) / f"{digest}.zip"
+            await asyncio.to_thread(archive.write_bytes, content)
+            async with self._trials:
+                await check_entry(archive, entry)
 
     def _packed(self, named: str) -> bytes:
         return pack(resolve_inside(self._root, named), self._root)
