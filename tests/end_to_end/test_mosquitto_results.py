@@ -9,6 +9,7 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
+from nats.js.errors import NotFoundError
 from running_mesh import eventually
 from running_mosquitto import OUTPUT, Site, bridge_process, running_site
 
@@ -76,6 +77,14 @@ async def test_results_when_no_bridge_runs_then_come_from_where_the_last_one_sto
     assert [body for _, body in came] == RESULTS[:20]
 
 
+async def _has_place(site: Site) -> bool:
+    try:
+        await site.agent.jetstream().consumer_info(OUTPUT.stream, "bridge")
+    except NotFoundError:
+        return False
+    return True
+
+
 async def _moved_on(site: Site, serial: int) -> bool:
     place = await site.agent.jetstream().consumer_info(OUTPUT.stream, "bridge")
     return place.ack_floor is not None and place.ack_floor.stream_seq == serial
@@ -86,6 +95,7 @@ async def test_results_when_bridge_is_killed_in_their_midst_then_none_is_lost_or
 ) -> None:
     async with subscriber(site, OUTPUT.topic) as came:
         async with bridge_process(site.mesh.home.root):
+            await eventually(lambda: _has_place(site))
             emitting = asyncio.create_task(site.emit("j", RESULTS))
             await until(came, 500)
         assert len(came) < len(RESULTS), "killed too late to prove anything"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import nats.errors
 
@@ -29,7 +30,7 @@ def is_cancelled() -> bool:
 class Endeavour:
     """Something that is to go on for ever, and that others may end at any time."""
 
-    def __init__(self, what: str, attempt: Callable[[Endeavour], Awaitable[None]]) -> None:
+    def __init__(self, what: str, attempt: Callable[[Endeavour], Coroutine[Any, Any, None]]) -> None:
         self.what = what
         self.trouble: str | None = f"{what}: not connected yet"
         """Why it does not go on at the moment; None when it does."""
@@ -45,8 +46,9 @@ class Endeavour:
     async def run(self) -> None:
         """Attempt again and again, until cancelled."""
         while not is_cancelled():
+            # A task of its own: a task group that fails leaves a mark of cancellation on its task.
             try:
-                await self._attempt(self)
+                await asyncio.create_task(self._attempt(self), name=self.what)
             except Exception as error:
                 self._report(error)
             # Jitter: the bridges of many sites shall not come back all at the same moment.

@@ -68,14 +68,15 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    supervisor = Supervisor([settings.broker], settings.home.run)
+    brokers = [settings.broker, *settings.binder.create()]
+    supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
         async with _connected(settings) as (bus, redis):
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
             engine = EngineClient(bus, settings.site, artefacts)
-            await supervisor.apply([settings.broker, _engine_child(settings, engine)])
+            await supervisor.apply([*brokers, _engine_child(settings, engine)])
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
             jobs = Jobs(
@@ -88,14 +89,15 @@ async def run(settings: Settings) -> None:
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
             await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
-            heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor)
+            heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor, settings.binder)
             health = BrokerHealth(
                 bus.connection,
                 settings.home.nats(settings.site),
                 restart=lambda: supervisor.restart(settings.broker.name),
             )
             tidying = artefacts.watch(jobs.assignments.values)
-            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying)
+            bridge = (settings.binder.mirror(), settings.binder.publish())
+            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying, *bridge)
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()

@@ -8,6 +8,7 @@ import logging
 import nats.errors
 
 from towpath.agent.jobs import Jobs
+from towpath.brokers.binder import BrokerBinder
 from towpath.bus import Bus
 from towpath.contracts.site import ProcessStatus, SiteState, SiteStatus
 from towpath.mesh.state import SiteAccess
@@ -23,12 +24,21 @@ PROCESSES_EVERY = 5
 class Heartbeat:
     """Sends the status of a site."""
 
-    def __init__(self, bus: Bus, site: str, access: SiteAccess, jobs: Jobs, supervisor: Supervisor) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        site: str,
+        access: SiteAccess,
+        jobs: Jobs,
+        supervisor: Supervisor,
+        broker: BrokerBinder,
+    ) -> None:
         self.bus = bus
         self.site = site
         self.access = access
         self.jobs = jobs
         self.supervisor = supervisor
+        self.broker = broker
         self._processes: list[ProcessStatus] = []
 
     async def beat(self) -> None:
@@ -55,5 +65,5 @@ class Heartbeat:
             mqtt_port=self.access.mqtt_port,
             processes=self._processes,
             jobs=self.jobs.statuses(),
-            error=None if ready else "the engine does not answer yet",
+            error=self.broker.trouble() if ready else "the engine does not answer yet",
         )

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.brokers.binder import BrokerBinder
+from towpath.brokers.binders import binder_of
 from towpath.mesh.home import Home
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
@@ -22,6 +24,9 @@ class Settings:
     redis_host: str
     redis_port: int
     broker: ChildSpec
+    """The site's own server."""
+    binder: BrokerBinder
+    """What leads to the broker that devices use."""
 
     @classmethod
     def of(cls, root: Path, site: str) -> Settings:
@@ -36,6 +41,7 @@ class Settings:
             redis_host=state.redis_host,
             redis_port=state.redis_port,
             broker=site_server(state, site, home),
+            binder=binder_of(state.site(site), home),
         )
 
     @property
