@@ -158,7 +158,7 @@ def test_difference_when_rolled_back_then_everything_is_as_it_was(
 
 @given(old=descriptions, new=descriptions, others=outside)
 @settings(max_examples=80, deadline=None)
-def test_order_when_both_graphs_have_no_circle_then_sinks_come_first_and_leave_last(
+def test_order_when_both_graphs_have_no_circle_then_new_jobs_follow_their_readers_and_others_their_writers(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
     mine = running(old)
@@ -167,27 +167,28 @@ def test_order_when_both_graphs_have_no_circle_then_sinks_come_first_and_leave_l
     actions = {c.job: set(c.actions) for c in changes}
     then = readers_of([*(spelled_out(j) for j in new.jobs), *(o.spec for o in others.values())])
     now = writers_of([*(m.spec for m in mine.values()), *(o.spec for o in others.values())])
+    leaving = {Action.REMOVE, Action.REDIRECT}
     for job, done in actions.items():
-        if done == {Action.REMOVE}:
-            for writer in now[job] & actions.keys():
-                if actions[writer] & {Action.REMOVE, Action.REDIRECT}:
-                    assert position[writer] < position[job]
-        elif done != {Action.KEEP}:
-            for reader in then[job] & actions.keys():
-                if actions[reader] != {Action.KEEP}:
-                    assert position[reader] < position[job]
+        if Action.ADD in done:
+            new_readers = {r for r in then[job] & actions.keys() if Action.ADD in actions[r]}
+            assert all(position[reader] < position[job] for reader in new_readers)
+        elif done & leaving:
+            old_writers = {w for w in now[job] & actions.keys() if actions[w] & leaving}
+            assert all(position[writer] < position[job] for writer in old_writers)
 
 
 @given(old=descriptions, new=descriptions)
 @settings(max_examples=40, deadline=None)
-def test_job_when_its_topic_gains_a_writer_then_is_redirected(old: PipelineSpec, new: PipelineSpec) -> None:
+def test_job_when_its_topic_gains_or_loses_a_writer_then_is_redirected(
+    old: PipelineSpec, new: PipelineSpec
+) -> None:
     mine = running(old)
     before = writers(job.spec for job in mine.values())
     after = writers(spelled_out(job) for job in new.jobs)
     actions = {c.job: c.actions for c in difference(new, mine, {})}
     for job in new.jobs:
-        places = [p for p in after if any((i.site, i.topic) == p for i in job.inputs)]
-        if job.name in mine and any(after[p] - before.get(p, set()) for p in places):
+        places = [p for p in {**before, **after} if any((i.site, i.topic) == p for i in job.inputs)]
+        if job.name in mine and any(after.get(p, set()) != before.get(p, set()) for p in places):
             assert Action.REDIRECT in actions[job.name]
 
 

@@ -207,7 +207,7 @@ class JobView(Model):
     """The operation under way, if any."""
     status: JobStatus | None
     inputs: list[ResolvedInput] = []
-    """The streams it reads; also one of a topic it read before, as long as that is not read to its end."""
+    """The streams it reads."""
     output: ResolvedOutput
     """The stream it writes."""
     pipeline: JobName | None = None

@@ -382,6 +382,8 @@ class StopJob(SiteCommand[Paused]):
     drain: bool = False
     """First process everything that the inputs hold when the command comes. Refused, and the job runs on,
     when that does not succeed within `drain_s`."""
+    drain_inputs: list[str] = []
+    """The same for some of the inputs: the job will not read them again."""
     drain_s: float = Field(default=60.0, gt=0)
     whole: bool = False
     """Refused when a micro-batch was begun and could not be committed: part of its results may be published,

@@ -24,11 +24,11 @@ class Result(Model):
     """Where it was computed."""
     epoch: int
     serial: int
-    """Serial number of the newest event in it, in the input named by `input`."""
+    """Serial number of the newest event in it, in the input named by `input`. Of windows over several
+    inputs the largest serial number, whichever input has it."""
     input: str | None = None
-    """Input of `serial`, for jobs with several inputs."""
-    serials: dict[str, int] | None = None
-    """Newest serial number per input, for windows over several inputs."""
+    """Input of `serial`, for jobs with several inputs. Windows have none: theirs may change while one is
+    open."""
     stored_at: datetime
     """When the newest event in it was stored by its site: the start of every latency figure."""
     window: WindowBounds | None = None

@@ -46,11 +46,21 @@ class _Graphs:
 
     def gained(self, job: JobSpec) -> list[tuple[Place, Stream]]:
         """What will be written where the job reads, and is not yet."""
-        return [
-            (place, stream)
-            for place in read_by(job)
-            for stream in sorted(self.wanted.get(place, set()) - self.written.get(place, set()))
-        ]
+        return _new_at(read_by(job), self.written, self.wanted)
+
+    def lost(self, job: JobSpec) -> list[tuple[Place, Stream]]:
+        """What is written where the job reads, and will not be."""
+        return _new_at(read_by(job), self.wanted, self.written)
+
+
+def _new_at(
+    places: list[Place], before: Mapping[Place, set[Stream]], after: Mapping[Place, set[Stream]]
+) -> list[tuple[Place, Stream]]:
+    return [
+        (place, stream)
+        for place in places
+        for stream in sorted(after.get(place, set()) - before.get(place, set()))
+    ]
 
 
 def difference(
@@ -63,8 +73,9 @@ def difference(
 
     `others` are all jobs that run besides. There is one change for each job of `spec` and `mine`. A job
     that nothing asks to touch is kept, also where only its strategy, resources or placement differ, or
-    where its inputs start: that matters to a new job only. `after` leads sinks before sources, but
-    removes sources before sinks. It is free of circles if `spec` and what runs are (see `validation`).
+    where its inputs start: that matters to a new job only. `after` leads what is new from the sinks to
+    the sources, what leaves or is redirected the other way. It is free of circles if `spec` and what runs
+    are (see `validation`).
 
     `artefacts` are digests of the user code that jobs shall run, by job: code that changed at its old path
     is a change, where both digests are known. Strategy and forecast of moves are not known here.
@@ -117,6 +128,8 @@ def _found(wanted: JobSpec, running: RunningJob, graphs: _Graphs) -> dict[Action
     if not any(reason.startswith("inputs") for reason in found.get(Action.REDIRECT, ())):
         for place, stream in graphs.gained(wanted):
             found.setdefault(Action.REDIRECT, []).append(f"{place} is now also written by {stream}")
+        for place, stream in graphs.lost(wanted):
+            found.setdefault(Action.REDIRECT, []).append(f"{place} is no longer written by {stream}")
     return found
 
 
@@ -137,16 +150,15 @@ def _sentence(reasons: list[str]) -> str:
 def _after(change: PlannedChange, actions: Mapping[str, frozenset[Action]], graphs: _Graphs) -> list[str]:
     """The changes that come before this one.
 
-    A job that leaves must first have got what its writers still write to it: they stop, or write
-    elsewhere, before it. Every other change finds its readers as they shall be.
+    A job that stops reading something must first have got what is still written to it: who writes it stops,
+    or writes elsewhere, before. So what leaves and what is redirected goes from the sources to the sinks, in
+    the graph as it is; what is new goes from the sinks to the sources, in the graph as it will be.
     """
     own = frozenset(change.actions)
-    if own == {Action.KEEP}:
-        return []
-    if own == {Action.REMOVE}:
-        first = graphs.writers_now[change.job]
-        counts = frozenset({Action.REMOVE, Action.REDIRECT})
+    if own & {Action.REMOVE, Action.REDIRECT}:
+        first, counts = graphs.writers_now[change.job], frozenset({Action.REMOVE, Action.REDIRECT})
+    elif Action.ADD in own:
+        first, counts = graphs.readers_then[change.job], frozenset({Action.ADD})
     else:
-        first = graphs.readers_then[change.job]
-        counts = frozenset(Action) - {Action.KEEP, Action.REMOVE}
+        return []
     return sorted(n for n in first if n != change.job and actions.get(n, frozenset()) & counts)

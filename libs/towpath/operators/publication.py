@@ -31,8 +31,6 @@ class ResultParts:
     """Timestamp."""
     input: Column | None = None
     """Position of the input, for jobs with several."""
-    serials: Column | None = None
-    """JSON object."""
     window: Column | None = None
     """JSON object."""
     count: Column | None = None
@@ -90,7 +88,6 @@ class Publication:
             F.lit(head[:-1]),
             _member("serial", _text(parts.serial)),
             _member("input", input_name),
-            _member("serials", parts.serials),
             _member("stored_at", _quoted(instant(parts.stored_at))),
             _member("window", parts.window),
             _member("count", F.lit("1") if parts.count is None else _text(parts.count)),

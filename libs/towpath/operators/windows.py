@@ -24,6 +24,9 @@ from towpath.operators.publication import Publication, ResultParts
 _TIME = "event time"
 _WINDOW = "event window"
 
+_NEWEST = {SERIAL: f"max({SERIAL})", STORED_AT: f"max({STORED_AT})"}
+"""Column → SQL. The same however many inputs there are: state outlives a change of the inputs."""
+
 
 def compile_window(parsed: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
     """Results and rejected events of a window over the typed rows of each input.
@@ -34,7 +37,7 @@ def compile_window(parsed: list[DataFrame], operator: Window, publication: Publi
     check_window(operator)
     # One watermark per input: Spark takes the least, so a slow input holds the windows open.
     shared = [_timed(rows, operator) for rows in parsed]
-    rows = _closed_and_rejected(shared, operator, publication).select(
+    rows = _closed_and_rejected(shared, operator).select(
         SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
     )
     return publication.of_events(rows, _message_id(operator, publication), _parts(operator, publication))
@@ -63,7 +66,7 @@ def _timed(rows: DataFrame, operator: Window) -> DataFrame:
     )
 
 
-def _closed_and_rejected(shared: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
+def _closed_and_rejected(shared: list[DataFrame], operator: Window) -> DataFrame:
     """Closed windows in the column `result`, and rejected events, where it is null.
 
     Both come from one reading of the source. A plan that uses a DataFrame twice would make Spark start
@@ -84,14 +87,14 @@ def _closed_and_rejected(shared: list[DataFrame], operator: Window, publication:
         f"FROM {name} WHERE `{REASON}` IS NOT NULL"
         for name in names
     )
-    closed = _closed_sql(names, operator, publication)
+    closed = _closed_sql(names, operator)
     return session.sql(f"WITH {common} {closed} UNION ALL {rejected}", args=None, **tables)
 
 
-def _closed_sql(names: list[str], operator: Window, publication: Publication) -> str:
+def _closed_sql(names: list[str], operator: Window) -> str:
     """SQL of the closed windows over common tables `names`, with the columns of the other branch."""
     good = " UNION ALL ".join(f"SELECT * FROM {name} WHERE `{REASON}` IS NULL" for name in names)
-    kept = {"count": "count(1)", **_frontier(publication), **partials_sql(operator)}
+    kept = {"count": "count(1)", **_NEWEST, **partials_sql(operator)}
     keys = [f"`key {name}`" for name in operator.key]
     # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.
     silent = [f"({SERIAL} < 0)"] if operator.shape is WindowShape.SESSION and not keys else []
@@ -99,30 +102,10 @@ def _closed_sql(names: list[str], operator: Window, publication: Publication) ->
     selected = [f"{window} AS `{_WINDOW}`", *keys, *(f"{sql} AS `{name}`" for name, sql in kept.items())]
     grouped = f"SELECT {', '.join(selected)} FROM ({good}) GROUP BY {', '.join([window, *keys, *silent])}"
     members = ", ".join([f"`{_WINDOW}`", *keys, *(f"`{name}`" for name in kept)])
-    newest = _newest(publication)
     return (
-        f"SELECT newest.{SERIAL}, newest.{INPUT}, newest.{STORED_AT}, NULL AS `{REASON}`, NULL AS `{TEXT}`, "
-        f"struct({members}) AS result FROM (SELECT *, {newest} AS newest FROM ({grouped}))"
+        f"SELECT {SERIAL}, NULL AS {INPUT}, {STORED_AT}, NULL AS `{REASON}`, NULL AS `{TEXT}`, "
+        f"struct({members}) AS result FROM ({grouped})"
     )
-
-
-def _frontier(publication: Publication) -> dict[str, str]:
-    """Newest serial number and time of storage in a window, for each input: column name → SQL."""
-    return {
-        f"{column} {position}": f"max(CASE WHEN {INPUT} = {position} THEN {column} END)"
-        for position in range(len(publication.inputs))
-        for column in (SERIAL, STORED_AT)
-    }
-
-
-def _newest(publication: Publication) -> str:
-    """SQL of the event stored last, as a struct; of equals, that of the last input."""
-    candidates = [
-        f"CASE WHEN `serial {position}` IS NOT NULL THEN named_struct('{STORED_AT}', `stored_at {position}`, "
-        f"'{INPUT}', {position}, '{SERIAL}', `serial {position}`) END"
-        for position in range(len(publication.inputs))
-    ]
-    return f"greatest({', '.join(candidates)})" if len(candidates) > 1 else candidates[0]
 
 
 def _window_sql(operator: Window) -> str:
@@ -141,14 +124,11 @@ def _interval(seconds: float | None) -> str:
 
 
 def _parts(operator: Window, publication: Publication) -> ResultParts:
-    serials = [named(f"serial {position}").alias(name) for position, name in enumerate(publication.inputs)]
-    several = publication.has_several_inputs
     return ResultParts(
         values=values_of(operator),
         serial=F.col(SERIAL),
         stored_at=F.col(STORED_AT),
-        input=F.col(INPUT) if several else None,
-        serials=json_object(serials) if several else None,
+        input=F.col(INPUT) if publication.has_several_inputs else None,
         window=json_object([_bound("start").alias("start"), _bound("end").alias("end")]),
         count=F.col("count"),
         key=json_object(key_columns(operator)) if operator.key else None,

@@ -148,6 +148,8 @@ class OperationRecord(Model):
     """Of an update that begins a generation: whether its state comes from the generation before."""
     drain: bool = False
     """Of a remove: whether the job first processes what its inputs hold."""
+    drain_inputs: list[str] = []
+    """Of an update: inputs that the job reads to their end, and then no more."""
     output_existed: bool = True
     """Whether the output stream holds results of earlier days, which a rollback must not delete."""
     begun: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """A changed job at the same site: it goes on at the serial number where it stood.
 
 Another topic is another stream: the old one is closed, what is in it stays, and whoever reads it reads it
-to its end. So everything before the serial number at which the job stopped went to the old topic, and
-everything after it goes to the new one.
+to its end before it reads the new one. So everything before the serial number at which the job stopped
+went to the old topic, and everything after it goes to the new one.
 
 When inputs change, the next generation's checkpoint is made from the old one: the state goes on, and each
 input from the serial number where it stood, or where a new one begins. When the state cannot survive the
@@ -26,6 +26,8 @@ def stop_job(record: OperationRecord) -> StopJob:
         site=record.entry_before.site,
         operation=record.id,
         job=record.job,
+        drain_inputs=record.drain_inputs,
+        drain_s=DRAIN_S,
         whole=record.is_redirect or record.keeps_state,
     )
 
@@ -84,6 +86,9 @@ def record_changed(record: OperationRecord) -> RegistryChange:
     return RegistryChange(job=record.job, entry=changed(record))
 
 
+DRAIN_S = 120.0
+"""For a job to read what it will not read again."""
+
 SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
 OLD_RUNS = Compensation(SOURCE, start_old, must=True)
 OLD_MAY_PUBLISH = Compensation(OUTPUT, unset_epoch, must=True)
@@ -93,7 +98,7 @@ NEW_IS_CLOSED = Compensation(OUTPUT, close_new_output, must=True)
 UPDATE = Strategy("update", (
     #    name              actor        command         deadline, attempt   undone by
     Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
-    Step("stop-job",       SOURCE,      stop_job,       60.0, 12.0,         OLD_RUNS),
+    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
     Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          OLD_MAY_PUBLISH),
     Step("start-job",      SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
     Step("record-changed", COORDINATOR, record_changed),
@@ -102,7 +107,7 @@ UPDATE = Strategy("update", (
 REDIRECT = Strategy("redirect", (
     #    name              actor        command         deadline, attempt   undone by
     Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
-    Step("stop-job",       SOURCE,      stop_job,       60.0, 12.0,         OLD_RUNS),
+    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
     Step("close-output",   OUTPUT,      close_output,   15.0, 3.0,          OLD_MAY_PUBLISH),
     Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          NEW_IS_CLOSED),
     Step("start-job",      SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from towpath.agent.jobs import Jobs
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -12,12 +13,16 @@ from towpath.contracts.operators import ProcessingWindow
 POLL_S = 0.1
 
 
-async def drain(jobs: Jobs, assignment: Assignment, within_s: float) -> None:
-    """Wait until the running job has processed everything its inputs hold now.
+async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], within_s: float) -> None:
+    """Wait until the running job has processed everything that these of its inputs hold now.
 
     Raises `TowpathError`: `deadline` when that takes longer, `failed` when the job does not run.
     """
-    ends = {e.name: (await jobs.streams.bounds(e.site, e.stream)).last for e in assignment.inputs}
+    ends = {
+        entry.name: (await jobs.streams.bounds(entry.site, entry.stream)).last
+        for entry in assignment.inputs
+        if entry.name in inputs
+    }
     loop = asyncio.get_running_loop()
     end = loop.time() + within_s
     while True:

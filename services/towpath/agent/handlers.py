@@ -78,8 +78,9 @@ class Handlers:
             if assignment is None:
                 return Paused(serials={}, batch=None, last_processed_at=None)
             await self.reception.close(job)
-            if command.drain and assignment.desired is DesiredState.RUNNING:
-                await drain(self.jobs, assignment, command.drain_s)
+            names = [i.name for i in assignment.inputs] if command.drain else command.drain_inputs
+            if names and assignment.desired is DesiredState.RUNNING:
+                await drain(self.jobs, assignment, names, command.drain_s)
             await self.jobs.keep_assignment(held(assignment, None))
             paused = await self.jobs.halt(assignment)
             if command.whole:

@@ -9,7 +9,7 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Upda
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.coordinator.inputs import inputs_after, place_of
+from towpath.coordinator.inputs import ended, inputs_after, place_of
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
 from towpath.operators.state_compatibility import is_state_compatible
@@ -120,6 +120,7 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
             }
         ),
         keeps_state=stateful and compatible and not same_inputs and not command.drop_state,
+        drain_inputs=ended(before, inputs, coming),
     )
 
 
