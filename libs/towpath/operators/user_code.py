@@ -24,10 +24,14 @@ from towpath.operators.columns import (
 )
 from towpath.operators.json_events import named, wrapped
 from towpath.operators.passage import VALUES, is_one_object
+from towpath.operators.patience import within
 from towpath.operators.publication import Publication, ResultParts
 
 VALUE = "value"
 """The event's JSON object, for functions that declare no fields."""
+
+CALL_S = 25.0
+"""For a function to say what is to be computed, which takes it some milliseconds."""
 
 _WINDOW = "window"
 _NOT_VALUES = frozenset({SERIAL, INPUT, STORED_AT, _WINDOW})
@@ -60,7 +64,10 @@ def _visible(operator: Python) -> list[str]:
 
 def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -> DataFrame:
     try:
-        made = function(events, dict(operator.parameters))
+        made = within(CALL_S, lambda: function(events, dict(operator.parameters)))
+    except TimeoutError as error:
+        # Not a refusal: on a machine under load the same code may be in time when it is tried again.
+        raise RuntimeError(f"{operator.entry} {error}") from error
     except (Exception, SystemExit) as error:  # User code may raise anything.
         told = first_line(error) if isinstance(error, Exception) else error
         raise no_entry(f"{type(error).__name__}: {told}", operator) from error
