@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prepares a fresh clone: .venv with the project and its development tools, and Java 17 or later for Spark.
+# Prepares a fresh clone: .venv with the project and its development tools, Java 17 or later for Spark, and
+# Mosquitto, for sites and tests that use it as broker.
 # Installs system packages only as root on a machine with apt-get; elsewhere it says what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -62,6 +63,21 @@ ensure_java() {
     [ "${version:-0}" -ge "$OLDEST_JAVA" ] || fail "java is still version ${version:-none}: is JAVA_HOME set to an old one?"
 }
 
+# Only the program is wanted: the service of the package would take port 1883.
+ensure_mosquitto() {
+    PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v mosquitto >/dev/null && return
+    if ! can_install; then
+        say "mosquitto is missing: install the package mosquitto, 2.0 or later, for sites with that broker and the tests"
+        return
+    fi
+    apt_install mosquitto
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now --quiet mosquitto
+    else
+        service mosquitto stop >/dev/null 2>&1 || true
+    fi
+}
+
 python=$(find_python) || {
     can_install || fail "Python 3.11, 3.12 or 3.13 is missing: install it and run again"
     apt_install python3 python3-venv
@@ -69,6 +85,7 @@ python=$(find_python) || {
 }
 make_environment "$python"
 ensure_java
+ensure_mosquitto
 say "installing Python packages"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 say "ready: .venv/bin/towpath --help"

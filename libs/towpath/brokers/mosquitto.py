@@ -19,7 +19,7 @@ from towpath.brokers.outlet import Outlet
 from towpath.brokers.session_file import SessionFile
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.binaries import mosquitto_binary
-from towpath.mesh.broker_files import broker_password, check_broker_files
+from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.servers import port_open
@@ -129,7 +129,7 @@ class MosquittoBroker:
             own = self._bridge
             host, port = reachable(access.spec.listen).strip("[]"), access.broker_port
             return BrokerAddress(host, port, broker.version, own.user, own.password)
-        check_broker_files(broker)
+        check_broker(broker)
         return BrokerAddress(
             host=broker.host,
             port=access.broker_port,

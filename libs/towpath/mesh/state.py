@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
-from towpath.mesh.broker_files import broker_password, check_broker_files
+from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.home import Home
 from towpath.mesh.ports import free_port
 from towpath.mesh.private_file import write_private_file
@@ -274,8 +274,9 @@ def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
     if device.user != f"{name}.device":
         device = Credential.random(f"{name}.device")  # The site had somebody else's broker before.
     port = access.broker_port
+    if access.is_bridged:
+        check_broker(broker)
     if access.is_bridged and broker.host is not None:
-        check_broker_files(broker)
         device = Credential(user=broker.user or "", password=broker_password(broker))
         port = broker.port or (8883 if broker.tls else 1883)
     elif access.is_bridged:

@@ -58,6 +58,7 @@ def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
         ("commands and events (REST)", mesh.api_url, "", mesh.api_token),
     ]
     for name, site in sorted(mesh.sites.items()):
-        address = f"mqtt://{site.mqtt_host}:{site.mqtt_port}"
+        scheme = "mqtts" if site.is_bridged and site.spec.broker.tls else "mqtt"
+        address = f"{scheme}://{site.mqtt_host}:{site.mqtt_port}"
         rows.append((f"devices and subscribers at {name}", address, site.device.user, site.device.password))
     return rows
