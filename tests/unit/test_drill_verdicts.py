@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from towpath.checker.identity import WindowIdentity
+from towpath.checker.identity import RangeIdentity, WindowIdentity, named
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.commands import JobView, OperationState, StrategyName
 from towpath.contracts.job import JobState, JobStatus, ResolvedOutput
@@ -102,6 +103,17 @@ def test_cleaned_when_results_are_disturbed_then_verdict_counts_each_kind() -> N
 @pytest.mark.parametrize("workload", [WINDOWS, CLEANED, PROCESSING], ids=lambda w: w.name)
 def test_workload_when_results_are_missing_then_is_not_complete(workload: Workload) -> None:
     assert not workload.complete("j", stored(events(1)), set())
+
+
+def test_processing_when_a_window_in_the_middle_is_on_its_way_then_is_not_complete() -> None:
+    sent = stored(events(1))
+    first, last = sent[0][0] - 1, sent[-1][0]
+    third = (last - first) // 3
+    edges = [first, first + third, last - third, last]
+    came = {RangeIdentity("j", a, b, named({"key": "k0"})) for a, b in itertools.pairwise(edges)}
+    middle = RangeIdentity("j", edges[1], edges[2], named({"key": "k0"}))
+    assert PROCESSING.complete("j", sent, {*came})
+    assert not PROCESSING.complete("j", sent, came - {middle})
 
 
 @pytest.mark.parametrize("workload", [WINDOWS, CLEANED, PROCESSING], ids=lambda w: w.name)
