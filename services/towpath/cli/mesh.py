@@ -73,7 +73,7 @@ def up(
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
-    spec = spec.model_copy(update={"artefact_root": _artefact_root(home, spec, artefact_root)})
+    spec = spec.model_copy(update={"artefact_root": chosen_artefact_root(home, spec, artefact_root)})
     _check_java()
     with working("starting …") as status:
         state = lifecycle.up(home, spec)
@@ -145,7 +145,7 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
 
 
-def _artefact_root(home: Home, spec: MeshSpec, wanted: Path | None) -> str | None:
+def chosen_artefact_root(home: Home, spec: MeshSpec, wanted: Path | None) -> str | None:
     """What is asked for, what the file says, or, for a new mesh, the directory that somebody works in."""
     if wanted is not None:
         if not wanted.is_dir():

@@ -1,0 +1,162 @@
+"""Which directory user code may come from, and which artefacts the coordinator keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from towpath.artefacts.archive import digest_of, pack
+from towpath.cli.mesh import chosen_artefact_root
+from towpath.contracts.commands import EXAMPLE_SPEC
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.coordinator.artefacts import Artefacts
+from towpath.coordinator.settings import Settings
+from towpath.mesh.home import Home
+from towpath.mesh.settings import load_spec, spec_of_sites
+from towpath.mesh.state import MeshState
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+def test_root_when_a_mesh_is_new_then_it_is_where_somebody_works(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert chosen_artefact_root(home, spec_of_sites("jfk"), None) == str(tmp_path)
+
+
+@pytest.mark.parametrize("directory", [".", "..", "/"])
+def test_root_when_somebody_works_in_a_directory_that_holds_their_home_then_it_is_not_that(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str
+) -> None:
+    user = tmp_path / "users" / "ann"
+    user.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(user))
+    monkeypatch.chdir(user / directory)
+    assert chosen_artefact_root(home, spec_of_sites("jfk"), None) is None
+
+
+def test_root_when_none_is_named_then_it_is_in_the_meshs_own_directory(home: Home) -> None:
+    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    assert Settings.from_home(home.root).artefact_root == home.artefacts
+    assert home.artefacts.is_dir()
+
+
+def test_root_when_a_mesh_has_one_then_it_keeps_it_until_another_is_named(home: Home, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for directory, given in ((first, first), (first, None), (second, second)):
+        root = None if given is None else str(given)
+        MeshState.create_or_extend(home, spec_of_sites("jfk").model_copy(update={"artefact_root": root}))
+        assert Settings.from_home(home.root).artefact_root == directory
+
+
+def test_root_when_a_file_names_it_then_it_is_relative_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "towpath.toml"
+    path.write_text('artefact_root = "../jobs"\n[[sites]]\nname = "jfk"\n')
+    assert load_spec(path).artefact_root == str(tmp_path.parent / "jobs")
+
+
+def test_root_when_the_directory_does_not_exist_then_that_is_refused(home: Home, tmp_path: Path) -> None:
+    with pytest.raises(TowpathError, match="no such directory"):
+        chosen_artefact_root(home, spec_of_sites("jfk"), tmp_path / "nowhere")
+
+
+class Hub:
+    """Stands in for the hub's store."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    async def put(self, content: bytes) -> str:
+        self.contents[digest_of(content)] = content
+        return digest_of(content)
+
+    async def discard(self, keep: set[str], unused_s: float) -> list[str]:
+        gone = [digest for digest in self.contents if digest not in keep]
+        for digest in gone:
+            del self.contents[digest]
+        return gone
+
+
+class _Entry:
+    def __init__(self, artefact: str | None) -> None:
+        self.artefact = artefact
+
+
+class _Record:
+    def __init__(self, before: str | None, after: str | None) -> None:
+        self.before = _Entry(before) if before else None
+        self.after = _Entry(after) if after else None
+
+
+class Registry:
+    """Stands in for the registry: jobs and operations under way, by their artefacts."""
+
+    def __init__(self, jobs: dict[str, str | None], operations: list[tuple[str | None, str | None]]) -> None:
+        self._jobs, self._operations = jobs, operations
+
+    async def jobs(self) -> dict[str, Any]:
+        return {name: _Entry(artefact) for name, artefact in self._jobs.items()}
+
+    async def unfinished(self) -> list[str]:
+        return [str(n) for n in range(len(self._operations))]
+
+    async def load(self, operation: str) -> tuple[Any, list[Any]]:
+        return _Record(*self._operations[int(operation)]), []
+
+
+def artefacts(root: Path, hub: Hub, registry: Registry) -> Artefacts:
+    return Artefacts(hub, root, registry)  # type: ignore[arg-type]
+
+
+def spec(**operator: Any) -> JobSpec:
+    python = {"kind": "python", "entry": "job:run", **operator}
+    return JobSpec.model_validate({**EXAMPLE_SPEC, "operator": python})
+
+
+async def test_sweep_when_jobs_and_operations_refer_to_artefacts_then_only_the_others_go(
+    tmp_path: Path,
+) -> None:
+    hub = Hub()
+    digests = {n: await hub.put(n.encode()) for n in ("job", "before", "after", "nobody")}
+    registry = Registry(
+        {"a": digests["job"], "b": None}, [(digests["before"], digests["after"]), (None, None)]
+    )
+    gone = await artefacts(tmp_path, hub, registry).sweep(unused_s=0)
+    assert gone == [digests["nobody"]]
+    assert set(hub.contents) == {digests["job"], digests["before"], digests["after"]}
+
+
+async def test_job_when_its_code_is_stored_then_the_digest_is_that_of_what_lies_there_now(
+    tmp_path: Path,
+) -> None:
+    hub = Hub()
+    kept = artefacts(tmp_path, hub, Registry({}, []))
+    (tmp_path / "code").mkdir()
+    digests = []
+    for version in (1, 2):
+        (tmp_path / "code" / "job.py").write_text(f"VERSION = {version}\ndef run(events, p): ...\n")
+        digests.append(await kept.stored(spec(artefact="code")))
+        assert hub.contents[str(digests[-1])] == pack(tmp_path / "code", tmp_path)
+    assert len(set(digests)) == 2
+    assert await kept.stored(JobSpec.model_validate(EXAMPLE_SPEC)) is None
+    assert await kept.stored(spec()) is None
+
+
+async def test_job_when_its_code_is_tried_then_a_bad_import_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("1 / 0\n")
+    (tmp_path / "fine.py").write_text("def run(events, p): ...\n")
+    (tmp_path / "code").mkdir()
+    for name in ("job", "fine"):
+        (tmp_path / f"{name}.py").rename(tmp_path / "code" / f"{name}.py")
+    kept = artefacts(tmp_path, Hub(), Registry({}, []))
+    fine = spec(artefact="code", entry="fine:run")
+    assert await kept.tried(fine) == await kept.stored(fine)
+    with pytest.raises(TowpathError, match=r"ZeroDivisionError: division by zero \(line 1 of job\.py"):
+        await kept.tried(spec(artefact="code"))
