@@ -58,6 +58,9 @@ log = logging.getLogger(__name__)
 ENGINE_READY_S = 120.0
 """A session starts in five seconds; many at once on two cores take a minute."""
 
+CLUSTER_READY_S = 300.0
+"""A cluster may have no master at the moment, which the session waits for, or no free cores."""
+
 ENGINE_STOP_S = 6.0
 ENSURE_PAUSE_S = 0.5
 
@@ -132,12 +135,13 @@ async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
 
 
 def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
+    is_local = settings.access.spec.engine.spark_master.startswith("local")
     return ChildSpec(
         name=f"{settings.site}-engine",
         command=settings.engine_command,
         log=settings.home.log(f"{settings.site}-engine"),
         ready=engine.answers,
-        ready_s=ENGINE_READY_S,
+        ready_s=ENGINE_READY_S if is_local else CLUSTER_READY_S,
         stop_s=ENGINE_STOP_S,
         version=settings.access.spec.engine.model_dump_json() + settings.access.nats_url,
         after=(settings.broker.name,),

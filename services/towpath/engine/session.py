@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from towpath.engine.masters import placed
+from towpath.engine.masters import is_cluster, placed
 from towpath.engine.settings import Settings
 from towpath.streams.source import StreamSource
 
@@ -104,8 +104,9 @@ def _java_options(settings: Settings, log_configuration: Path) -> str:
     The serial collector, because the heap is small. The first compiler tier only: a micro-batch is too
     short and a site's cores too few for the second to pay; without it a batch costs half the CPU time
     for the first minutes, and a session starts in 4.4 instead of 7.7 CPU seconds. Its deeper frames
-    need larger stacks.
+    need larger stacks; the texts of a cluster's errors, which Spark searches with recursion, larger ones.
     """
-    ours = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss4m"
+    stack = "16m" if is_cluster(settings.spec) else "4m"
+    ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss{stack}"
     logging = f"-Dlog4j2.configurationFile=file:{log_configuration}"
     return f"{ours} {logging} {settings.spec.java_options}".strip()
