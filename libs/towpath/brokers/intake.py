@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 from paho.mqtt.client import MQTTMessage
 
-from towpath.brokers.mqtt_connection import WINDOW, BrokerAddress, MqttConnection
+from towpath.brokers.mqtt_connection import BrokerAddress, MqttConnection
 from towpath.brokers.overlap import HISTORY, Overlap, Seen
 from towpath.brokers.retrying import Endeavour, is_cancelled
-from towpath.brokers.session_file import BridgeRecord, SessionFile
+from towpath.brokers.session_file import SessionFile
 from towpath.brokers.site_log import Identity, SiteLog, connected
 from towpath.brokers.topics import RefusedTopics, storable_subject
 from towpath.mesh.nats_config import MAX_PAYLOAD
@@ -36,6 +36,9 @@ LOOK_S = 1.0
 
 OVERLAP_S = 2.0
 """What a broker delivers again comes at once: so long after the last of it, no more will come."""
+
+MOST_ON_THE_WAY = 5000
+"""Events that the stream has yet to acknowledge; with more, the broker is held up."""
 
 UNSTORABLE = "IN holds topics under site/ without dots, spaces, wildcards and empty levels"
 
@@ -93,30 +96,28 @@ class Intake:
             connected(self._access, lost.append) as server,
             MqttConnection(self._address, self._client_id, session=True) as broker,
         ):
-            record = await self._session(broker)
+            session, former = await asyncio.to_thread(self._session, broker.session_present)
+            if former:
+                broker.unsubscribe(former)
             transfer = _Transfer(broker, self.refused, self._file)
             stream = await SiteLog.open(server, site, transfer.stored)
-            # One of MQTT 5 keeps to our window; the other kind may have more under way.
-            most = 2 * WINDOW if self._address.version == "5" else HISTORY
-            begun = await stream.newest(record.session, most)
-            transfer.begin(stream, record.session, begun)
-            endeavour.goes_on()
+            transfer.begin(stream, session, await stream.newest(session, HISTORY))
+            subscribed = broker.subscribe(self._filters)
+            if broker.session_present:
+                endeavour.goes_on()
             while not (lost or is_cancelled()):
                 await transfer.turn()
+                if subscribed.done():
+                    broker.check_subscribed(self._filters, subscribed.result())
+                    endeavour.goes_on()
             if lost:
                 raise ConnectionError(lost[0])
 
-    async def _session(self, broker: MqttConnection) -> BridgeRecord:
-        """The session at the broker, with the subscriptions as they are to be."""
-        record = await asyncio.to_thread(self._file.load)
-        if not broker.session_present:
-            record = await asyncio.to_thread(self._file.renew, self._filters)
-        elif former := [each for each in record.filters if each not in self._filters]:
-            await broker.unsubscribe(former)
-        record = record.model_copy(update={"filters": self._filters})
-        await asyncio.to_thread(self._file.save, record)
-        await broker.subscribe(self._filters)
-        return record
+    def _session(self, present: bool) -> tuple[str, list[str]]:
+        """The name of the session at the broker, and subscriptions that are to be taken back."""
+        record = self._file.load() if present else self._file.renew(self._filters)
+        self._file.save(record.model_copy(update={"filters": self._filters}))
+        return record.session, [each for each in record.filters if each not in self._filters]
 
 
 class _Transfer:
@@ -150,8 +151,9 @@ class _Transfer:
 
     async def turn(self) -> None:
         """Pass on what came, acknowledge what is stored, wait for more. Raises when a side fails."""
-        for message in self._broker.take_arrived():
-            await self._take(message)
+        if len(self._on_the_way) < MOST_ON_THE_WAY:
+            for message in self._broker.take_arrived():
+                await self._take(message)
         now = asyncio.get_running_loop().time()
         if self._overlap.is_open and now - self._changed_at > OVERLAP_S:
             await self._send(self._overlap.give_up())

@@ -20,10 +20,9 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 
 WINDOW = 1000
 """Messages that a broker of MQTT 5 may send before it has an acknowledgement. One of 3.1.1 has a window of
-its own."""
+its own, and Mosquitto 2.0 sends a whole backlog when a session returns."""
 
 _CONNECT_WITHIN_S = 5.0
-_ANSWER_WITHIN_S = 10.0
 _KEEPALIVE_S = 15
 _MAINTAIN_EVERY_S = 1.0
 _READS_AT_ONCE = 250
@@ -152,10 +151,13 @@ class MqttConnection:
         """Take leave of the broker if it is still there; wait for nothing."""
         self._close()
 
-    async def subscribe(self, filters: Sequence[str]) -> None:
-        """Subscribe with QoS 1. Raises `TowpathError` for a filter that the broker refuses."""
-        _, mid = self._client.subscribe([(each, 1) for each in filters])
-        codes = await self._answer(mid)
+    def subscribe(self, filters: Sequence[str]) -> asyncio.Future[list[ReasonCode]]:
+        """Subscribe with QoS 1; the future has the broker's answer. It may come after a long backlog, so
+        take what arrives meanwhile."""
+        return self._expect(self._client.subscribe([(each, 1) for each in filters])[1])
+
+    def check_subscribed(self, filters: Sequence[str], codes: Sequence[ReasonCode]) -> None:
+        """Raise `TowpathError` for a filter that the broker refused."""
         for each, code in zip(filters, codes, strict=True):
             if code.value >= _REFUSED:
                 raise TowpathError(
@@ -165,16 +167,13 @@ class MqttConnection:
                     value=each,
                 )
 
-    async def unsubscribe(self, filters: Sequence[str]) -> None:
+    def unsubscribe(self, filters: Sequence[str]) -> asyncio.Future[list[ReasonCode]]:
         """Take subscriptions back."""
-        _, mid = self._client.unsubscribe([*filters])
-        await self._answer(mid)
+        return self._expect(self._client.unsubscribe([*filters])[1])
 
     def publish(self, topic: str, payload: bytes) -> asyncio.Future[list[ReasonCode]]:
         """Send with QoS 1; the future has the broker's answer. Keep to `window`."""
-        info = self._client.publish(topic, payload, qos=1)
-        self._news.set()
-        return self._expect(info.mid)
+        return self._expect(self._client.publish(topic, payload, qos=1).mid)
 
     def acknowledge(self, packet: int) -> None:
         """Tell the broker that we have a message. Leaves with the next `flush`."""
@@ -228,22 +227,12 @@ class MqttConnection:
         if self._lost is not None:
             raise ConnectionError(self._lost)
 
-    async def _answer(self, mid: int | None) -> list[ReasonCode]:
-        if mid is None:
-            raise ConnectionError(self._lost or "not connected")
-        answer = self._expect(mid)
-        async with asyncio.timeout(_ANSWER_WITHIN_S):
-            while not answer.done():
-                self.flush()
-                await self.wait_for_news(_MAINTAIN_EVERY_S)
-                self.check()
-        return answer.result()
-
-    def _expect(self, mid: int) -> asyncio.Future[list[ReasonCode]]:
+    def _expect(self, mid: int | None) -> asyncio.Future[list[ReasonCode]]:
         answer: asyncio.Future[list[ReasonCode]] = self._loop.create_future()
-        if self._lost is not None:
-            answer.set_exception(ConnectionError(self._lost))
-            answer.exception()
+        self._news.set()
+        if self._lost is not None or mid is None:
+            answer.set_exception(ConnectionError(self._lost or "not connected"))
+            answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
         else:
             self._awaited[mid] = answer
         return answer
