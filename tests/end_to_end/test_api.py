@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -272,3 +273,42 @@ async def test_client_when_without_token_then_gets_nothing_but_health_and_descri
         for path, status in (("/jobs", 401), ("/events", 401), ("/health", 200), ("/openapi.json", 200)):
             async with stranger.get(path) as response:
                 assert response.status == status
+
+
+async def test_pipeline_when_put_planned_changed_rolled_back_and_deleted_by_rest_then_is_as_asked(
+    api: Api,
+) -> None:
+    second = {**JOB, "name": "later", "output": {"topic": "departures/later"}}
+    jobs: dict[str, Any] = {"jobs": [JOB, second]}
+    status, plan = await api.send("POST", "/pipelines/delays/plan", json=jobs)
+    assert (status, [c["actions"] for c in plan["changes"]]) == (200, [["add"], ["add"]])
+    assert (await api.send("GET", "/pipelines/delays"))[0] == 404, "nothing was done"
+
+    text = f"jobs:\n- {json.dumps(JOB)}\n- {json.dumps(second)}\n"
+    yaml = {"Content-Type": "application/yaml"}
+    assert (await api.send("PUT", "/pipelines/delays", data=text, headers=yaml | WAIT))[0] == 201
+    assert (api.trial.owners("late"), api.trial.owners("later")) == (["jfk"], ["jfk"])
+
+    slower = {"jobs": [JOB, second | {"trigger_s": 5.0}]}
+    async with api.client.put("/pipelines/delays", json=slower) as response:
+        assert (response.status, response.headers["Location"]) == (202, "/pipelines/delays")
+
+    async def applied() -> bool:
+        return (await api.send("GET", "/pipelines/delays"))[1]["apply"]["state"] == "completed"
+
+    await until(applied)
+    versions = (await api.send("GET", "/pipelines/delays/versions"))[1]["versions"]
+    assert [(v["version"], v["spec"]["jobs"][1]["trigger_s"]) for v in versions] == [(2, 5.0), (1, 1.0)]
+
+    status, back = await api.send("POST", "/pipelines/delays/rollback", json={"version": 1}, headers=WAIT)
+    assert (status, back["version"]) == (200, 3)
+    assert (await api.send("GET", "/jobs/later"))[1]["spec"]["trigger_s"] == 1.0
+    wrong = {"jobs": [JOB | {"site": "mars"}, second | {"inputs": [{"site": "jfk", "topic": "nowhere"}]}]}
+    status, problem = await api.send("PUT", "/pipelines/delays", json=wrong)
+    places = [error["field"] for error in problem["errors"]]
+    assert status == 422
+    assert {"jobs[0].site"} < set(places), "all errors at once, each with its place"
+
+    assert (await api.send("DELETE", "/pipelines/delays?now=true", headers=WAIT))[0] == 200
+    assert (await api.send("GET", "/pipelines"))[1] == {"pipelines": []}
+    assert (api.trial.owners("late"), api.trial.owners("later")) == ([], [])

@@ -61,13 +61,21 @@ def problem(error: TowpathError, route: Route | None) -> web.Response:
         status=status,
         detail=detail.message,
         code=detail.code,
-        field=detail.field,
+        field=_field(detail, route),
         value=_encodable(detail.value),
         allowed=detail.allowed,
         errors=detail.errors,
     )
     text = body.model_dump_json(exclude_none=True)
     return web.Response(text=text, status=status, headers=headers, content_type=PROBLEM)
+
+
+def _field(detail: ErrorDetail, route: Route | None) -> str | None:
+    """The field, or the parameter of the path that it came from when that names nothing."""
+    if route is not None and detail.code is route.addressed:
+        parameters = {field: parameter for parameter, field in route.path_fields.items()}
+        return parameters.get(detail.field or "", detail.field)
+    return detail.field
 
 
 def _encodable(value: object) -> object:
