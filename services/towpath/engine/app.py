@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from towpath.contracts.engine import (
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import Paused, Recomputed
 from towpath.contracts.reply import Done
+from towpath.engine.binder import Engine
+from towpath.engine.masters import Executors, is_cluster
 from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
@@ -33,7 +36,8 @@ from towpath.engine.warm_up import warm_up
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 2.0
-"""How often the engine looks whether its JVM lives. Without it the process is of no use, and ends."""
+"""How often the engine looks whether its JVM lives, and its executors. Without them the process is of no
+use, and ends."""
 
 
 async def run(settings: Settings) -> None:
@@ -55,7 +59,7 @@ async def run(settings: Settings) -> None:
     async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
         await serve(bus, settings.site, queries)
         log.info("engine of %s is ready", settings.site)
-        watch = asyncio.create_task(_exit_without_jvm(session))
+        watch = asyncio.create_task(_exit_without_spark(session, on_cluster=is_cluster(settings.spec)))
         await stop.wait()
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
@@ -64,7 +68,7 @@ async def run(settings: Settings) -> None:
     await asyncio.to_thread(planners.close)
 
 
-async def serve(bus: Bus, site: str, queries: Queries) -> None:
+async def serve(bus: Bus, site: str, queries: Engine) -> None:
     """Answer the agent's commands."""
     incarnation = new_identifier()
 
@@ -92,18 +96,28 @@ async def serve(bus: Bus, site: str, queries: Queries) -> None:
     await bus.serve(RecomputeRange, recompute, site=site)
 
 
-async def _exit_without_jvm(session: SparkSession) -> None:
+async def _exit_without_spark(session: SparkSession, *, on_cluster: bool) -> None:
+    executors = Executors()
     while True:
         await asyncio.sleep(HEARTBEAT_S)
         try:
             stopped = await asyncio.to_thread(_is_stopped, session)
+            count = await asyncio.to_thread(_executor_count, session) if on_cluster else 1
         except Exception:
-            stopped = True
+            stopped, count = True, 0
         if stopped:
             log.error("the JVM has gone; leaving so that the agent starts a new engine")
             os._exit(70)
+        if executors.are_lost(count, time.monotonic()):
+            log.error("all executors have gone; leaving so that a new engine asks the cluster for others")
+            os._exit(71)
 
 
 def _is_stopped(session: SparkSession) -> bool:
     java_context = session.sparkContext._jsc
     return java_context is None or bool(java_context.sc().isStopped())  # type: ignore[operator]
+
+
+def _executor_count(session: SparkSession) -> int:
+    """The driver is in Spark's list as well."""
+    return session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[operator]

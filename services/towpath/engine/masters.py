@@ -11,6 +11,8 @@ machines. Those read the site's streams, and keep state, so some things must be 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from towpath.contracts.site import EngineSpec
 
 TASK_ATTEMPTS = 4
@@ -20,6 +22,10 @@ name of its own by each (`checkpointFormatVersion` 2), and results are published
 SILENT_S = 60
 """Until an executor that says nothing counts as lost, half of Spark's default. One whose process died is
 noticed at once, by its connection."""
+
+WITHOUT_EXECUTORS_S = 30.0
+"""Until the engine starts anew when it had executors and has none. A master that was lost and came back
+without its memory does not know the session any more, and never gives it another one."""
 
 
 def is_cluster(spec: EngineSpec) -> bool:
@@ -49,3 +55,23 @@ def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
         "spark.network.timeout": f"{SILENT_S}s",
     }
+
+
+@dataclass
+class Executors:
+    """Whether a session still has what its tasks run in."""
+
+    _had: bool = False
+    _none_since: float | None = None
+
+    def are_lost(self, count: int, now: float) -> bool:
+        """Take in how many there are at `now`, seconds; whether none have been left for too long.
+
+        A session that never had any waits for its turn on a cluster that is full.
+        """
+        if count:
+            self._had, self._none_since = True, None
+            return False
+        if self._none_since is None:
+            self._none_since = now
+        return self._had and now - self._none_since > WITHOUT_EXECUTORS_S
