@@ -68,13 +68,18 @@ class Foreign:
         await self.server.process.wait()
 
 
-@asynccontextmanager
-async def foreign_mosquitto(directory: Path, *settings: str) -> AsyncIterator[Foreign]:
+def _made_passwords(directory: Path) -> Path:
     directory.mkdir(parents=True)
-    port = free_port()
     passwords = directory / "passwords"
     passwords.touch(mode=0o600)
     subprocess.run(["mosquitto_passwd", "-b", str(passwords), "plant", "secret"], check=True)
+    return passwords
+
+
+@asynccontextmanager
+async def foreign_mosquitto(directory: Path, *settings: str) -> AsyncIterator[Foreign]:
+    port = free_port()
+    passwords = await asyncio.to_thread(_made_passwords, directory)
     lines = [
         f"listener {port} 127.0.0.1",
         *settings,

@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from paho.mqtt.client import MQTTMessage
@@ -66,7 +66,7 @@ class Intake:
     def __init__(
         self,
         access: SiteAccess,
-        address: BrokerAddress,
+        address: Callable[[], BrokerAddress],
         client_id: str,
         filters: Sequence[str],
         file: SessionFile,
@@ -78,7 +78,7 @@ class Intake:
         self._file = file
         self.refused = RefusedTopics()
         """What cannot be stored."""
-        self._endeavour = Endeavour(f"events from the broker {address}", self._attempt)
+        self._endeavour = Endeavour("events from the broker", self._attempt)
 
     @property
     def trouble(self) -> str | None:
@@ -92,9 +92,10 @@ class Intake:
     async def _attempt(self, endeavour: Endeavour) -> None:
         site = self._access.spec.name
         lost: list[str] = []
+        address = await asyncio.to_thread(self._address)  # Anew each time: a password may be mended.
         async with (
             connected(self._access, lost.append) as server,
-            MqttConnection(self._address, self._client_id, session=True) as broker,
+            MqttConnection(address, self._client_id, session=True) as broker,
         ):
             session, former = await asyncio.to_thread(self._session, broker.session_present)
             if former:

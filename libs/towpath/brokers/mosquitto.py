@@ -7,9 +7,7 @@ beyond 1,000 while the bridge is away (`max_queued_messages`), and sends 20 at a
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import logging
 from collections.abc import Sequence
 
 from towpath.brokers import mosquitto_config
@@ -26,13 +24,8 @@ from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
 from towpath.processes import ChildSpec
 
-log = logging.getLogger(__name__)
-
 STOP_S = 5.0
 """For Mosquitto to write its sessions when it ends."""
-
-RETRY_S = 5.0
-"""Between looks at settings that were found wrong: a password file may be mended."""
 
 
 class MosquittoBroker:
@@ -51,13 +44,13 @@ class MosquittoBroker:
         self._bridge = access.bridge
         self._directory = home.broker(access.spec.name)
         self._log = home.log(f"{access.spec.name}-mosquitto")
-        self._file = SessionFile(self._directory / "bridge.json")
-        self._intake: Intake | None = None
-        self._outlet: Outlet | None = None
-        self._wrong: str | None = None
         # The same for ever, and no other mesh's: the session at the broker goes by it.
         mesh = hashlib.blake2b(access.bridge.password.encode(), digest_size=4).hexdigest()
-        self._client_id = f"towpath-{access.spec.name}-{mesh}"
+        client_id = f"towpath-{access.spec.name}-{mesh}"
+        filters = access.spec.broker.subscribe
+        file = SessionFile(self._directory / "bridge.json")
+        self._intake = Intake(access, self._address, client_id, filters, file)
+        self._outlet = Outlet(access, self._address, f"{client_id}-results", lambda: file.load().since)
 
     def create(self) -> Sequence[ChildSpec]:
         """A Mosquitto, with its configuration written; none where the broker runs elsewhere."""
@@ -90,40 +83,18 @@ class MosquittoBroker:
 
     async def mirror(self) -> None:
         """From the broker's topics into IN."""
-        address = await self._address()
-        filters = self._access.spec.broker.subscribe
-        self._intake = Intake(self._access, address, self._client_id, filters, self._file)
         await self._intake.run()
 
     async def publish(self) -> None:
         """From the output streams to the broker's topics."""
-        address = await self._address()
-        since = (await asyncio.to_thread(self._file.load)).since
-        self._outlet = Outlet(self._access, address, f"{self._client_id}-results", since)
         await self._outlet.run()
 
     def trouble(self) -> str | None:
         """The first thing that is in the way."""
-        if self._wrong is not None:
-            return self._wrong
-        if self._intake is None or self._outlet is None:
-            return "the bridge is starting"
         return self._intake.trouble or self._outlet.trouble
 
-    async def _address(self) -> BrokerAddress:
-        """Where the broker is; waits until the files that the description names are there."""
-        while True:
-            try:
-                address = await asyncio.to_thread(self._read_address)
-            except TowpathError as error:
-                self._wrong = str(error)
-                log.error("%s", error)
-                await asyncio.sleep(RETRY_S)
-            else:
-                self._wrong = None
-                return address
-
-    def _read_address(self) -> BrokerAddress:
+    def _address(self) -> BrokerAddress:
+        """How the broker is reached. Raises `TowpathError` for a file that is not there."""
         access, broker = self._access, self._access.spec.broker
         if broker.host is None:
             own = self._bridge

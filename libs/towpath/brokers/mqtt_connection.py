@@ -123,6 +123,9 @@ class MqttConnection:
                     self.flush()
                     await self.wait_for_news(_MAINTAIN_EVERY_S)
                     self.check()
+        except OSError as error:  # Also one of time or of certificates.
+            self._close()
+            raise ConnectionError(f"the broker {self._address}: {str(error) or 'no answer'}") from error
         except BaseException:
             self._close()
             raise
@@ -225,7 +228,7 @@ class MqttConnection:
                 value=self._address.user if login else None,
             )
         if self._lost is not None:
-            raise ConnectionError(self._lost)
+            raise ConnectionError(f"the broker {self._address}: {self._lost}")
 
     def _expect(self, mid: int | None) -> asyncio.Future[list[ReasonCode]]:
         answer: asyncio.Future[list[ReasonCode]] = self._loop.create_future()
@@ -310,7 +313,7 @@ class MqttConnection:
         reason: ReasonCode,
         properties: Properties | None,
     ) -> None:
-        self._lose(str(reason))
+        self._lose(f"connection lost ({reason})")
 
     def _lose(self, why: str) -> None:
         self._lost = self._lost or why

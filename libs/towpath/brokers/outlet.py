@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -65,13 +65,19 @@ class _RefusedError(Exception):
 class Outlet:
     """What outputs store, to the broker, for ever."""
 
-    def __init__(self, access: SiteAccess, address: BrokerAddress, client_id: str, since: datetime) -> None:
+    def __init__(
+        self,
+        access: SiteAccess,
+        address: Callable[[], BrokerAddress],
+        client_id: str,
+        since: Callable[[], datetime],
+    ) -> None:
         self._access = access
         self._address = address
         self._client_id = client_id
         self._since = since
         self._refusals: dict[str, str] = {}
-        self._endeavour = Endeavour(f"results to the broker {address}", self._attempt)
+        self._endeavour = Endeavour("results to the broker", self._attempt)
 
     @property
     def trouble(self) -> str | None:
@@ -83,29 +89,31 @@ class Outlet:
         await self._endeavour.run()
 
     async def _attempt(self, endeavour: Endeavour) -> None:
+        site = self._access.spec.name
         lost: list[str] = []
+        address = await asyncio.to_thread(self._address)  # Anew each time: a password may be mended.
+        since = await asyncio.to_thread(self._since)
         async with (
             connected(self._access, lost.append) as server,
-            MqttConnection(self._address, self._client_id, session=False) as broker,
+            MqttConnection(address, self._client_id, session=False) as broker,
             asyncio.TaskGroup() as tasks,
         ):
             # A group ends with what its members raise: whichever side fails ends all.
             tasks.create_task(_keep(broker, lost))
-            tasks.create_task(self._watch(server, broker, tasks))
+            ends = _Ends(server, broker, site, asyncio.Semaphore(broker.window), since, self._refusals)
+            tasks.create_task(_watch(ends, tasks))
             endeavour.goes_on()
 
-    async def _watch(self, server: Client, broker: MqttConnection, tasks: asyncio.TaskGroup) -> None:
-        """Carry every output stream there is, and those to come."""
-        site = self._access.spec.name
-        carried: dict[str, asyncio.Task[None]] = {}
-        ends = _Ends(server, broker, site, asyncio.Semaphore(broker.window), self._since, self._refusals)
-        while not is_cancelled():
-            carried = {name: task for name, task in carried.items() if not task.done()}
-            for name in await _output_streams(server, site):
-                if name not in carried:
-                    passage = _Passage(ends, name)
-                    carried[name] = tasks.create_task(passage.run(), name=f"results of {name}")
-            await asyncio.sleep(LOOK_S)
+
+async def _watch(ends: _Ends, tasks: asyncio.TaskGroup) -> None:
+    """Carry every output stream there is, and those to come."""
+    carried: dict[str, asyncio.Task[None]] = {}
+    while not is_cancelled():
+        carried = {name: task for name, task in carried.items() if not task.done()}
+        for name in await _output_streams(ends.server, ends.site):
+            if name not in carried:
+                carried[name] = tasks.create_task(_Passage(ends, name).run(), name=f"results of {name}")
+        await asyncio.sleep(LOOK_S)
 
 
 async def _keep(broker: MqttConnection, lost: Sequence[str]) -> None:
