@@ -6,13 +6,14 @@ constant of this last projection, above any stateful operator.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from towpath.contracts.job import Assignment
+from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object
 from towpath.operators.json_events import named
 
@@ -53,11 +54,16 @@ class Publication:
     epoch: int
     inputs: tuple[str, ...]
     """Names of the inputs, in order."""
+    streams: tuple[str, ...]
+    """For each input a few letters that stand for its stream: serial numbers of another stream are others,
+    and so are message ids made from them, also when a job's inputs change."""
 
     @classmethod
     def of(cls, assignment: Assignment, site: str) -> Publication:
         """What the results of `assignment` say when `site` computes them."""
-        return cls(assignment.spec.name, site, assignment.epoch, tuple(i.name for i in assignment.inputs))
+        inputs = assignment.inputs
+        names, streams = tuple(i.name for i in inputs), tuple(_stream_code(i) for i in inputs)
+        return cls(assignment.spec.name, site, assignment.epoch, names, streams)
 
     @property
     def has_several_inputs(self) -> bool:
@@ -66,11 +72,11 @@ class Publication:
 
     def input_name(self, position: Column) -> Column:
         """Name of the input at `position`."""
-        return F.element_at(F.array(*(F.lit(name) for name in self.inputs)), position + 1)
+        return _at(self.inputs, position)
 
     def event_id(self) -> Column:
         """Message id of a result that stands for one event."""
-        return F.concat_ws("/", F.lit(self.job), F.col(INPUT), F.col(SERIAL))
+        return F.concat_ws("/", F.lit(self.job), _at(self.streams, F.col(INPUT)), F.col(SERIAL))
 
     def named_id(self, *parts: Column) -> Column:
         """Message id made from data, which may be long or have any character in it: then its digest."""
@@ -108,7 +114,8 @@ class Publication:
 
     def rejected_id(self) -> Column:
         """Message id of an event on the dead-letter topic."""
-        return F.concat_ws("/", F.lit(f"{self.job}/rejected"), F.col(INPUT), F.col(SERIAL))
+        stream = _at(self.streams, F.col(INPUT))
+        return F.concat_ws("/", F.lit(f"{self.job}/rejected"), stream, F.col(SERIAL))
 
     def rejected_body(self) -> Column:
         """JSON of `contracts.result.Rejected`."""
@@ -154,6 +161,18 @@ class Publication:
             F.lit(True).alias("rejected"),
             self.rejected_body().alias("body"),
         )
+
+
+def _at(texts: tuple[str, ...], position: Column) -> Column:
+    if len(texts) == 1:
+        return F.lit(texts[0])
+    return F.element_at(F.array(*(F.lit(text) for text in texts)), position + 1)
+
+
+def _stream_code(entry: ResolvedInput) -> str:
+    """Six letters: two of the few streams a job ever reads will not have the same."""
+    text = "/".join((entry.site, entry.stream, entry.subject or ""))
+    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
 
 
 def _quoted(text: Column) -> Column:

@@ -40,7 +40,7 @@ def compile_window(parsed: list[DataFrame], operator: Window, publication: Publi
     rows = _closed_and_rejected(shared, operator).select(
         SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
     )
-    return publication.of_events(rows, _message_id(operator, publication), _parts(operator, publication))
+    return publication.of_events(rows, _message_id(operator, publication), _parts(operator))
 
 
 def check_window(operator: Window) -> None:
@@ -101,7 +101,8 @@ def _closed_sql(names: list[str], operator: Window) -> str:
     window = _window_sql(operator)
     selected = [f"{window} AS `{_WINDOW}`", *keys, *(f"{sql} AS `{name}`" for name, sql in kept.items())]
     grouped = f"SELECT {', '.join(selected)} FROM ({good}) GROUP BY {', '.join([window, *keys, *silent])}"
-    members = ", ".join([f"`{_WINDOW}`", *keys, *(f"`{name}`" for name in kept)])
+    inside = [f"`{name}`" for name in kept if name not in _NEWEST]
+    members = ", ".join([f"`{_WINDOW}`", *keys, *inside])
     return (
         f"SELECT {SERIAL}, NULL AS {INPUT}, {STORED_AT}, NULL AS `{REASON}`, NULL AS `{TEXT}`, "
         f"struct({members}) AS result FROM ({grouped})"
@@ -123,12 +124,11 @@ def _interval(seconds: float | None) -> str:
     return f"{round(seconds * 1e6)} microseconds"
 
 
-def _parts(operator: Window, publication: Publication) -> ResultParts:
+def _parts(operator: Window) -> ResultParts:
     return ResultParts(
         values=values_of(operator),
         serial=F.col(SERIAL),
         stored_at=F.col(STORED_AT),
-        input=F.col(INPUT) if publication.has_several_inputs else None,
         window=json_object([_bound("start").alias("start"), _bound("end").alias("end")]),
         count=F.col("count"),
         key=json_object(key_columns(operator)) if operator.key else None,
