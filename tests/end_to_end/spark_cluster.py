@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -56,6 +57,14 @@ class SparkCluster:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
         process.wait()
+
+    async def replace(self, *workers: str) -> None:
+        """Lose everything, and start a cluster at the same address that remembers nothing."""
+        for name in list(self.processes):
+            self.kill(name)
+        await asyncio.to_thread(shutil.rmtree, self.directory / "recovery")
+        await self.start_master()
+        await asyncio.gather(*(self.start_worker(name) for name in workers))
 
     def executors(self, name: str) -> int:
         """How many executors a worker runs."""
