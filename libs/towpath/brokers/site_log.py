@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -53,17 +53,13 @@ class Identity:
         return None
 
 
-def connected(access: SiteAccess, closed: Callable[[str], None]) -> AbstractAsyncContextManager[Client]:
+@asynccontextmanager
+async def connected(access: SiteAccess, closed: Callable[[str], None]) -> AsyncIterator[Client]:
     """A connection to the site's server that does not come back by itself: `closed` is told why it ended.
 
     What was on its way when it broke is lost, and what follows must not overtake it. Raises
     `nats.errors.Error` or `OSError`.
     """
-    return _connection(access, closed)
-
-
-@asynccontextmanager
-async def _connection(access: SiteAccess, closed: Callable[[str], None]):
     assert access.bridge is not None
     name = access.spec.name
 
