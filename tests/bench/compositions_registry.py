@@ -1,0 +1,184 @@
+"""What the registry of a thousand jobs takes on disk, written by a real coordinator. Sites run no Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmark import Benchmark, Say, Scale
+from compositions_chains import SITES, chain
+from figures import Case, Measured, Target, Value, rounded
+from measured_mesh import MeasuredMesh, temporary_home, until
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from towpath.bus import Bus
+from towpath.contracts.job import Assignment, JobState, JobStatus
+from towpath.contracts.message import Model
+from towpath.contracts.migration import SITE_COMMANDS, SiteCommand, StartJob
+from towpath.contracts.pipeline import ApplyPipeline, ApplyState
+from towpath.contracts.reply import Done
+from towpath.contracts.site import MeshSpec, SiteState, SiteStatus
+from towpath.local.app import service
+from towpath.mesh.binaries import redis_server_binary
+from towpath.mesh.home import Home
+from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.state import MeshState
+from towpath.processes import Supervisor
+
+USED_SITES = SITES[:2]
+JOBS_OF_A_PIPELINE = 100
+JOBS = {Scale.QUICK: 100, Scale.DEFAULT: 1_000, Scale.FULL: 1_000}
+
+ON_DISK, PER_THOUSAND = "on disk, KB", "KB per 1,000 jobs"
+TARGETS = {PER_THOUSAND: Target(at_most=754.0)}
+"""What SpecK's paper reports."""
+
+BEAT_S = 1.0
+READY_S, APPLY_S, REWRITE_S = 60.0, 600.0, 60.0
+
+
+@dataclass
+class _Agents:
+    """Agents that do at once whatever they are told, and report that the jobs run."""
+
+    state: MeshState
+    jobs: dict[str, dict[str, Assignment]] = field(default_factory=dict)
+    """Site → its jobs."""
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        """Serve all sites."""
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            beating = [group.create_task(self._beat(await self._connect(stack, s))) for s in self.state.sites]
+            try:
+                yield
+            finally:
+                for beat in beating:
+                    beat.cancel()
+
+    async def _connect(self, stack: AsyncExitStack, name: str) -> tuple[str, Bus]:
+        site = self.state.site(name)
+        connecting = Bus.connect(site.nats_url, site.agent.user, site.agent.password, name=name)
+        bus = await stack.enter_async_context(await connecting)
+        self.jobs[name] = {}
+        for kind in SITE_COMMANDS:
+            await bus.serve(kind, partial(self._handle, name), site=name)
+        return name, bus
+
+    async def _handle(self, site: str, command: SiteCommand[Any]) -> Model:
+        if isinstance(command, StartJob):
+            self.jobs[site][command.assignment.spec.name] = command.assignment
+        return Done()
+
+    async def _beat(self, connected: tuple[str, Bus]) -> None:
+        site, bus = connected
+        address = {"nats_url": "", "mqtt_host": "", "mqtt_port": 0}
+        while True:
+            jobs = [
+                JobStatus(job=name, epoch=assignment.epoch, state=JobState.RUNNING)
+                for name, assignment in self.jobs[site].items()
+            ]
+            await bus.publish(SiteStatus(site=site, state=SiteState.UP, jobs=jobs, **address))
+            await asyncio.sleep(BEAT_S)
+
+
+async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """Apply pipelines of a hundred jobs each; then look at the file of Redis, as it is and rewritten."""
+    jobs = JOBS[scale]
+    measured.notes += [
+        f"{jobs} forward jobs in pipelines of {JOBS_OF_A_PIPELINE}, applied by a real coordinator; agents answer "
+        "at once",
+        "everything counts: jobs, descriptions with their versions, applies, and the operations that deployed "
+        "them with their journals, as far as they are kept; KB are 1,000 bytes",
+    ]
+    with temporary_home() as home:
+        state = MeshState.create_or_extend(home.create(), MeshSpec(sites=list(USED_SITES)))
+        coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+        servers = [hub_server(state, home), redis_server(state, home)]
+        servers += [site_server(state, site, home) for site in state.sites]
+        async with Supervisor([*servers, coordinator], home.run):
+            await until(lambda: _all_listen(servers), READY_S, "the servers")
+            async with _Agents(state).at_work():
+                took_s = await _apply_all(state, jobs, say)
+        raw = _bytes_in(home.redis)
+        rewritten, keys = await _rewritten(home)
+    measured.raw["keys"] = keys
+    figures: dict[str, Value] = {
+        "as written, KB": rounded(raw / 1e3, 0),
+        ON_DISK: rounded(rewritten / 1e3, 1),
+        PER_THOUSAND: rounded(rewritten / jobs, 1),
+        "coordinator, s per job": rounded(took_s / jobs, 4),
+    }
+    measured.cases.append(Case(f"{jobs} jobs", figures, TARGETS))
+
+
+async def _all_listen(servers: list[Any]) -> bool:
+    return all([await server.ready() for server in servers])
+
+
+async def _apply_all(state: MeshState, jobs: int, say: Say) -> float:
+    sites = [site.name for site in USED_SITES]
+    operator = state.operator
+    begun = time.monotonic()
+    async with await Bus.connect(state.hub_url, operator.user, operator.password, name="bench") as bus:
+        for number in range(jobs // JOBS_OF_A_PIPELINE):
+            spec = chain(f"chain{number}", JOBS_OF_A_PIPELINE, sites, 0, {})
+            command = ApplyPipeline(spec=spec)
+            view = await bus.request(command, deadline_s=APPLY_S, attempt_s=10.0)
+            if view.state is not ApplyState.COMPLETED:
+                raise RuntimeError(f"apply {view.apply}: {view.note}")
+            say(f"{(number + 1) * JOBS_OF_A_PIPELINE} jobs after {time.monotonic() - begun:.0f} s")
+    return time.monotonic() - begun
+
+
+async def _rewritten(home: Home) -> tuple[int, dict[str, int]]:
+    """Bytes of the registry's file after Redis wrote it anew, and what kinds of keys take in memory."""
+    socket = home.redis / "socket"
+    options = ["--dir", str(home.redis), "--port", "0", "--unixsocket", str(socket), "--appendonly", "yes"]
+    process = await asyncio.create_subprocess_exec(
+        redis_server_binary(), *options, "--save", "", stdout=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with Redis(unix_socket_path=str(socket), decode_responses=True) as redis:
+            await until(lambda: _answers(redis), READY_S, "Redis")
+            await redis.bgrewriteaof()
+            await until(lambda: _is_rewritten(redis), REWRITE_S, "the file written anew")
+            return _bytes_in(home.redis), await _memory_by_kind(redis)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def _answers(redis: Redis) -> bool:
+    with contextlib.suppress(RedisError, OSError):
+        return bool(await redis.ping())  # type: ignore[misc]
+    return False
+
+
+async def _is_rewritten(redis: Redis) -> bool:
+    info = await redis.info("persistence")
+    return not info["aof_rewrite_in_progress"] and not info["aof_rewrite_scheduled"]
+
+
+async def _memory_by_kind(redis: Redis) -> dict[str, int]:
+    kinds: Counter[str] = Counter()
+    async for key in redis.scan_iter(count=1000):
+        kinds[key.split(":")[1]] += await redis.memory_usage(key, samples=0) or 0
+    return dict(kinds)
+
+
+def _bytes_in(directory: Path) -> int:
+    """Of Redis's append-only files, whatever its version calls them."""
+    return sum(path.stat().st_size for path in directory.rglob("appendonly*") if path.is_file())
+
+
+BENCHMARK = Benchmark("registry", "the registry on disk", (), measure)

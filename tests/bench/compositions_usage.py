@@ -1,0 +1,91 @@
+"""Memory and CPU time of all processes of a mesh, by what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+from measured_mesh import MeasuredMesh
+from migration_usage import owner_of
+
+from towpath.mesh import lifecycle
+
+KINDS = ("engine", "agent", "nats")
+"""Of each site; everything else belongs to the services."""
+SERVICES = "services"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one kind of process uses together."""
+
+    processes: int = 0
+    resident_mb: float = 0.0
+    """Pages that processes share count for each of them."""
+    proportional_mb: float = 0.0
+    """Pages that processes share count once in all (proportional set size)."""
+    cpu_s: float = 0.0
+    """Used so far, children that have ended included."""
+
+
+def kind_of(process: str) -> str:
+    """What a process of the mesh is: the end of `jfk-engine`, or the services."""
+    ending = process.rpartition("-")[2]
+    return ending if ending in KINDS else SERVICES
+
+
+def usage(roots: Mapping[int, str]) -> dict[str, Usage]:
+    """By kind, given the kind of each outermost process. Blocks for some 100 ms."""
+    running = {process.pid: process for process in psutil.process_iter(["ppid"])}
+    parents = {pid: process.info["ppid"] or 0 for pid, process in running.items()}
+    members: defaultdict[str, list[psutil.Process]] = defaultdict(list)
+    for pid, process in running.items():
+        owner = owner_of(pid, parents, roots)
+        if owner is not None:
+            members[owner].append(process)
+    return {kind: _together(processes) for kind, processes in members.items()}
+
+
+def total(usages: Mapping[str, Usage]) -> Usage:
+    """All kinds together."""
+    every = usages.values()
+    return Usage(
+        processes=sum(u.processes for u in every),
+        resident_mb=sum(u.resident_mb for u in every),
+        proportional_mb=sum(u.proportional_mb for u in every),
+        cpu_s=sum(u.cpu_s for u in every),
+    )
+
+
+async def usage_of(mesh: MeasuredMesh) -> dict[str, Usage]:
+    """What the mesh uses now."""
+    listed = await asyncio.to_thread(lifecycle.processes, mesh.home)
+    roots = {process.pid: kind_of(process.name) for process in listed if process.pid is not None}
+    return await asyncio.to_thread(usage, roots)
+
+
+async def cores_of(mesh: MeasuredMesh, seconds: float) -> dict[str, float]:
+    """Cores that each kind keeps busy, on average over the seconds to come."""
+    begun, before = time.monotonic(), await usage_of(mesh)
+    await asyncio.sleep(seconds)
+    after = await usage_of(mesh)
+    took_s = time.monotonic() - begun
+    return {kind: (used.cpu_s - before.get(kind, Usage()).cpu_s) / took_s for kind, used in after.items()}
+
+
+def _together(processes: list[psutil.Process]) -> Usage:
+    count, resident, proportional, cpu = 0, 0, 0, 0.0
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            memory = process.memory_full_info()
+            times = process.cpu_times()
+            count += 1
+            resident += memory.rss
+            proportional += memory.pss  # type: ignore[attr-defined]
+            cpu += times.user + times.system + times.children_user + times.children_system
+    return Usage(count, resident / 1e6, proportional / 1e6, cpu)
