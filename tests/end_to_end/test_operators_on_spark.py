@@ -19,6 +19,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Rejected, Result
 from towpath.operators.compilation import compile_job
+from towpath.operators.publication import Publication
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = "serial long, topic string, stored_at timestamp, value binary"
@@ -63,7 +64,7 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
                     "name": f"{site}/{topic}",
                     "site": site,
                     "stream": "IN",
-                    "subject": None,
+                    "subject": topic.replace("/", "."),
                     "from_device": topic.startswith("site/"),
                 }
                 for site, topic in sources
@@ -71,6 +72,14 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
             "output": {"site": "jfk", "stream": "OUT_job", "topic": "out", "rejected_topic": "out/rejected"},
         }
     )
+
+
+def stream(name: str) -> str:
+    """How message ids name the stream of an input."""
+    return Publication.of(assignment({"kind": "forward"}, name), "cloud").streams[0]
+
+
+STREAM = stream(DEVICE)
 
 
 def message(serial: int, event: Any, second: float | None = None) -> tuple[int, str, datetime, bytearray]:
@@ -124,7 +133,7 @@ def test_forward_of_a_device_event_when_numbers_are_long_then_its_text_is_in_the
     outcome = run({"kind": "forward"}, messages(spark, f" {event}\n"))
 
     assert outcome.bodies == {
-        "job/0/1": '{"job":"job","site":"cloud","epoch":3,"serial":1,'
+        f"job/{STREAM}/1": '{"job":"job","site":"cloud","epoch":3,"serial":1,'
         f'"stored_at":"2026-01-01T00:00:01.000Z","count":1,"values":{event}}}'
     }
 
@@ -142,7 +151,7 @@ def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_
         {"kind": "merge"}, messages(spark, upstream), messages(spark, {"a": 1}), names=(UPSTREAM, DEVICE)
     )
 
-    passed = outcome.results["job/0/1"]
+    passed = outcome.results[f"job/{stream(UPSTREAM)}/1"]
     assert (passed.input, passed.serial, passed.count, passed.key) == (
         UPSTREAM,
         1,
@@ -151,8 +160,10 @@ def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_
     )
     assert passed.window is not None
     assert passed.window.end == START + timedelta(hours=1)
-    assert outcome.bodies["job/0/1"].endswith('"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}')
-    assert outcome.results["job/1/1"].values == {"a": 1}
+    assert outcome.bodies[f"job/{stream(UPSTREAM)}/1"].endswith(
+        '"values":{"fine":0.12345678901234567890,"n":{"m":1.10}}}'
+    )
+    assert outcome.results[f"job/{STREAM}/1"].values == {"a": 1}
 
 
 @pytest.mark.parametrize("kind", ["forward", "filter", "map", "clean", "window", "python"])
@@ -188,7 +199,7 @@ def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it
     outcome = run({"kind": kind, **operator}, source)
 
     assert len(outcome.results) == 1
-    assert [outcome.rejected[f"job/rejected/0/{n}"].event for n in range(2, len(bad) + 2)] == bad
+    assert [outcome.rejected[f"job/rejected/{STREAM}/{n}"].event for n in range(2, len(bad) + 2)] == bad
     assert set(outcome.reasons) == {"not a JSON object", "not UTF-8"}
 
 
@@ -254,7 +265,7 @@ def test_filter_when_the_condition_is_false_or_null_then_the_event_is_dropped_no
         {"kind": "filter", "fields": {"a": "long"}, "where": "a > 1"}, messages(spark, {"a": 1}, {}, {"a": 2})
     )
 
-    assert outcome.ids == {"job/0/3"}
+    assert outcome.ids == {f"job/{STREAM}/3"}
 
 
 def test_map_when_expressions_are_computed_then_only_they_are_the_values(spark: SparkSession) -> None:
@@ -313,7 +324,7 @@ def test_clean_when_it_has_an_identity_then_ids_come_from_it_and_fit_a_header(sp
 
     outcome = run({"kind": "clean", "fields": rules, "identity": ["id", "n"]}, source)
 
-    hashed = outcome.ids - {'job/["a",1]', "job/0/2"}
+    hashed = outcome.ids - {'job/["a",1]', f"job/{STREAM}/2"}
     assert len(hashed) == 2
     assert all(len(i) < 200 and i.isascii() for i in hashed)
 

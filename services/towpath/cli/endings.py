@@ -24,6 +24,7 @@ INPUT_CODES = frozenset(
         ErrorCode.UNKNOWN_OPERATOR,
         ErrorCode.UNKNOWN_COMMAND,
         ErrorCode.UNKNOWN_MIGRATION,
+        ErrorCode.UNKNOWN_PIPELINE,
         ErrorCode.SCHEMA_MISMATCH,
         ErrorCode.NAME_IN_USE,
         ErrorCode.ALREADY_THERE,

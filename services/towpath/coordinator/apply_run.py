@@ -16,7 +16,7 @@ from nats.errors import Error as NatsError
 from towpath.contracts.commands import DeployJob, MigrateJob, OperationAnswer, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
-from towpath.contracts.migration import PrepareOutput
+from towpath.contracts.migration import DropOutput, PrepareOutput
 from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
 from towpath.coordinator.migrations import plan_migrate
 from towpath.coordinator.operations import Operations
@@ -86,6 +86,8 @@ class ApplyRun:
         async with asyncio.TaskGroup() as group:
             for change in changing:
                 group.create_task(self._take(change.change.job))
+        if self.record.purge:
+            await self._purge()
 
     async def _look_ahead(self) -> Outlook:
         """All jobs of the pipeline as they will be."""
@@ -124,6 +126,23 @@ class ApplyRun:
                 raise outcome
         return None
 
+    async def _purge(self) -> None:
+        """Delete the results of removed jobs. Last of all: until then others may have read them."""
+        for job, change in self.changes.items():
+            former = await self._world.registry.former(job)
+            removed = Action.REMOVE in change.change.actions and change.state is ChangeState.COMPLETED
+            if former is None or not removed:
+                continue
+            for output in [*former.closed, *([former.output] if former.output else [])]:
+                command = DropOutput(
+                    site=output.site, operation=f"{self.record.id}-purge", job=job, streams=[output.stream]
+                )
+                try:
+                    await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
+                except (TowpathError, NatsError, OSError) as error:
+                    # They expire by age like all others; a pipeline that is gone stays gone.
+                    log.warning("results of %s at %s were not deleted: %s", job, output.site, error)
+
     async def _take(self, job: str) -> None:
         change = self.changes[job]
         try:
@@ -160,7 +179,7 @@ class ApplyRun:
         world, outlook, record = self._world, self._outlook, self.record
         actions = self.changes[job].change.actions
         if Action.REMOVE in actions:
-            remove = RemoveJob(job=job, purge=record.purge, drain=not record.now)
+            remove = RemoveJob(job=job, drain=not record.now)
             return [(remove, lambda c: lambda: plan_remove(c, world))]
         wanted = self._specs[job]
         if Action.ADD in actions:
