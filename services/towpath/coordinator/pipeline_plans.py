@@ -16,6 +16,7 @@ from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import Action, Demand, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
 from towpath.coordinator.migrations import forecast_migration
+from towpath.coordinator.pipeline_code import tried_code
 from towpath.coordinator.pipeline_record import PipelineRecord
 from towpath.coordinator.pipeline_store import PipelineStore
 from towpath.coordinator.world import World
@@ -85,11 +86,15 @@ async def decide(
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
     sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
     wrong = problems(spec, sites=sites, mine=mine, others=others)
-    wrong += _state_lost(spec, jobs, drop_state)
+    code, bad_code = await tried_code(spec, world)
+    wrong += [*bad_code, *_state_lost(spec, jobs, drop_state, code)]
     if wrong:
         raise _refusal(wrong)
     wanted = pinned(spec, mine)
-    changes = [await _predicted(c, wanted, world) for c in in_order(difference(wanted, mine, others))]
+    usual_s = await _usual_s(world)
+    changes = [
+        await _predicted(c, wanted, world, usual_s) for c in in_order(difference(wanted, mine, others, code))
+    ]
     current = (await store.load(before.apply))[0].spec if before else None
     return Decision(wanted, before, changes, is_current=current == wanted)
 
@@ -110,12 +115,14 @@ async def _running(
         record, _ = await store.load(pipeline.apply)
         demands |= {job.name: job.resources for job in record.spec.jobs}
     return {
-        name: RunningJob(entry.spec, entry.site, entry.pipeline, demands.get(name, Demand()))
+        name: RunningJob(entry.spec, entry.site, entry.pipeline, demands.get(name, Demand()), entry.artefact)
         for name, entry in jobs.items()
     }
 
 
-def _state_lost(spec: PipelineSpec, jobs: Mapping[str, JobEntry], drop_state: list[str]) -> list[ErrorDetail]:
+def _state_lost(
+    spec: PipelineSpec, jobs: Mapping[str, JobEntry], drop_state: list[str], code: Mapping[str, str]
+) -> list[ErrorDetail]:
     """Jobs whose state does not survive their change, and may not be dropped."""
     wrong: list[ErrorDetail] = []
     for position, wanted in enumerate(spec.jobs):
@@ -123,7 +130,8 @@ def _state_lost(spec: PipelineSpec, jobs: Mapping[str, JobEntry], drop_state: li
         if before is None or before.pipeline != spec.name or wanted.name in drop_state:
             continue
         stateful = before.spec.operator.kind in STATEFUL_KINDS
-        if stateful and not is_state_compatible(before.spec, wanted):
+        same_code = code.get(wanted.name) == before.artefact
+        if stateful and not (same_code and is_state_compatible(before.spec, wanted)):
             wrong.append(
                 ErrorDetail(
                     code=ErrorCode.NOT_ALLOWED,
@@ -149,17 +157,22 @@ def _refusal(wrong: list[ErrorDetail]) -> TowpathError:
     )
 
 
-async def _predicted(change: PlannedChange, spec: PipelineSpec, world: World) -> PlannedChange:
+async def _usual_s(world: World) -> dict[OperationKind, float]:
+    """Seconds that operations have taken lately, by kind."""
+    took: dict[OperationKind, list[float]] = {kind: [] for kind in PLAIN_S}
+    for record in await world.registry.latest(LEARN_FROM):
+        completed = record.state is OperationState.COMPLETED
+        if record.kind in took and completed and record.ended_at is not None:
+            took[record.kind].append((record.ended_at - record.begun_at).total_seconds())
+    return {kind: statistics.median(all_s) if all_s else PLAIN_S[kind] for kind, all_s in took.items()}
+
+
+async def _predicted(
+    change: PlannedChange, spec: PipelineSpec, world: World, usual_s: Mapping[OperationKind, float]
+) -> PlannedChange:
     """The change with what it is expected to cost. A move's own forecast decides on its strategy."""
-    records = await world.registry.latest(LEARN_FROM)
-    total_s, state_bytes, strategy = 0.0, 0, None
-    for kind in {KIND_OF[action] for action in change.actions if action in KIND_OF}:
-        took = [
-            (r.ended_at - r.begun_at).total_seconds()
-            for r in records
-            if r.kind is kind and r.state is OperationState.COMPLETED and r.ended_at is not None
-        ]
-        total_s += statistics.median(took) if took else PLAIN_S[kind]
+    kinds = {KIND_OF[action] for action in change.actions if action in KIND_OF}
+    total_s, state_bytes, strategy = sum(usual_s[kind] for kind in kinds), 0, None
     if Action.MOVE in change.actions:
         wanted = next(job for job in spec.jobs if job.name == change.job)
         question = ForecastMigration(job=change.job, to=wanted.site, strategy=wanted.strategy)
