@@ -22,6 +22,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
+from towpath.demonstration.devices import Recorded, device_replay, subscriber
 from towpath.demonstration.figures import Figures, arrivals
 from towpath.demonstration.pace import covered, judge_pace, last_input
 from towpath.demonstration.picture import Arrival
@@ -38,10 +39,10 @@ from towpath.demonstration.pipeline import (
     pipeline,
 )
 from towpath.demonstration.report import Report
-from towpath.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
+from towpath.demonstration.truth import Truth, truth_of, verdict_on
 from towpath.mesh.state import MeshState
 from towpath.streams.departures import closing_event, departures, with_malformed
-from towpath.streams.replay import Replay, ReplayReport
+from towpath.streams.replay import ReplayReport
 
 log = logging.getLogger(__name__)
 
@@ -182,16 +183,7 @@ class Demonstration:
         return done
 
     async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
-        site = self.mesh.site(edge)
-        replay = Replay(
-            site.mqtt_host,
-            site.mqtt_port,
-            site.device.user,
-            site.device.password,
-            DEVICE_TOPIC,
-            client_id=f"devices-{edge}",
-            rate=self.options.rate,
-        )
+        replay = device_replay(self.mesh, edge, DEVICE_TOPIC, self.options.rate)
         moves = self.options.moving_job.endswith(edge)
 
         def progress(report: ReplayReport) -> None:
@@ -199,7 +191,7 @@ class Demonstration:
                 if moves and report.acknowledged >= share * len(events):
                     reached.set()
 
-        return await replay.run((_Recorded(payload) for payload in events), progress)
+        return await replay.run((Recorded(payload) for payload in events), progress)
 
     def _events(self, edge: str) -> list[bytes]:
         airport = edge.upper()
@@ -208,27 +200,13 @@ class Demonstration:
         return [event.payload for event in disturbed] + [closing_event(airport).payload]
 
     def _collectors(self, name: str) -> list[ResultCollector]:
-        """One subscriber for each topic of a site. Were they one session, its topics would share the
-        broker's limit of unacknowledged messages, and a burst in one would delay, and so reorder, another.
-        """
-        site = self.mesh.site(name)
+        """One subscriber for each topic of a site."""
         topics = [HOURLY_TOPIC]
         if name in EDGES:
             topics += [CLEAN_TOPIC, f"{CLEAN_TOPIC}/rejected"]
         if self._pace is not None and name == self._pace.output_site:
             topics.append(PACE_TOPIC)
-        return [
-            ResultCollector(
-                site.mqtt_host,
-                site.mqtt_port,
-                [topic],
-                f"checker-{name}-{topic.replace('/', '-')}",
-                site.device.user,
-                site.device.password,
-                identity=identity_in_pipeline,
-            )
-            for topic in topics
-        ]
+        return [subscriber(self.mesh, name, topic) for topic in topics]
 
     async def _settled(self, collectors: ResultCollectors, truth: Truth) -> None:
         """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
@@ -251,12 +229,6 @@ class Demonstration:
         while received() > count:
             count = received()
             await asyncio.sleep(2 * self.options.trigger_s)
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    payload: bytes
-    at: float = 0.0
 
 
 def _stages(jobs: list[JobSpec]) -> list[list[JobSpec]]:

@@ -8,6 +8,7 @@ from towpath.cli import (
     access,
     checking,
     demo,
+    demo_fog,
     drill,
     events,
     jobs,
@@ -53,6 +54,7 @@ app.add_typer(pipelines.app, name="pipeline", rich_help_panel=PIPELINES)
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
+app.command(rich_help_panel=DATA)(demo_fog.demo_fog)
 app.command(rich_help_panel=DATA)(drill.drill)
 
 app.command(rich_help_panel=WATCH)(migrating.migrations)

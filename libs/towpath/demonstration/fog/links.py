@@ -1,0 +1,62 @@
+"""The links between the sites: how they are shaped, and what crossed them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from towpath.bus import Bus
+from towpath.contracts.links import LinkConditions, ListLinks, ShapeLink
+from towpath.contracts.message import Model
+
+SITE_TO_SITE_MS = 18.6
+"""SpecK's mean latency between clusters. From site to site there are two links: to the hub and from it."""
+
+BANDWIDTH_BYTES_PER_S = 250_000
+"""Two megabits per second in each direction, the uplink of a roadside box on a mobile network or an old
+telephone line. A departure that a mirror carries raw takes about 0.4 kB: one link passes some 600 a second.
+So the wide-area link is what the scenarios differ in, as it is where edge sites are many and far away:
+three edges that send 100 events/s each still fit through the cloud's link, twice as many do not. What
+the edges forward in Fog is about a fifth of the events and fits at all default rates."""
+
+DEADLINE_S, ATTEMPT_S = 30.0, 5.0
+
+
+class Crossed(Model):
+    """Bytes that crossed links, in both directions; commands and heartbeats are among them."""
+
+    edge_links: int
+    """Between the edges and the hub."""
+    cloud_link: int
+    """Between the cloud and the hub: of what an edge sends to the cloud, the second half of its way."""
+
+    @property
+    def total(self) -> int:
+        """Over all links."""
+        return self.edge_links + self.cloud_link
+
+
+def conditions(bandwidth_bytes_per_s: int) -> LinkConditions:
+    """Of each link, so that two of them in a row take as long as the paper's sites are apart."""
+    return LinkConditions(delay_ms=SITE_TO_SITE_MS / 2, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
+
+
+async def shape(bus: Bus, sites: Sequence[str], to: LinkConditions) -> None:
+    """Give the links of these sites the conditions."""
+    commands = [ShapeLink(site=site, conditions=to) for site in sites]
+    await asyncio.gather(*(bus.request(c, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S) for c in commands))
+
+
+async def passed(bus: Bus) -> dict[str, int]:
+    """Site → bytes that its link has passed in both directions so far."""
+    found = await bus.request(ListLinks(), deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
+    return {view.site: view.bytes_to_hub + view.bytes_to_site for view in found.links}
+
+
+def crossed(before: Mapping[str, int], after: Mapping[str, int], cloud: str) -> Crossed:
+    """What crossed the links in between."""
+    gained = {site: count - before.get(site, 0) for site, count in after.items()}
+    return Crossed(
+        edge_links=sum(count for site, count in gained.items() if site != cloud),
+        cloud_link=gained.get(cloud, 0),
+    )

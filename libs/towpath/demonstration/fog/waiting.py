@@ -1,0 +1,49 @@
+"""Waiting for results, no longer than told: what has not come by then is lost, and the verdict says so."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from towpath.checker.collector import ResultCollectors
+from towpath.checker.observation import Observation
+from towpath.contracts.errors import TowpathError
+
+
+def received(collectors: ResultCollectors) -> int:
+    """How many messages have come so far."""
+    return sum(len(collector.observations) for collector in collectors.collectors)
+
+
+class Fresh:
+    """What comes from now on, each message once."""
+
+    def __init__(self, collectors: ResultCollectors) -> None:
+        self._collectors = collectors.collectors
+        self._taken = [len(collector.observations) for collector in self._collectors]
+
+    def take(self) -> list[Observation]:
+        """What came since the last time."""
+        came: list[Observation] = []
+        for number, collector in enumerate(self._collectors):
+            came += collector.observations[self._taken[number] :]
+            self._taken[number] = len(collector.observations)
+        return came
+
+
+async def until(collectors: ResultCollectors, complete: Callable[[], bool], within_s: float) -> bool:
+    """Wait until what came is complete; false if it is not in time."""
+    with contextlib.suppress(TowpathError):
+        await collectors.wait_until(complete, within_s)
+    for collector in collectors.collectors:
+        collector.check()
+    return complete()
+
+
+async def until_quiet(collectors: ResultCollectors, quiet_s: float) -> None:
+    """Wait until nothing came for so long: what is published twice is as wrong as what is missing."""
+    count = -1
+    while received(collectors) > count:
+        count = received(collectors)
+        await asyncio.sleep(quiet_s)
