@@ -7,7 +7,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast bench bench-migration lint export up down clean
+.PHONY: help setup demo demo-fog test test-fast bench bench-migration lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -20,6 +20,9 @@ $(STAMP): pyproject.toml infra/setup.sh
 
 demo: setup ## Move a running job between two sites, with real departures, and judge that nothing was lost.
 	@.venv/bin/towpath demo
+
+demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a pipeline that changes under load.
+	@.venv/bin/towpath demo-fog
 
 test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
 	$(PYTEST) $(FAST_TESTS) $(SLOW_TESTS)
