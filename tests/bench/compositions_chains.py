@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,10 +14,11 @@ from compositions_gaps import Gaps, Interval, distinct_times, gaps
 from compositions_usage import Usage, cores_of, total, usage_of
 from figures import Case, Measured, Target, Value, rounded
 from load_process import load
-from measured_mesh import MeasuredMesh, until
+from measured_mesh import LOOK_S, MeasuredMesh, until
 from reports import TOPIC
 from verdicts import judge_passed, serials_and_latencies
 
+from towpath.contracts.commands import ShowOperation
 from towpath.contracts.job import Input, Output
 from towpath.contracts.message import Command
 from towpath.contracts.operators import Forward
@@ -63,6 +65,8 @@ QUIET_INTERVALS = 5
 APPLY_S, PER_JOB_S = 120.0, 15.0
 HOP_S = 8.0
 ATTEMPT_S = 30.0
+STEPS_OF = 25
+"""So many operations of an apply are looked at step by step."""
 
 
 def chain(name: str, jobs: int, sites: list[str], after: int, revisions: dict[int, int]) -> PipelineSpec:
@@ -107,6 +111,10 @@ class Seen:
     memory: dict[str, Usage] = field(default_factory=dict)
     quiet: Interval = (0.0, 0.0)
     gaps: list[Gaps] = field(default_factory=list)
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    """What was done → CPU seconds of the whole mesh meanwhile."""
+    steps_s: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What was done → step of its operations → mean seconds."""
     events: int = 0
     faults: int = 0
 
@@ -146,7 +154,7 @@ class _Chain:
             self.seen.events = (await running.stop()).acknowledged
         await self._until_through()
         await self._judge()
-        delete = DeletePipeline(pipeline=self.name, purge=True)
+        delete = DeletePipeline(pipeline=self.name)
         self.seen.delete_s, _ = await self._timed(delete, "delete")
         return self.seen
 
@@ -171,14 +179,32 @@ class _Chain:
             raise RuntimeError(f"{changed} jobs were changed instead of {count}")
 
     async def _timed(self, command: Command[ApplyView], what: str) -> tuple[float, ApplyView]:
+        before = total(await usage_of(self.mesh))
         begun = time.monotonic()
         within_s = APPLY_S + PER_JOB_S * self.jobs
         view = await self.mesh.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
         took_s = time.monotonic() - begun
+        self.seen.cpu_s[what] = total(await usage_of(self.mesh)).cpu_s - before.cpu_s
         if view.state is not ApplyState.COMPLETED:
-            raise RuntimeError(f"{what}: {view.state}: {view.note}")
+            errors = {c.error.one_line() for c in view.changes if c.error is not None}
+            raise RuntimeError(f"{what}: {view.state}: {'; '.join(sorted(errors))}")
         self.say(f"{self.jobs} jobs: {what} {took_s:.1f} s")
+        self.seen.steps_s[what] = await self._steps(view)
         return took_s, view
+
+    async def _steps(self, view: ApplyView) -> dict[str, float]:
+        """Where the time of an apply's operations went."""
+        operations = [operation for change in view.changes for operation in change.operations]
+        taken: defaultdict[str, list[float]] = defaultdict(list)
+        for operation in operations[:STEPS_OF]:
+            shown = await self.mesh.bus.request(ShowOperation(operation=operation), deadline_s=LOOK_S)
+            begun = {entry.step: entry.at for entry in shown.journal if entry.phase == "begun"}
+            for entry in shown.journal:
+                if entry.phase == "confirmed":
+                    taken[entry.step].append((entry.at - begun[entry.step]).total_seconds())
+            if shown.ended_at is not None:
+                taken["whole"].append((shown.ended_at - shown.begun_at).total_seconds())
+        return {step: round(sum(all_s) / len(all_s), 4) for step, all_s in taken.items()}
 
     async def _until_flowing(self) -> None:
         """Until the last job has results."""
@@ -202,7 +228,9 @@ class _Chain:
         for position, site in enumerate(self.sites_of):
             stream = output_stream(job_name(self.name, position))
             _, last = await self.mesh.stored(site, stream)
-            pages = await self.mesh.read(site, stream, 0, last, lambda page: (page, *serials_and_latencies(page)))
+            pages = await self.mesh.read(
+                site, stream, 0, last, lambda page: (page, *serials_and_latencies(page))
+            )
             serials = np.concatenate([serials for _, serials, _ in pages])
             begin = self.after if position == 0 else 0
             verdict = judge_passed(serials, serials, begin, begin + self.seen.events)
@@ -231,9 +259,11 @@ def case_of(jobs: int, seen: Seen) -> Case:
     figures: dict[str, Value] = {
         DEPLOY: rounded(seen.deploy_s, 2),
         DEPLOY_EACH: rounded(seen.deploy_s / jobs),
+        "deploy, CPU s per job": rounded(seen.cpu_s["deploy"] / jobs, 2),
         **{f"modify {count}, s": rounded(s, 2) for count, s in seen.modify_s.items() if count != jobs},
         MODIFY_ALL: rounded(modify_s, 2),
         MODIFY_EACH: rounded(modify_s / jobs),
+        "modify all, CPU s per job": rounded(seen.cpu_s[f"modify {jobs}"] / jobs, 2),
         CHEAPER: rounded(modify_s / seen.deploy_s),
         DELETE: rounded(seen.delete_s, 2),
         DELETE_EACH: rounded(seen.delete_s / jobs),
@@ -272,11 +302,15 @@ def fits(seen: dict[int, Seen]) -> list[Case]:
     return [
         Case(
             f"line: {what}",
-            {SLOPE: rounded(l.slope), CONSTANT: rounded(l.constant, 2), R_SQUARED: rounded(l.r_squared, 4)},
+            {
+                SLOPE: rounded(line.slope),
+                CONSTANT: rounded(line.constant, 2),
+                R_SQUARED: rounded(line.r_squared, 4),
+            },
             LINEAR,
         )
-        for what, l in lines.items()
-        if l is not None
+        for what, line in lines.items()
+        if line is not None
     ]
 
 
@@ -297,6 +331,8 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
         measured.cases.append(case_of(jobs, seen[jobs]))
         measured.raw[str(jobs)] = {
             "modify_s": seen[jobs].modify_s,
+            "cpu_s": seen[jobs].cpu_s,
+            "steps_s": seen[jobs].steps_s,
             "idle_cores": seen[jobs].idle_cores,
             "busy_cores": seen[jobs].busy_cores,
             "memory": {kind: vars(used) for kind, used in seen[jobs].memory.items()},

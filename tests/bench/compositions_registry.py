@@ -95,10 +95,10 @@ async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Meas
     """Apply pipelines of a hundred jobs each; then look at the file of Redis, as it is and rewritten."""
     jobs = JOBS[scale]
     measured.notes += [
-        f"{jobs} forward jobs in pipelines of {JOBS_OF_A_PIPELINE}, applied by a real coordinator; agents answer "
-        "at once",
-        "everything counts: jobs, descriptions with their versions, applies, and the operations that deployed "
-        "them with their journals, as far as they are kept; KB are 1,000 bytes",
+        f"{jobs} forward jobs in pipelines of {JOBS_OF_A_PIPELINE}, applied by a real coordinator; agents "
+        "answer at once",
+        "everything counts: jobs, descriptions with their versions, applies, and the operations, with "
+        "their journals, as far as they are kept; KB are 1,000 bytes",
     ]
     with temporary_home() as home:
         state = MeshState.create_or_extend(home.create(), MeshSpec(sites=list(USED_SITES)))
@@ -141,18 +141,18 @@ async def _apply_all(state: MeshState, jobs: int, say: Say) -> float:
 
 
 async def _rewritten(home: Home) -> tuple[int, dict[str, int]]:
-    """Bytes of the registry's file after Redis wrote it anew, and what kinds of keys take in memory."""
+    """Bytes of the registry's file after Redis wrote it anew, and what each kind of keys has of it."""
     socket = home.redis / "socket"
     options = ["--dir", str(home.redis), "--port", "0", "--unixsocket", str(socket), "--appendonly", "yes"]
     process = await asyncio.create_subprocess_exec(
         redis_server_binary(), *options, "--save", "", stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        async with Redis(unix_socket_path=str(socket), decode_responses=True) as redis:
+        async with Redis(unix_socket_path=str(socket)) as redis:
             await until(lambda: _answers(redis), READY_S, "Redis")
             await redis.bgrewriteaof()
             await until(lambda: _is_rewritten(redis), REWRITE_S, "the file written anew")
-            return _bytes_in(home.redis), await _memory_by_kind(redis)
+            return _bytes_in(home.redis), await _bytes_by_kind(redis)
     finally:
         process.terminate()
         await process.wait()
@@ -169,10 +169,11 @@ async def _is_rewritten(redis: Redis) -> bool:
     return not info["aof_rewrite_in_progress"] and not info["aof_rewrite_scheduled"]
 
 
-async def _memory_by_kind(redis: Redis) -> dict[str, int]:
+async def _bytes_by_kind(redis: Redis) -> dict[str, int]:
     kinds: Counter[str] = Counter()
     async for key in redis.scan_iter(count=1000):
-        kinds[key.split(":")[1]] += await redis.memory_usage(key, samples=0) or 0
+        # What DUMP gives is how the file has it.
+        kinds[key.decode().split(":")[1]] += len(key) + len(await redis.dump(key) or b"")
     return dict(kinds)
 
 

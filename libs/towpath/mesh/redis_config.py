@@ -11,6 +11,9 @@ COORDINATOR_KEYS = "towpath:*"
 TRANSFER_KEYS = "towpath:transfer:*"
 """State on its way from one site to another: all that sites may touch."""
 
+REWRITE_FROM = "1mb"
+"""Above this, Redis writes its file anew, without what is outdated, whenever it has doubled."""
+
 _COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
 _SITE_COMMANDS = (
     "+@stream +@string +@hash +@transaction +del +unlink +exists +type "
@@ -31,6 +34,8 @@ def redis_config(state: MeshState, home: Home) -> str:
         f'dir "{_escaped(str(home.redis))}"',
         "appendonly yes",
         "appendfsync always",
+        # The file grows with every step of every operation. Redis's own bound, 64 MB, would be most of it.
+        f"auto-aof-rewrite-min-size {REWRITE_FROM}",
         'save ""',
         "user default off nopass -@all",
         *users,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from datetime import datetime
+
+from nats.errors import Error as NatsError
 
 from towpath.agent.artefacts import Unplaced
 from towpath.agent.assignments import AssignmentStore
@@ -119,6 +122,11 @@ class Jobs:
                 async with lock:
                     await self.engine.halt(status.job, HALT_S)
 
+    async def _look(self) -> None:
+        """See at once how jobs go, if the engine answers; `keep` looks again in any case."""
+        with contextlib.suppress(TowpathError, NatsError):
+            self._take_in((await self.engine.queries()).queries)
+
     def _wanted(self, job: str) -> bool:
         assignment = self.assignments.get(job)
         return assignment is not None and _should_run(assignment)
@@ -189,6 +197,7 @@ class Jobs:
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         while loop.time() < end:
+            await self._look()
             status = self._statuses.get(job)
             if status is not None and status.epoch == epoch:
                 if status.state is JobState.RUNNING:

@@ -90,7 +90,7 @@ class Applies:
                 note=ended.note,
             )
         )
-        await self._store.end(ended, await self._pipeline_after(ended, run.changes))
+        await self._store.end(ended, run.changes, await self._pipeline_after(ended, run.changes))
         return apply_view(ended, run.changes)
 
     async def _pipeline_after(

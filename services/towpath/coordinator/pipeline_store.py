@@ -1,14 +1,17 @@
 """Pipelines in Redis, beside the registry of jobs.
 
 Keys: `towpath:pipelines` (name → record), `towpath:pipeline-versions:<name>` (version → description),
-`towpath:apply:<id>`, `towpath:apply-changes:<id>` (job → change), `towpath:applies` (those that have not
-ended), `towpath:pipeline-command:<id>` (→ apply).
+`towpath:apply:<id>`, `towpath:apply-changes:<id>` (job → change), `towpath:apply-ended:<id>` (all
+changes of one that has ended), `towpath:applies` (those that have not),
+`towpath:pipeline-command:<id>` (→ apply).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
+
+from pydantic import TypeAdapter
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import PipelineVersion
@@ -17,11 +20,13 @@ from towpath.coordinator.registry import COMMAND_REMEMBERED_S, PREFIX, Registry
 
 PIPELINES, APPLIES = f"{PREFIX}pipelines", f"{PREFIX}applies"
 
+CHANGES = TypeAdapter(list[ChangeRecord])
+
 VERSIONS_KEPT = 50
 """Of each pipeline, the newest."""
 
 BEGIN_APPLY = """
--- KEYS pipelines, applies, apply, changes, versions, command
+-- KEYS pipelines, applies, apply, changes, versions, command, all of the apply before
 -- ARGV name, apply, record, pipeline, version it was decided on ('' for none), version, description ('' for
 --   none), oldest version to keep, lifetime of the command (s), changes: job, record, …
 local earlier = redis.call('GET', KEYS[6])
@@ -40,23 +45,31 @@ if ARGV[7] ~= '' then redis.call('HSET', KEYS[5], ARGV[6], ARGV[7]) end
 redis.call('HDEL', KEYS[5], ARGV[8])
 redis.call('SADD', KEYS[2], ARGV[2])
 redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[9])
+for i = 7, #KEYS do redis.call('EXPIRE', KEYS[i], ARGV[9]) end
 return {'accepted', ARGV[2]}
 """
-"""Accept an apply, unless another one of the pipeline is under way or was accepted meanwhile."""
+"""Accept an apply, unless another one of the pipeline is under way or was accepted meanwhile. The one
+before is kept as long as its command is remembered."""
 
 END_APPLY = """
--- KEYS pipelines, applies, apply, versions
--- ARGV name, apply, record, pipeline ('' forgets it)
+-- KEYS pipelines, applies, apply, versions, changes, all changes
+-- ARGV name, apply, record, pipeline ('' forgets it), all changes, lifetime of a forgotten one (s)
 redis.call('SET', KEYS[3], ARGV[3])
+redis.call('SET', KEYS[6], ARGV[5])
+redis.call('DEL', KEYS[5])
 if ARGV[4] == '' then
   redis.call('HDEL', KEYS[1], ARGV[1])
   redis.call('DEL', KEYS[4])
+  redis.call('EXPIRE', KEYS[3], ARGV[6])
+  redis.call('EXPIRE', KEYS[6], ARGV[6])
 else
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 end
 redis.call('SREM', KEYS[2], ARGV[2])
 return 'written'
 """
+"""Keep an apply that has ended. Its changes become one text, which Redis keeps in a tenth of the space that
+they take one by one."""
 
 
 class ChangedMeanwhile(Exception):
@@ -71,6 +84,11 @@ def apply_key(apply: str) -> str:
 def changes_key(apply: str) -> str:
     """Where its changes are."""
     return f"{PREFIX}apply-changes:{apply}"
+
+
+def all_changes_key(apply: str) -> str:
+    """Where they are, once it has ended."""
+    return f"{PREFIX}apply-ended:{apply}"
 
 
 def versions_key(pipeline: str) -> str:
@@ -113,7 +131,9 @@ class PipelineStore:
             versions_key(name),
             pipeline_command_key(record.command),
         ]
-        flat = [part for job, change in changes.items() for part in (job, change.model_dump_json())]
+        if before is not None:
+            keys += [apply_key(before.apply), changes_key(before.apply), all_changes_key(before.apply)]
+        flat = [part for job, change in changes.items() for part in (job, _text(change))]
         verdict, detail = await self._registry.run_script(
             BEGIN_APPLY,
             keys,
@@ -138,15 +158,26 @@ class PipelineStore:
 
     async def save_change(self, apply: str, change: ChangeRecord) -> None:
         """Keep how a change goes."""
-        job, text = change.change.job, change.model_dump_json()
+        job, text = change.change.job, _text(change)
         await self._call("hset", changes_key(apply), job, text)
 
-    async def end(self, record: ApplyRecord, pipeline: PipelineRecord | None) -> None:
+    async def end(
+        self, record: ApplyRecord, changes: Mapping[str, ChangeRecord], pipeline: PipelineRecord | None
+    ) -> None:
         """Keep the ended apply and the pipeline it leads to; None forgets the pipeline."""
-        keys = [PIPELINES, APPLIES, apply_key(record.id), versions_key(record.pipeline)]
+        keys = [
+            PIPELINES,
+            APPLIES,
+            apply_key(record.id),
+            versions_key(record.pipeline),
+            changes_key(record.id),
+            all_changes_key(record.id),
+        ]
         text = pipeline.model_dump_json() if pipeline else ""
+        every = CHANGES.dump_json(list(changes.values()), exclude_defaults=True).decode()
+        forgotten_s = str(COMMAND_REMEMBERED_S)
         await self._registry.run_script(
-            END_APPLY, keys, [record.pipeline, record.id, record.model_dump_json(), text]
+            END_APPLY, keys, [record.pipeline, record.id, record.model_dump_json(), text, every, forgotten_s]
         )
 
     async def apply_of(self, command: str) -> str | None:
@@ -162,11 +193,15 @@ class PipelineStore:
         text = await self._call("get", apply_key(apply))
         if text is None:
             raise TowpathError(ErrorCode.UNKNOWN_PIPELINE, "no such apply", field="apply", value=apply)
-        changes = await self._call("hgetall", changes_key(apply))
-        return (
-            ApplyRecord.model_validate_json(text),
-            {job: ChangeRecord.model_validate_json(change) for job, change in changes.items()},
-        )
+        return ApplyRecord.model_validate_json(text), await self._changes(apply)
+
+    async def _changes(self, apply: str) -> dict[str, ChangeRecord]:
+        found = await self._call("hgetall", changes_key(apply))
+        if found:
+            return {job: ChangeRecord.model_validate_json(change) for job, change in found.items()}
+        # None: it has ended, if only just now, or had none.
+        every = CHANGES.validate_json(await self._call("get", all_changes_key(apply)) or "[]")
+        return {change.change.job: change for change in every}
 
     async def pipelines(self) -> dict[str, PipelineRecord]:
         """All pipelines, by name."""
@@ -196,6 +231,11 @@ class PipelineStore:
         return await self._registry.patiently(
             lambda redis: cast("Awaitable[Any]", getattr(redis, method)(*arguments))
         )
+
+
+def _text(change: ChangeRecord) -> str:
+    """What is as it is by default is not written: most changes are many, and alike."""
+    return change.model_dump_json(exclude_defaults=True)
 
 
 def busy_pipeline(pipeline: str, apply: str) -> TowpathError:

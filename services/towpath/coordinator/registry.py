@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -18,10 +19,11 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, TimeoutError
 
-from towpath.contracts.commands import JournalEntry
+from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
 from towpath.coordinator.settings import Settings
+from towpath.coordinator.stored_form import entry_text, record_text
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
 
@@ -33,7 +35,17 @@ JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
 OPERATIONS, UNFINISHED, ABORTS = f"{PREFIX}operations", f"{PREFIX}unfinished", f"{PREFIX}aborts"
 
 COMMAND_REMEMBERED_S = 7 * 24 * 3600
-"""How long the repetition of a command is recognised."""
+"""How long the repetition of a command is recognised, if its operation is kept so long."""
+
+OPERATIONS_KEPT = 250
+"""Of deploys, updates and removes that have ended, the newest, with their journals: one takes as much as
+three jobs, and a pipeline makes hundreds. What became of each is in the pipeline's newest apply as well."""
+
+MIGRATIONS_KEPT = 2000
+"""Of migrations: their figures are what forecasts learn from."""
+
+FORGET_EVERY = 50
+"""Operations that end between two looks for what to forget: so many more may be kept for a while."""
 
 AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 """What Redis, or the lack of it, answers while it restarts."""
@@ -74,6 +86,9 @@ class Registry:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+        self._ended = 0
+        self._entries: dict[str, tuple[str, JobEntry]] = {}
+        """Job → its entry as Redis holds it, and as it was read: only what has changed is read anew."""
 
     @classmethod
     def connect(cls, settings: Settings) -> Registry:
@@ -131,7 +146,7 @@ class Registry:
             [
                 record.job,
                 operation,
-                record.model_dump_json(),
+                record_text(record),
                 str(record.begun_at.timestamp()),
                 version,
                 str(COMMAND_REMEMBERED_S),
@@ -165,7 +180,13 @@ class Registry:
         verdict = await self.run_script(
             APPEND,
             [journal_key(record.id), record_key(record.id), JOBS, FORMER],
-            [str(position), entry.model_dump_json(), record.model_dump_json(), record.job, *_change(change)],
+            [
+                str(position),
+                entry.model_dump_json(exclude_defaults=True),
+                record_text(record),
+                record.job,
+                *_change(change),
+            ],
         )
         if verdict == "superseded":
             raise Superseded(record.id)
@@ -175,7 +196,7 @@ class Registry:
         verdict = await self.run_script(
             FINISH,
             [journal_key(record.id), record_key(record.id), JOBS, FORMER, LOCKS],
-            [str(position), record.id, record.model_dump_json(), record.job, *_change(change)],
+            [str(position), record.id, record_text(record), record.job, *_change(change)],
         )
         if verdict == "superseded":
             raise Superseded(record.id)
@@ -185,6 +206,35 @@ class Registry:
         await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(ABORTS, operation)))
         # SIGKILL here: the operation is still unfinished, so the next coordinator comes to this line again.
         await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(UNFINISHED, operation)))
+        await self._forget_old()
+
+    async def _forget_old(self) -> None:
+        """Now and then, forget the oldest operations that have ended, beyond those to be kept."""
+        self._ended += 1
+        if self._ended % FORGET_EVERY:
+            return
+        names = await self._patiently(lambda: self._redis.zrevrange(OPERATIONS, 0, -1))
+        going_on = set(await self.unfinished())
+        seen: Counter[bool] = Counter()
+        for some in range(0, len(names), FORGET_EVERY):
+            for record in await self._records(names[some : some + FORGET_EVERY]):
+                is_migration = record.kind is OperationKind.MIGRATE
+                seen[is_migration] += 1
+                most = MIGRATIONS_KEPT if is_migration else OPERATIONS_KEPT
+                if seen[is_migration] > most and record.id not in going_on:
+                    await self._forget(record)
+
+    async def _forget(self, record: OperationRecord) -> None:
+        """Delete an operation that has ended, its journal, and that its command was carried out."""
+        keys = record_key(record.id), journal_key(record.id), command_key(record.command)
+
+        def together() -> Awaitable[Any]:
+            transaction = self._redis.pipeline(transaction=True)
+            transaction.delete(*keys)
+            transaction.zrem(OPERATIONS, record.id)
+            return transaction.execute()
+
+        await self._patiently(together)
 
     async def request_abort(self, record: OperationRecord) -> bool:
         """Keep the wish to roll an operation back; false when it has ended."""
@@ -209,6 +259,9 @@ class Registry:
     async def latest(self, limit: int) -> list[OperationRecord]:
         """The newest operations, newest first."""
         names = await self._patiently(lambda: self._redis.zrevrange(OPERATIONS, 0, limit - 1))
+        return await self._records(names)
+
+    async def _records(self, names: list[str]) -> list[OperationRecord]:
         if not names:
             return []
         texts = await self._patiently(lambda: self._redis.mget([record_key(name) for name in names]))
@@ -217,7 +270,12 @@ class Registry:
     async def jobs(self) -> dict[str, JobEntry]:
         """All jobs, by name."""
         found = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hgetall(JOBS)))
-        return {name: JobEntry.model_validate_json(found[name]) for name in sorted(found)}
+        known = self._entries
+        self._entries = {
+            name: known[name] if name in known and known[name][0] == text else (text, _read_entry(text))
+            for name, text in sorted(found.items())
+        }
+        return {name: entry for name, (_, entry) in self._entries.items()}
 
     async def locks(self) -> dict[str, str]:
         """Job → operation under way."""
@@ -229,9 +287,13 @@ class Registry:
         return FormerJob.model_validate_json(text) if text else None
 
 
+def _read_entry(text: str) -> JobEntry:
+    return JobEntry.model_validate_json(text)
+
+
 def _change(change: RegistryChange | None) -> list[str]:
     if change is None:
         return ["", "", ""]
-    entry = change.entry.model_dump_json() if change.entry else ""
-    former = change.former.model_dump_json() if change.former else ""
+    entry = entry_text(change.entry) if change.entry else ""
+    former = change.former.model_dump_json(exclude_defaults=True) if change.former else ""
     return ["change", entry, former]

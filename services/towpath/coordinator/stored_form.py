@@ -1,0 +1,36 @@
+"""The form in which the registry keeps jobs and operations: JSON without what is as it is by default.
+
+With defaults written out a job takes a third more, and an operation, which has the job before and after it,
+as well. Only `kind` of an operator always stands there: by it the operator is read again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from towpath.protocols.record import JobEntry, OperationRecord
+
+
+def entry_text(entry: JobEntry) -> str:
+    """A job as it is kept; `JobEntry.model_validate_json` reads it."""
+    return _text(_entry_body(entry))
+
+
+def record_text(record: OperationRecord) -> str:
+    """An operation as it is kept; `OperationRecord.model_validate_json` reads it."""
+    body = record.model_dump(mode="json", exclude_defaults=True, exclude={"before", "after"})
+    for name, entry in (("before", record.before), ("after", record.after)):
+        if entry is not None:
+            body[name] = _entry_body(entry)
+    return _text(body)
+
+
+def _entry_body(entry: JobEntry) -> dict[str, Any]:
+    body = entry.model_dump(mode="json", exclude_defaults=True)
+    body["spec"]["operator"]["kind"] = entry.spec.operator.kind
+    return body
+
+
+def _text(body: dict[str, Any]) -> str:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
