@@ -2,7 +2,6 @@
 
 PYTHON := .venv/bin/python
 FAST_TESTS := $(wildcard tests/unit tests/property tests/protocol tests/contract)
-SLOW_TESTS := $(wildcard tests/end_to_end tests/chaos)
 PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
@@ -25,10 +24,12 @@ demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a 
 	@.venv/bin/towpath demo-fog
 
 test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
-	$(PYTEST) $(FAST_TESTS) $(SLOW_TESTS)
+	$(PYTEST) -n 2 $(FAST_TESTS)
+	$(PYTEST) -n 2 --dist loadfile tests/end_to_end
+	$(PYTEST) tests/chaos
 
 test-fast: setup ## only the tests that start no mesh: unit, property, protocol and contract.
-	$(PYTEST) $(FAST_TESTS)
+	$(PYTEST) -n 2 $(FAST_TESTS)
 
 bench: setup ## Measure throughput, latency and migrations; writes to tests/bench/results/.
 	@$(PYTHON) tests/bench/run.py

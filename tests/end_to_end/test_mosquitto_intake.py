@@ -12,7 +12,7 @@ from running_mosquitto import Site, bridge_process, running_site, send, subscrib
 
 from towpath.contracts.site import BrokerKind, BrokerSpec
 
-EVENTS = 20_000
+EVENTS = 6_000
 
 
 def events(kind: str) -> list[bytes]:
