@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog test test-fast bench bench-migration lint export up down clean
+.PHONY: help setup demo demo-fog test test-fast bench bench-migration bench-compositions lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -36,6 +36,9 @@ bench: setup ## Measure throughput, latency and migrations; writes to tests/benc
 
 bench-migration: setup ## Measure all strategies of migration on the same jobs and loads (SCALE=--quick or --full).
 	@$(PYTHON) tests/bench/migration.py $(SCALE)
+
+bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify, delete, memory, registry (SCALE=--quick).
+	@$(PYTHON) tests/bench/compositions.py $(SCALE)
 
 lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
 	$(PYTHON) -m ruff check

@@ -40,9 +40,9 @@ SITE_COUNT = {Scale.QUICK: 2, Scale.DEFAULT: 6, Scale.FULL: 6}
 TRIGGER_S = 1.0
 """The default. In a chain every job waits for its trigger after the one before has published."""
 
-BATCHES_PER_S = 10.0
-"""Micro-batches with events that all jobs of a chain run together: what two cores can afford. A chain of n
-jobs gets an event every n / 10 s, and never more than four a second."""
+BATCHES_PER_S = 5.0
+"""Micro-batches with events that all jobs of a chain run together: a quarter of two cores. A chain of n jobs
+gets an event every n / 5 s, and never more than four a second."""
 
 DEPLOY, DEPLOY_EACH = "deploy, s", "deploy, s per job"
 MODIFY_ALL, MODIFY_EACH, CHEAPER = "modify all, s", "modify all, s per job", "modify ÷ deploy"
@@ -60,7 +60,7 @@ FITTED = {"deploy": DEPLOY, "modify": "modify", "delete": DELETE}
 
 SETTLE_S = 5.0
 SAMPLE_S = {Scale.QUICK: 3.0, Scale.DEFAULT: 20.0, Scale.FULL: 20.0}
-QUIET_INTERVALS = 5
+QUIET_INTERVALS = 4
 """A job's usual interval is taken from so many results at least."""
 APPLY_S, PER_JOB_S = 120.0, 15.0
 HOP_S = 8.0
