@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 .PHONY: help setup demo demo-fog test test-fast bench bench-migration bench-compositions lint export up down clean
 
 help: ## List the targets.
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
 
 setup: $(STAMP) ## Install what is needed: .venv with all Python packages, and Java 17. The second time it does nothing.
 
