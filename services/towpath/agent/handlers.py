@@ -10,7 +10,7 @@ import asyncio
 
 from towpath.agent.assignments import going_on_after, held, outdated
 from towpath.agent.draining import drain
-from towpath.agent.jobs import Jobs
+from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
 from towpath.checkpoints.layout import unfinished_batch
@@ -82,7 +82,7 @@ class Handlers:
             if names and assignment.desired is DesiredState.RUNNING:
                 await drain(self.jobs, assignment, names, command.drain_s)
             await self.jobs.keep_assignment(held(assignment, None))
-            paused = await self.jobs.halt(assignment)
+            paused = await self.jobs.halt(assignment, WHOLE_S if command.whole else HALT_S)
             if command.whole:
                 await asyncio.to_thread(self._check_whole, assignment)
             if command.forget:

@@ -28,6 +28,10 @@ POLL_S = 0.05
 HALT_S = 10.0
 """For the micro-batch under way to be committed before a halt interrupts it."""
 
+WHOLE_S = 60.0
+"""The same where an interrupted micro-batch would fail the operation. One that caught up with a backlog, and
+publishes over a slow link, takes so long."""
+
 
 class Jobs:
     """All assignments of the site, and the loop that carries them out."""
@@ -168,21 +172,21 @@ class Jobs:
             await self.streams.ensure_input(entry, self.position(assignment).get(entry.name))
         await self.engine.run(assignment, self.store.checkpoint(assignment))
 
-    async def halt(self, assignment: Assignment) -> Paused:
-        """Stop a job if it runs; where it stands, by its checkpoint."""
+    async def halt(self, assignment: Assignment, within_s: float = HALT_S) -> Paused:
+        """Stop a job if it runs; where it stands, by its checkpoint. See `HaltQuery` for `within_s`."""
         job = assignment.spec.name
         last = self._committed.get(job)
         # An engine that starts runs nothing; to hear that from itself takes as long as Spark does.
-        paused = None if self._is_engine_starting() else await self._halted(job)
+        paused = None if self._is_engine_starting() else await self._halted(job, within_s)
         if paused is None:
             paused = await asyncio.to_thread(standing, self.store.checkpoint(assignment), assignment)
         self._statuses.pop(job, None)
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
 
-    async def _halted(self, job: str) -> Paused | None:
+    async def _halted(self, job: str, within_s: float) -> Paused | None:
         """Where the engine stopped the job; None if it does not run it."""
         try:
-            return await self.engine.halt(job, HALT_S)
+            return await self.engine.halt(job, within_s)
         except TowpathError as error:
             if error.detail.code is not ErrorCode.UNKNOWN_JOB:
                 raise

@@ -1,0 +1,68 @@
+"""How long the agent lets a job's micro-batch go on before it stops the job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.handlers import Handlers
+from towpath.agent.jobs import Jobs
+from towpath.agent.reception import Reception
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, StopJob
+
+ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
+JOB = ASSIGNMENT.spec.name
+
+
+class Engine:
+    """An engine whose micro-batch under way needs `batch_s` more; else it is interrupted."""
+
+    def __init__(self, checkpoint: Path, batch_s: float) -> None:
+        self._commits, self._batch_s = checkpoint / "commits", batch_s
+        for folder in ("offsets", "commits"):
+            (checkpoint / folder).mkdir(parents=True)
+            (checkpoint / folder / "0").touch()
+        (checkpoint / "offsets" / "1").touch()
+
+    async def halt(self, job: str, within_s: float) -> Paused:
+        if within_s >= self._batch_s:
+            (self._commits / "1").touch()
+        return Paused(serials={}, batch=None, last_processed_at=None)
+
+
+def handlers(directory: Path, batch_s: float) -> Handlers:
+    store = AssignmentStore(directory)
+    store.save(ASSIGNMENT)
+    engine = cast("Any", Engine(store.checkpoint(ASSIGNMENT), batch_s))
+    nothing = cast("Any", None)
+    return Handlers(Jobs(store, engine, nothing, lambda: False), Reception("jfk", nothing, store))
+
+
+def stop(*, whole: bool) -> StopJob:
+    return StopJob(site="jfk", operation="r1", job=JOB, whole=whole)
+
+
+async def test_stop_when_a_micro_batch_must_be_whole_then_it_gets_as_long_as_a_slow_link_needs(
+    tmp_path: Path,
+) -> None:
+    await handlers(tmp_path, batch_s=60.0).stop_job(stop(whole=True))
+
+
+async def test_stop_when_a_micro_batch_that_must_be_whole_takes_too_long_then_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(TowpathError) as refused:
+        await handlers(tmp_path, batch_s=1_000.0).stop_job(stop(whole=True))
+    assert refused.value.detail.code is ErrorCode.FAILED
+
+
+async def test_stop_when_a_micro_batch_may_be_repeated_then_nobody_waits_long_for_it(tmp_path: Path) -> None:
+    stopping = handlers(tmp_path, batch_s=60.0)
+    await stopping.stop_job(stop(whole=False))
+    checkpoint = stopping.jobs.store.checkpoint(ASSIGNMENT)
+    assert sorted(path.name for path in (checkpoint / "commits").iterdir()) == ["0"]
