@@ -3,9 +3,11 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer import Typer
 from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
@@ -242,14 +244,22 @@ def test_help_when_asked_for_then_lists_every_command(home: Path, arguments: lis
         assert (command.name or command.callback.__name__) in result.stdout
 
 
-def test_help_of_each_command_when_asked_for_then_shows_an_example() -> None:
-    for command in app.registered_commands:
+def commands(group: Typer, *path: str) -> Iterator[list[str]]:
+    """All commands with the words that call them, those of groups too."""
+    for command in group.registered_commands:
         assert command.callback is not None
-        name = command.name or command.callback.__name__
-        result = CliRunner().invoke(app, [name, "--help"])
+        yield [*path, command.name or command.callback.__name__]
+    for inner in group.registered_groups:
+        assert inner.typer_instance is not None
+        yield from commands(inner.typer_instance, *path, str(inner.name or inner.typer_instance.info.name))
+
+
+def test_help_of_each_command_when_asked_for_then_shows_an_example() -> None:
+    for words in commands(app):
+        result = CliRunner().invoke(app, [*words, "--help"])
         assert result.exit_code == 0
-        assert "Example:" in result.stdout, name
-        assert f"towpath {name}" in result.stdout, name
+        assert "Example:" in result.stdout, words
+        assert f"towpath {' '.join(words)}" in result.stdout, words
 
 
 def test_program_when_it_fails_then_shows_no_traceback(home: Path) -> None:

@@ -54,7 +54,7 @@ app.add_typer(pipelines.app, name="pipeline", rich_help_panel=PIPELINES)
 app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
-app.command(rich_help_panel=DATA)(demo_fog.demo_fog)
+app.command("demo-fog", rich_help_panel=DATA)(demo_fog.demo_fog)
 app.command(rich_help_panel=DATA)(drill.drill)
 
 app.command(rich_help_panel=WATCH)(migrating.migrations)
