@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
@@ -132,3 +134,15 @@ def test_reference_when_a_message_exists_then_shows_its_subject_and_every_field(
     assert f"`{kind.subject}`" in section
     for field in kind.model_fields:
         assert f"| `{field}` |" in section
+
+
+@pytest.mark.parametrize("example", ["delays-1.yaml", "delays-2.yaml"])
+def test_schema_of_pipelines_when_an_editor_checks_an_example_with_it_then_it_fits(example: str) -> None:
+    path = CONTRACTS.parent / "examples" / "pipelines" / example
+    text = path.read_text()
+    named = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    schema = json.loads((path.parent / named).read_text())
+    jsonschema.validate(yaml.safe_load(text), schema)
+    wrong = {"name": "delays", "jobs": [{"name": "a", "sites": "jfk"}]}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
