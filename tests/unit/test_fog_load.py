@@ -21,7 +21,7 @@ HOUR_S = 3600.0
 
 @pytest.fixture(scope="module")
 def turns() -> list[list[Portion]]:
-    return turns_of_devices(AIRPORTS, [50.0, 100.0, 75.0], 10.0, WAIT_S)
+    return turns_of_devices(AIRPORTS, [(50.0, 10.0), (100.0, 10.0), (150.0, 5.0)], WAIT_S)
 
 
 def times(portion: Portion, *, closing: bool) -> list[float]:
@@ -94,7 +94,7 @@ def test_truth_when_devices_have_sent_then_it_counts_every_departure_and_no_clos
 
 def test_portions_when_the_file_has_not_so_many_departures_then_they_are_refused() -> None:
     with pytest.raises(TowpathError) as refused:
-        turns_of_devices(AIRPORTS, [1000.0, 1000.0], 20.0, WAIT_S)
+        turns_of_devices(AIRPORTS, [(1000.0, 20.0), (2000.0, 10.0)], WAIT_S)
     assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.INVALID, "rates")
 
 

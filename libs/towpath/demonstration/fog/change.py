@@ -24,7 +24,7 @@ from towpath.demonstration.fog import pipelines
 from towpath.demonstration.fog.change_truth import ChangeTruth, change_truth, judge_change
 from towpath.demonstration.fog.load import MALFORMED_EVERY
 from towpath.demonstration.fog.report import ChangeReport, judgement
-from towpath.demonstration.fog.waiting import received, until, until_quiet
+from towpath.demonstration.fog.waiting import together, until, until_quiet
 from towpath.demonstration.pipeline import CLOUD, DEVICE_TOPIC
 from towpath.mesh.state import MeshState
 from towpath.streams.departures import closing_event, departures, with_malformed
@@ -92,29 +92,33 @@ class ChangeUnderLoad:
 
     async def run(self) -> ChangeReport:
         """Apply, send, change, send on, judge. Raises `TowpathError` when a command is refused or fails."""
-        before, after = pipelines.described("delays-1"), pipelines.described("delays-2")
+        before = pipelines.described("delays-1")
         self.say(f"applying {before.name}: {', '.join(job.name for job in before.jobs)}")
         await pipelines.apply(self.bus, before)
         async with ResultCollectors(*(subscriber(self.mesh, *place) for place in TOPICS)) as collectors:
-            async with asyncio.TaskGroup() as group:
-                sending = group.create_task(self._send())
-                try:
-                    report = await self._change(collectors, after)
-                finally:
-                    self._devices.stopped = True
-                await sending
+            changing = asyncio.Future[_Changed]()
+            await together(self._send(), self._change_and_stop(collectors, changing))
             if self._devices.exhausted:
                 raise TowpathError(ErrorCode.FAILED, "the departures ended before the change was made")
-            return await self._judge(collectors, before, report)
+            return await self._judge(collectors, before, changing.result())
 
     async def _send(self) -> None:
         replay = device_replay(self.mesh, EDGE, DEVICE_TOPIC, self.rate)
         await replay.run(self._devices.events())
 
-    async def _change(self, collectors: ResultCollectors, after: PipelineSpec) -> _Changed:
-        """Change the pipeline once its last job has results, and let data flow on for a while."""
-        if not await until(collectors, lambda: _windows(collectors) >= WARM_RESULTS, SETTLE_S):
-            raise TowpathError(ErrorCode.DEADLINE, f"no windows yet, but {received(collectors)} messages")
+    async def _change_and_stop(self, collectors: ResultCollectors, changed: asyncio.Future[_Changed]) -> None:
+        """Change the pipeline once its last job has state, let data flow on for a while, then stop it."""
+        await self._until_windows(collectors, WARM_RESULTS)
+        changed.set_result(await self._change(pipelines.described("delays-2")))
+        await self._until_windows(collectors, _windows(collectors) + WARM_RESULTS)
+        self._devices.stopped = True
+
+    async def _until_windows(self, collectors: ResultCollectors, count: int) -> None:
+        if not await until(collectors, lambda: _windows(collectors) >= count, SETTLE_S):
+            message = f"{_windows(collectors)} of {count} windows came within {SETTLE_S:g} s"
+            raise TowpathError(ErrorCode.DEADLINE, message)
+
+    async def _change(self, after: PipelineSpec) -> _Changed:
         plan = await pipelines.plan(self.bus, after)
         for change in plan.changes:
             self.say(f"plan: {describe(change)}")
@@ -123,9 +127,6 @@ class ChangeUnderLoad:
         view = await pipelines.apply(self.bus, after)
         apply_s, sent_during = time.monotonic() - begun, len(self._devices.sent) - sent_before
         self.say(f"{after.name} is at version {view.version} after {apply_s:.1f} s under load")
-        windows = _windows(collectors)
-        if not await until(collectors, lambda: _windows(collectors) >= windows + WARM_RESULTS, SETTLE_S):
-            self.say("no results since the change")
         changes = [each.change for each in view.changes]
         return _Changed(changes, apply_s, changed_at, sent_before, sent_during)
 
@@ -184,4 +185,5 @@ def describe(change: PlannedChange) -> str:
 
 def _windows(collectors: ResultCollectors) -> int:
     """How many windows the pipeline's last job has closed so far."""
-    return sum(isinstance(o.identity, WindowIdentity) for o in collectors.observations)
+    seen = (o for collector in collectors.collectors for o in collector.observations)
+    return sum(isinstance(o.identity, WindowIdentity) for o in seen)

@@ -26,7 +26,7 @@ from towpath.demonstration.fog.scenarios import (
     scenario_pipeline,
 )
 from towpath.demonstration.fog.truth import of_departures
-from towpath.demonstration.fog.waiting import Fresh, until, until_quiet
+from towpath.demonstration.fog.waiting import Fresh, together, until, until_quiet
 from towpath.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
 from towpath.demonstration.truth import Expected
 from towpath.mesh.state import MeshState
@@ -53,6 +53,7 @@ class ScenarioRun:
     bus: Bus
     mesh: MeshState
     scenario: Scenario
+    warm_up: Turn
     turns: Sequence[Turn]
     watermark_s: float
     trigger_s: float
@@ -69,10 +70,12 @@ class ScenarioRun:
         deploy_s = time.monotonic() - begun
         self.say(f"{self.scenario}: {len(spec.jobs)} jobs run after {deploy_s:.1f} s")
         async with ResultCollectors(*(subscriber(self.mesh, *place) for place in self._topics())) as seen:
+            await self._turn(self.warm_up, seen)
             turns = [await self._turn(turn, seen) for turn in self.turns]
             await until_quiet(seen, 1.5 * self.trigger_s)
             observations = of_departures(seen.observations)
-        truth: Expected = {i: values for turn in self.turns for i, values in turn.truth.items()}
+        turns_judged = (self.warm_up, *self.turns)
+        truth: Expected = {i: values for turn in turns_judged for i, values in turn.truth.items()}
         verdict = await asyncio.to_thread(judge, truth, observations)
         begun = time.monotonic()
         await pipelines.delete(self.bus, spec.name)
@@ -94,9 +97,7 @@ class ScenarioRun:
         crossed_before, before = await links.passed(self.bus), await self._statuses()
         fresh = Fresh(seen)
         begun_at = time.time()
-        async with asyncio.TaskGroup() as group:
-            for portion in turn.portions:
-                group.create_task(self._replay(portion))
+        await together(*(self._replay(portion) for portion in turn.portions))
         missing = {*turn.truth}
         observations: list[Observation] = []
 

@@ -60,20 +60,20 @@ def watermark_s(airports: Sequence[str]) -> float:
 
 
 def turns_of_devices(
-    airports: Sequence[str], rates: Sequence[float], seconds: float, wait_s: float
+    airports: Sequence[str], loads: Sequence[tuple[float, float]], wait_s: float
 ) -> list[list[Portion]]:
-    """For each rate the portions of all airports, each so large that it takes `seconds` to send.
+    """For each load, a rate and so many seconds of it, the portions of all airports.
 
     `wait_s` is the watermark delay of the windows they go through. Raises `TowpathError` (invalid) when
     the file has not so many departures.
     """
     logs = [_Log(airport) for airport in airports]
     turns: list[list[Portion]] = []
-    for turn, rate in enumerate(rates):
+    for turn, (rate, seconds) in enumerate(loads):
         try:
             taken = [log.take(max(1, round(rate * seconds))) for log in logs]
         except IndexError:
-            raise _too_many(rates, seconds) from None
+            raise _too_many(loads) from None
         # One moment for all: where streams are merged, the slowest watermark holds all windows open.
         closed_until = max(event.at for events in taken for event in events) + _BEYOND_S
         turns.append(
@@ -124,11 +124,11 @@ def _closing(airport: str, turn: int, at: float) -> bytes:
     return json.dumps({**event, **body}, separators=(",", ":")).encode()
 
 
-def _too_many(rates: Sequence[float], seconds: float) -> TowpathError:
+def _too_many(loads: Sequence[tuple[float, float]]) -> TowpathError:
     return TowpathError(
         ErrorCode.INVALID,
         "an airport has not so many departures",
         field="rates",
-        value=", ".join(f"{rate:g}" for rate in rates),
-        allowed=f"fewer than {MOST_DEPARTURES:,} events in all, here at {seconds:g} s each",
+        value=", ".join(f"{rate:g}/s for {seconds:g} s" for rate, seconds in loads),
+        allowed=f"fewer than {MOST_DEPARTURES:,} events in all",
     )

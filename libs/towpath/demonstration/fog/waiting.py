@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.observation import Observation
@@ -14,6 +15,21 @@ from towpath.contracts.errors import TowpathError
 def received(collectors: ResultCollectors) -> int:
     """How many messages have come so far."""
     return sum(len(collector.observations) for collector in collectors.collectors)
+
+
+async def together(*work: Coroutine[Any, Any, object]) -> None:
+    """Do all of it at once; if one fails, the others are cancelled. Raises the first one's `TowpathError`."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each)
+    except* TowpathError as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: ExceptionGroup[TowpathError]) -> TowpathError:
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, ExceptionGroup) else found
 
 
 class Fresh:
