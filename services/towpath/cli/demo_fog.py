@@ -117,7 +117,14 @@ def _write(output: Path, report: FogReport) -> None:
 
 
 def _rates_table(report: FogReport) -> Table:
-    columns = ("sent at each edge", "scenario", "job 3", "job 4", "over the edges' links", "over the cloud's")
+    columns = (
+        "sent at each edge",
+        "scenario",
+        "job 3, all edges",
+        "job 4, all edges",
+        "over the edges' links",
+        "over the cloud's",
+    )
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for number, differential in enumerate(report.differential):
         for scenario in report.scenarios:
@@ -130,9 +137,6 @@ def _rates_table(report: FogReport) -> Table:
                 f"{turn.crossed.cloud_link / 1e6:.2f} MB",
             )
         table.add_row("", "D", _percent(differential.job_3), _percent(differential.job_4), end_section=True)
-    for scenario in report.scenarios:
-        text = f"{scenario.jobs} jobs, {_judged(scenario.judgement)}"
-        table.add_row(scenario.scenario, text)
     return table
 
 
@@ -156,7 +160,9 @@ def _change_table(report: FogReport) -> Table:
         table.add_row("plan", describe(planned))
     table.add_row("changed", f"in {change.apply_s:.1f} s, {change.sent_during:,} events sent meanwhile")
     table.add_row("redirected", f"{change.old_topic:,} events before, {change.new_topic:,} after")
-    table.add_row("verdict", _judged(change.judgement))
+    for scenario in report.scenarios:
+        table.add_row(scenario.scenario, f"{scenario.jobs} jobs, {_judged(scenario.judgement)}")
+    table.add_row("change", _judged(change.judgement))
     judgements = [*(scenario.judgement for scenario in report.scenarios), change.judgement]
     for kind, example in ((k, e) for j in judgements for k, found in j.examples.items() for e in found):
         table.add_row(f"e.g. {kind}", example)

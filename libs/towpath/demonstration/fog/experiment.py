@@ -111,7 +111,8 @@ class ScenarioRun:
             self.say(f"{self.scenario}: not all results came within {self.settle_s:g} s")
         report = await self._measured(turn, begun_at, observations, before, crossed_before)
         rates = ", ".join(f"{stage} {rate.rate:.0f}/s" for stage, rate in report.stages.items())
-        self.say(f"{self.scenario}: {turn.rate:g} events/s at each edge: {rates}")
+        warming = "warming up, " if turn is self.warm_up else ""
+        self.say(f"{self.scenario}: {warming}{turn.rate:g} events/s at each edge: {rates}")
         return report
 
     async def _replay(self, portion: Portion) -> None:
