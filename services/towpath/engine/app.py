@@ -31,7 +31,7 @@ from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
-from towpath.engine.warm_up import warm_up
+from towpath.engine.warm_up import keep_warm, warm_up
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +59,13 @@ async def run(settings: Settings) -> None:
     async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
         await serve(bus, settings.site, queries)
         log.info("engine of %s is ready", settings.site)
-        watch = asyncio.create_task(_exit_without_spark(session, on_cluster=is_cluster(settings.spec)))
+        on_cluster = is_cluster(settings.spec)
+        works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
+        tasks = [asyncio.create_task(work) for work in works]
         await stop.wait()
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await queries.close()
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)

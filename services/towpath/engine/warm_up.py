@@ -1,4 +1,5 @@
-"""Runs a small job once when the engine starts, so that the first real one does not pay for it.
+"""Runs a small job once when the engine starts, so that the first real one does not pay for it, and keeps
+what was started then.
 
 The first query of a session loads thousands of classes, starts Python workers and compiles code: ten
 seconds, against one for the second. A job that arrives by migration would be down for so long.
@@ -6,7 +7,9 @@ seconds, against one for the second. A job that arrives by migration would be do
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,8 +22,14 @@ from pyspark.sql.types import StructType
 from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engine.query import compiling
 from towpath.operators.compilation import compile_job
-from towpath.streams.source import ARROW_SCHEMA, SCHEMA
+from towpath.streams.source import ARROW_SCHEMA, FORMAT, SCHEMA
+
+log = logging.getLogger(__name__)
+
+KEEP_WARM_S = 40.0
+"""Well within the minute after which Spark ends an idle Python process."""
 
 
 def warm_up(session: SparkSession) -> None:
@@ -39,6 +48,7 @@ def warm_up(session: SparkSession) -> None:
         )
         query.processAllAvailable()
         query.stop()
+    look_at_source(session)
 
 
 class WarmUpSource(DataSource):
@@ -80,3 +90,23 @@ class _Reader(DataSourceStreamReader):
             pa.array([json.dumps({"values": value}).encode() for value in values], pa.binary()),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
+
+
+async def keep_warm(session: SparkSession) -> None:
+    """Have Spark look at the source again and again, until cancelled.
+
+    A job's plan needs a Python process that looks at the source. Spark ends one that was idle for a minute;
+    the next job, or the next change of one, would then wait for another to start.
+    """
+    while True:
+        await asyncio.sleep(KEEP_WARM_S)
+        try:
+            await asyncio.to_thread(look_at_source, session)
+        except Exception as error:
+            log.warning("the source could not be looked at: %s: %s", type(error).__name__, error)
+
+
+def look_at_source(session: SparkSession) -> None:
+    """What every job begins with; blocks for some 30 ms, or a second if the process has to start."""
+    with compiling:
+        session.readStream.format(FORMAT).load()
