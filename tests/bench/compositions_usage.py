@@ -70,12 +70,13 @@ async def usage_of(mesh: MeasuredMesh) -> dict[str, Usage]:
 
 
 async def cores_of(mesh: MeasuredMesh, seconds: float) -> dict[str, float]:
-    """Cores that each kind keeps busy, on average over the seconds to come."""
+    """Cores that each kind keeps busy, on average over the seconds to come. What a process used that ended
+    meanwhile is lost where its parent did not wait for it; then a kind may seem to have used nothing."""
     begun, before = time.monotonic(), await usage_of(mesh)
     await asyncio.sleep(seconds)
     after = await usage_of(mesh)
     took_s = time.monotonic() - begun
-    return {kind: (used.cpu_s - before.get(kind, Usage()).cpu_s) / took_s for kind, used in after.items()}
+    return {k: max(used.cpu_s - before.get(k, Usage()).cpu_s, 0.0) / took_s for k, used in after.items()}
 
 
 def _together(processes: list[psutil.Process]) -> Usage:

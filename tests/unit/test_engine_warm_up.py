@@ -1,0 +1,65 @@
+"""An engine looks at the source again and again, so that Spark does not end the process that does it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from towpath.engine import warm_up
+from towpath.streams.source import FORMAT
+
+WITHIN_S = 10.0
+
+
+class Session:
+    """Stands for Spark's: notes which format was loaded, and fails where it shall."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.loaded: list[str] = []
+        self.failures = failures
+        self.looks = 0
+
+    @property
+    def readStream(self) -> Session:
+        return self
+
+    def format(self, name: str) -> Session:
+        self.loaded.append(name)
+        return self
+
+    def load(self) -> Any:
+        self.looks += 1
+        if self.looks <= self.failures:
+            raise OSError("Python worker failed to connect back")
+        return self
+
+
+async def looked(session: Session, times: int) -> None:
+    """Keep warm until the session was looked at so often."""
+    keeping = asyncio.create_task(warm_up.keep_warm(cast("SparkSession", session)))
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while session.looks < times:
+                await asyncio.sleep(0.001)
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+async def test_source_when_time_passes_then_it_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_up, "KEEP_WARM_S", 0.001)
+    session = Session()
+    await looked(session, 3)
+    assert set(session.loaded) == {FORMAT}
+
+
+async def test_source_when_a_look_fails_then_the_next_one_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm_up, "KEEP_WARM_S", 0.001)
+    await looked(Session(failures=2), 4)
+
+
+def test_source_when_kept_warm_then_looks_come_before_spark_would_end_the_process() -> None:
+    assert warm_up.KEEP_WARM_S < 60.0
