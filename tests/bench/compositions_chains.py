@@ -2,47 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import defaultdict
-from dataclasses import dataclass, field
-
-import numpy as np
 from benchmark import Benchmark, Say, Scale
+from compositions_course import BATCHES_PER_S, TRIGGER_S, Chain, Seen
 from compositions_fit import line_through
-from compositions_gaps import Gaps, Interval, distinct_times, gaps
-from compositions_usage import Usage, cores_of, total, usage_of
+from compositions_gaps import Gaps
+from compositions_usage import total
 from figures import Case, Measured, Target, Value, rounded
-from load_process import load
-from measured_mesh import LOOK_S, MeasuredMesh, until
-from reports import TOPIC
-from verdicts import judge_passed, serials_and_latencies
+from measured_mesh import MeasuredMesh
 
-from towpath.contracts.commands import ShowOperation
-from towpath.contracts.job import Input, Output
-from towpath.contracts.message import Command
-from towpath.contracts.operators import Forward
-from towpath.contracts.pipeline import (
-    ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    DeletePipeline,
-    PipelineJob,
-    PipelineSpec,
-)
 from towpath.contracts.site import SiteSpec
-from towpath.mesh.names import output_stream
 
 SITES = tuple(SiteSpec(name=name) for name in ("ewr", "jfk", "lga", "bos", "phl", "cloud"))
-SIZES = {Scale.QUICK: (1, 5, 10), Scale.DEFAULT: (1, 10, 25, 50, 100), Scale.FULL: (1, 10, 25, 50, 75, 100)}
 SITE_COUNT = {Scale.QUICK: 2, Scale.DEFAULT: 6, Scale.FULL: 6}
+SIZES = {Scale.QUICK: (1, 5, 10), Scale.DEFAULT: (1, 10, 25, 50, 100), Scale.FULL: (1, 10, 25, 50, 75, 100)}
+"""Jobs of the chains; of a chain as many are modified as the smaller ones have, and then all."""
 
-TRIGGER_S = 1.0
-"""The default. In a chain every job waits for its trigger after the one before has published."""
-
-BATCHES_PER_S = 5.0
-"""Micro-batches with events that all jobs of a chain run together: a quarter of two cores. A chain of n jobs
-gets an event every n / 5 s, and never more than four a second."""
+SAMPLE_S = {Scale.QUICK: 3.0, Scale.DEFAULT: 20.0, Scale.FULL: 20.0}
 
 DEPLOY, DEPLOY_EACH = "deploy, s", "deploy, s per job"
 MODIFY_ALL, MODIFY_EACH, CHEAPER = "modify all, s", "modify all, s per job", "modify ÷ deploy"
@@ -56,200 +31,6 @@ TARGETS = {
     MEMORY: Target(at_most=16.0),
 }
 LINEAR = {R_SQUARED: Target(at_least=0.98)}
-FITTED = {"deploy": DEPLOY, "modify": "modify", "delete": DELETE}
-
-SETTLE_S = 5.0
-SAMPLE_S = {Scale.QUICK: 3.0, Scale.DEFAULT: 20.0, Scale.FULL: 20.0}
-QUIET_INTERVALS = 4
-"""A job's usual interval is taken from so many results at least."""
-APPLY_S, PER_JOB_S = 120.0, 15.0
-HOP_S = 8.0
-ATTEMPT_S = 30.0
-STEPS_OF = 25
-"""So many operations of an apply are looked at step by step."""
-
-
-def chain(name: str, jobs: int, sites: list[str], after: int, revisions: dict[int, int]) -> PipelineSpec:
-    """Jobs at the first site, then at the second, …; `revisions` says how often each was modified."""
-
-    def site(position: int) -> str:
-        return sites[position * len(sites) // jobs]
-
-    def job(position: int) -> PipelineJob:
-        source = Input(site=site(0), topic=TOPIC, start=after)
-        if position:
-            source = Input(site=site(position - 1), topic=f"{name}/{position - 1}")
-        return PipelineJob(
-            name=job_name(name, position),
-            site=site(position),
-            inputs=[source],
-            output=Output(topic=f"{name}/{position}"),
-            operator=Forward(),
-            trigger_s=TRIGGER_S,
-            max_events_per_batch=1_000 + revisions.get(position, 0),
-        )
-
-    return PipelineSpec(name=name, jobs=[job(position) for position in range(jobs)])
-
-
-def job_name(chain: str, position: int) -> str:
-    """The job at a position of a chain, counted from its source."""
-    return f"{chain}-{position}"
-
-
-@dataclass
-class Seen:
-    """What was measured of one chain."""
-
-    deploy_s: float = 0.0
-    modify_s: dict[int, float] = field(default_factory=dict)
-    """Jobs modified → seconds."""
-    delete_s: float = 0.0
-    changing: dict[int, Interval] = field(default_factory=dict)
-    idle_cores: dict[str, float] = field(default_factory=dict)
-    busy_cores: dict[str, float] = field(default_factory=dict)
-    memory: dict[str, Usage] = field(default_factory=dict)
-    quiet: Interval = (0.0, 0.0)
-    gaps: list[Gaps] = field(default_factory=list)
-    cpu_s: dict[str, float] = field(default_factory=dict)
-    """What was done → CPU seconds of the whole mesh meanwhile."""
-    steps_s: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What was done → step of its operations → mean seconds."""
-    events: int = 0
-    faults: int = 0
-
-
-@dataclass
-class _Chain:
-    """One chain, from its deployment to its deletion."""
-
-    mesh: MeasuredMesh
-    scale: Scale
-    jobs: int
-    sites: list[str]
-    say: Say
-    seen: Seen = field(default_factory=Seen)
-    after: int = 0
-    revisions: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.name = self.mesh.fresh_name(f"chain{self.jobs}")
-
-    @property
-    def period_s(self) -> float:
-        """Between two events."""
-        return max(self.jobs / BATCHES_PER_S, 0.25)
-
-    async def measure(self) -> Seen:
-        """Deploy, watch idle and busy, modify ever more jobs, delete."""
-        self.after = await self.mesh.last_serial(self.sites[0])
-        self.seen.deploy_s, _ = await self._timed(ApplyPipeline(spec=self._spec()), "deploy")
-        await asyncio.sleep(SETTLE_S)
-        self.seen.idle_cores = await cores_of(self.mesh, SAMPLE_S[self.scale])
-        async with load(self.mesh.load_spec(self.sites[0], rate=1 / self.period_s)) as running:
-            await self._until_flowing()
-            await self._watch()
-            for count in (k for k in SIZES[self.scale] if k <= self.jobs):
-                await self._modify(count)
-            self.seen.events = (await running.stop()).acknowledged
-        await self._until_through()
-        await self._judge()
-        delete = DeletePipeline(pipeline=self.name)
-        self.seen.delete_s, _ = await self._timed(delete, "delete")
-        return self.seen
-
-    async def _watch(self) -> None:
-        """The chain at work while nothing changes."""
-        begun = time.time()
-        self.seen.busy_cores = await cores_of(self.mesh, SAMPLE_S[self.scale])
-        await asyncio.sleep(max(0.0, QUIET_INTERVALS * max(self.period_s, TRIGGER_S) + begun - time.time()))
-        self.seen.memory = await usage_of(self.mesh)
-        self.seen.quiet = (begun, time.time())
-
-    async def _modify(self, count: int) -> None:
-        """Modify the last jobs: those before them, whose input nobody disturbs, must not notice."""
-        for position in range(self.jobs - count, self.jobs):
-            self.revisions[position] = self.revisions.get(position, 0) + 1
-        begun = time.time()
-        took_s, view = await self._timed(ApplyPipeline(spec=self._spec()), f"modify {count}")
-        self.seen.modify_s[count] = took_s
-        self.seen.changing[count] = (begun, time.time())
-        changed = sum(bool(change.operations) for change in view.changes)
-        if changed != count:
-            raise RuntimeError(f"{changed} jobs were changed instead of {count}")
-
-    async def _timed(self, command: Command[ApplyView], what: str) -> tuple[float, ApplyView]:
-        before = total(await usage_of(self.mesh))
-        begun = time.monotonic()
-        within_s = APPLY_S + PER_JOB_S * self.jobs
-        view = await self.mesh.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
-        took_s = time.monotonic() - begun
-        self.seen.cpu_s[what] = total(await usage_of(self.mesh)).cpu_s - before.cpu_s
-        if view.state is not ApplyState.COMPLETED:
-            errors = {c.error.one_line() for c in view.changes if c.error is not None}
-            raise RuntimeError(f"{what}: {view.state}: {'; '.join(sorted(errors))}")
-        self.say(f"{self.jobs} jobs: {what} {took_s:.1f} s")
-        self.seen.steps_s[what] = await self._steps(view)
-        return took_s, view
-
-    async def _steps(self, view: ApplyView) -> dict[str, float]:
-        """Where the time of an apply's operations went."""
-        operations = [operation for change in view.changes for operation in change.operations]
-        taken: defaultdict[str, list[float]] = defaultdict(list)
-        for operation in operations[:STEPS_OF]:
-            shown = await self.mesh.bus.request(ShowOperation(operation=operation), deadline_s=LOOK_S)
-            begun = {entry.step: entry.at for entry in shown.journal if entry.phase == "begun"}
-            for entry in shown.journal:
-                if entry.phase == "confirmed":
-                    taken[entry.step].append((entry.at - begun[entry.step]).total_seconds())
-            if shown.ended_at is not None:
-                taken["whole"].append((shown.ended_at - shown.begun_at).total_seconds())
-        return {step: round(sum(all_s) / len(all_s), 4) for step, all_s in taken.items()}
-
-    async def _until_flowing(self) -> None:
-        """Until the last job has results."""
-        await until(self._last_has(1), HOP_S * self.jobs + APPLY_S, "a result of the last job")
-
-    async def _until_through(self) -> None:
-        """Until the last job has all results."""
-        within_s = HOP_S * self.jobs + APPLY_S
-        await until(self._last_has(self.seen.events), within_s, f"{self.seen.events} results of the last job")
-
-    def _last_has(self, results: int):
-        async def check() -> bool:
-            stream = output_stream(job_name(self.name, self.jobs - 1))
-            return (await self.mesh.stored(self.sites_of[-1], stream))[0] >= results
-
-        return check
-
-    async def _judge(self) -> None:
-        """Every event must have passed every job once; untouched jobs must have gone on as before."""
-        arrivals: dict[str, np.ndarray] = {}
-        for position, site in enumerate(self.sites_of):
-            stream = output_stream(job_name(self.name, position))
-            _, last = await self.mesh.stored(site, stream)
-            pages = await self.mesh.read(
-                site, stream, 0, last, lambda page: (page, *serials_and_latencies(page))
-            )
-            serials = np.concatenate([serials for _, serials, _ in pages])
-            begin = self.after if position == 0 else 0
-            verdict = judge_passed(serials, serials, begin, begin + self.seen.events)
-            self.seen.faults += verdict.lost + verdict.duplicated
-            stored = np.array([m.published.timestamp() for page, _, _ in pages for m in page])
-            arrivals[str(position)] = distinct_times(stored, TRIGGER_S / 2)
-        for count, interval in self.seen.changing.items():
-            untouched = {p: times for p, times in arrivals.items() if int(p) < self.jobs - count}
-            found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S / 2)
-            if found is not None:
-                self.seen.gaps.append(found)
-
-    @property
-    def sites_of(self) -> list[str]:
-        """The site of each job."""
-        return [job.site for job in self._spec().jobs]
-
-    def _spec(self) -> PipelineSpec:
-        return chain(self.name, self.jobs, self.sites, self.after, self.revisions)
 
 
 def case_of(jobs: int, seen: Seen) -> Case:
@@ -327,7 +108,8 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     ]
     seen: dict[int, Seen] = {}
     for jobs in SIZES[scale]:
-        seen[jobs] = await _Chain(mesh, scale, jobs, sites, say).measure()
+        modify = tuple(count for count in SIZES[scale] if count <= jobs)
+        seen[jobs] = await Chain(mesh, jobs, sites, modify, SAMPLE_S[scale], say).measure()
         measured.cases.append(case_of(jobs, seen[jobs]))
         measured.raw[str(jobs)] = {
             "modify_s": seen[jobs].modify_s,

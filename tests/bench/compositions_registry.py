@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import Benchmark, Say, Scale
-from compositions_chains import SITES, chain
+from compositions_chains import SITES
+from compositions_course import chain
 from figures import Case, Measured, Target, Value, rounded
 from measured_mesh import MeasuredMesh, temporary_home, until
 from redis.asyncio import Redis

@@ -12,7 +12,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from compositions_chains import CHEAPER, DEPLOY_EACH, GAP, R_SQUARED, Seen, case_of, chain, fits
+from compositions_chains import CHEAPER, DEPLOY_EACH, GAP, R_SQUARED, case_of, fits
+from compositions_course import Seen, chain
 from compositions_fit import line_through
 from compositions_gaps import Gaps, distinct_times, gaps
 from compositions_usage import SERVICES, Usage, kind_of, total
