@@ -35,7 +35,7 @@ def demo_fog(
     rates: Annotated[
         str, typer.Option(help="Events per second at each edge, one run of both scenarios for each.")
     ] = "100,200,400",
-    seconds: Annotated[float, typer.Option(min=1, help="How long devices send at each rate.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=1, help="How long devices send at each rate.")] = 15.0,
     bandwidth: Annotated[
         int, typer.Option(min=10_000, help="Bytes per second of each link, in each direction.")
     ] = 250_000,
@@ -49,7 +49,7 @@ def demo_fog(
     SpecK's road-traffic experiment in shape, on real departures, over links of 18.6 ms from site to site.
     Exit code 1 if anything is lost, duplicated or wrong.
 
-    Example: `towpath demo-fog --rates 100,200,400 --seconds 20`
+    Example: `towpath demo-fog --rates 100,200,400 --seconds 15`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
     from towpath.demonstration.fog.run import Options, Workload

@@ -14,10 +14,11 @@ SITE_TO_SITE_MS = 18.6
 
 BANDWIDTH_BYTES_PER_S = 250_000
 """Two megabits per second in each direction, the uplink of a roadside box on a mobile network or an old
-telephone line. A departure that a mirror carries raw takes about 0.4 kB: one link passes some 600 a second.
-So the wide-area link is what the scenarios differ in, as it is where edge sites are many and far away:
-three edges that send 100 events/s each still fit through the cloud's link, twice as many do not. What
-the edges forward in Fog is about a fifth of the events and fits at all default rates."""
+telephone line. A departure takes about 0.35 kB on its way in a mirror, although servers compress what
+crosses such a link: so it passes some 700 events/s. That is what the scenarios differ in, as it is
+where edge sites are many and far away. In Cloud, what three edges send at 200 events/s each just fits through
+the cloud's link, and twice as much does not; what they forward in Fog, a fifth of the events, takes less
+than half of it at all default rates."""
 
 DEADLINE_S, ATTEMPT_S = 30.0, 5.0
 

@@ -31,7 +31,7 @@ class Options:
 
     rates: tuple[float, ...] = (100.0, 200.0, 400.0)
     """Events per second at each edge."""
-    seconds: float = 20.0
+    seconds: float = 15.0
     """How long devices send at each rate."""
     bandwidth_bytes_per_s: int = links.BANDWIDTH_BYTES_PER_S
     """Of each link, in each direction."""
