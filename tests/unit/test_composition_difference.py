@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from towpath.composition.difference import difference, pinned, spelled_out
 from towpath.composition.documents import read_document
 from towpath.composition.field_changes import field_changes
+from towpath.composition.graph import Stream
 from towpath.composition.running import RunningJob
 from towpath.composition.schedule import in_order, makespan_s
 from towpath.composition.validation import SiteFacts, problems
@@ -106,6 +108,54 @@ def test_job_when_its_code_changed_at_the_same_path_then_is_changed() -> None:
     assert [c.actions for c in difference(spec, mine, {}, {"late": "a" * 64})] == [[Action.KEEP]]
     (found,) = difference(spec, mine, {}, {"late": "b" * 64})
     assert (found.actions, found.reason) == ([Action.CHANGE], "other user code")
+
+
+def reader(reads: str = "late") -> PipelineJob:
+    forward = {"kind": "forward"}
+    inputs = [{"site": "jfk", "topic": reads}]
+    return job(name="reader", inputs=inputs, output={"topic": "read"}, operator=forward)
+
+
+def reading(*streams: Stream) -> dict[str, RunningJob]:
+    """`late` and who reads it run; the reader really reads these streams."""
+    mine = running(job(), reader())
+    return {**mine, "reader": replace(mine["reader"], reads=frozenset(streams))}
+
+
+def test_reader_when_it_missed_a_writer_of_its_topic_then_the_next_apply_tells_it() -> None:
+    second = job(name="second")
+    spec = PipelineSpec(name="delays", jobs=[job(), second, reader()])
+    mine = {**reading(Stream("late", "results")), **running(second)}
+    assert {c.job: c.actions for c in difference(spec, mine, {})} == {
+        "late": [Action.KEEP],
+        "second": [Action.KEEP],
+        "reader": [Action.REDIRECT],
+    }
+
+
+def test_reader_when_its_writer_went_on_in_another_stream_then_follows_it() -> None:
+    spec = PipelineSpec(name="delays", jobs=[job(), reader()])
+    kept = [c.actions for c in difference(spec, reading(Stream("late", "results")), {})]
+    assert kept == [[Action.KEEP], [Action.KEEP]]
+    stale = {c.job: c.actions for c in difference(spec, reading(), {})}
+    assert stale == {"late": [Action.KEEP], "reader": [Action.REDIRECT]}
+
+
+@pytest.mark.parametrize(
+    ("topic", "output"),
+    [
+        ("late", {"topic": "late", "dead_letter": "refused"}),
+        ("late/rejected", {"topic": "very-late", "dead_letter": "late/rejected"}),
+    ],
+)
+def test_reader_when_the_other_topic_of_its_writer_changes_then_follows_to_the_other_stream(
+    topic: str, output: dict[str, str]
+) -> None:
+    spec = PipelineSpec(name="delays", jobs=[job(output=output), reader(topic)])
+    found = {c.job: c for c in difference(spec, running(job(), reader(topic)), {})}
+    assert found["late"].actions == found["reader"].actions == [Action.REDIRECT]
+    assert found["reader"].after == ["late"], "it reads the old stream to its end"
+    assert "into another stream" in found["reader"].reason
 
 
 def test_version_when_its_output_sites_are_pinned_then_a_rollback_finds_them_again() -> None:

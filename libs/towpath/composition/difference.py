@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from towpath.composition.field_changes import field_changes
-from towpath.composition.graph import Place, Stream, read_by, readers_of, writers, writers_of
+from towpath.composition.graph import (
+    Place,
+    Stream,
+    read_by,
+    readers_of,
+    writers,
+    writers_of,
+    written_by,
+)
 from towpath.composition.running import RunningJob
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
@@ -38,15 +46,30 @@ class _Graphs:
     """By the jobs that will run."""
     writers_now: Mapping[str, set[str]]
     readers_then: Mapping[str, set[str]]
+    turning: frozenset[str]
+    """Jobs whose results and rejected events go into other streams: one of the two topics, or the site,
+    changes."""
 
     @classmethod
     def of(cls, now: Iterable[JobSpec], then: Iterable[JobSpec]) -> _Graphs:
         before, after = [*now], [*then]
-        return cls(writers(before), writers(after), writers_of(before), readers_of(after))
+        were = {job.name: written_by(job) for job in before}
+        turning = frozenset(j.name for j in after if were.get(j.name, written_by(j)) != written_by(j))
+        return cls(writers(before), writers(after), writers_of(before), readers_of(after), turning)
 
-    def gained(self, job: JobSpec) -> list[tuple[Place, Stream]]:
-        """What will be written where the job reads, and is not yet."""
-        return _new_at(read_by(job), self.written, self.wanted)
+    def gained(self, job: JobSpec, reads: frozenset[Stream] | None) -> list[tuple[Place, Stream]]:
+        """What will be written where the job reads, and is not yet, or is not among what it `reads`."""
+        read = self.written if reads is None else {place: {*reads} for place in read_by(job)}
+        return _new_at(read_by(job), read, self.wanted)
+
+    def turned(self, job: JobSpec) -> list[tuple[Place, Stream]]:
+        """What will be written where the job reads, as now, but into another stream."""
+        return [
+            (place, stream)
+            for place in read_by(job)
+            for stream in sorted(self.wanted.get(place, set()) & self.written.get(place, set()))
+            if stream.job in self.turning
+        ]
 
     def lost(self, job: JobSpec) -> list[tuple[Place, Stream]]:
         """What is written where the job reads, and will not be."""
@@ -126,8 +149,10 @@ def _found(wanted: JobSpec, running: RunningJob, graphs: _Graphs) -> dict[Action
         if action is not None:
             found.setdefault(action, []).append(str(change))
     if not any(reason.startswith("inputs") for reason in found.get(Action.REDIRECT, ())):
-        for place, stream in graphs.gained(wanted):
+        for place, stream in graphs.gained(wanted, running.reads):
             found.setdefault(Action.REDIRECT, []).append(f"{place} is now also written by {stream}")
+        for place, stream in graphs.turned(wanted):
+            found.setdefault(Action.REDIRECT, []).append(f"{stream} writes {place} into another stream")
         for place, stream in graphs.lost(wanted):
             found.setdefault(Action.REDIRECT, []).append(f"{place} is no longer written by {stream}")
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from towpath.composition.graph import Stream
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import SiteName
 from towpath.contracts.pipeline import Demand, PipelineName
@@ -22,3 +23,6 @@ class RunningJob:
     resources: Demand = field(default_factory=Demand)
     artefact: str | None = None
     """Digest of the user code that it runs, if known."""
+    reads: frozenset[Stream] | None = None
+    """What it reads of other jobs, as they write now; None: what its description says. The two differ when
+    a job came to one of its topics, or went on in another stream, and the reader was not changed."""

@@ -19,6 +19,7 @@ from towpath.coordinator.migrations import forecast_migration
 from towpath.coordinator.pipeline_code import tried_code
 from towpath.coordinator.pipeline_record import PipelineRecord
 from towpath.coordinator.pipeline_store import PipelineStore
+from towpath.coordinator.topics import reads_of
 from towpath.coordinator.world import World
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import JobEntry
@@ -115,7 +116,14 @@ async def _running(
         record, _ = await store.load(pipeline.apply)
         demands |= {job.name: job.resources for job in record.spec.jobs}
     return {
-        name: RunningJob(entry.spec, entry.site, entry.pipeline, demands.get(name, Demand()), entry.artefact)
+        name: RunningJob(
+            entry.spec,
+            entry.site,
+            entry.pipeline,
+            demands.get(name, Demand()),
+            entry.artefact,
+            reads_of(entry, jobs),
+        )
         for name, entry in jobs.items()
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
+from towpath.composition.graph import Stream
 from towpath.composition.schemas import check_fields
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
@@ -64,6 +65,17 @@ def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
         for entry in jobs.values()
         for stream in (entry.output.stream, rejected_stream(entry.output.stream))
     }
+
+
+def reads_of(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> frozenset[Stream]:
+    """What a job reads of what other jobs write now. A stream that its writer has left does not count."""
+    writers_now: dict[tuple[str, str], Stream] = {}
+    for name, writer in jobs.items():
+        site, stream = writer.output.site, writer.output.stream
+        writers_now[site, stream] = Stream(name, "results")
+        writers_now[site, rejected_stream(stream)] = Stream(name, "rejected")
+    read = (writers_now.get((i.site, i.stream)) for i in entry.inputs)
+    return frozenset(stream for stream in read if stream is not None)
 
 
 def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
