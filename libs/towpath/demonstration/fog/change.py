@@ -52,7 +52,7 @@ WARM_RESULTS = 20
 """Windows that D closes at the edge before the change, so that it has state that must not get lost, and at
 the cloud after it, while events still come."""
 
-SETTLE_S = 90.0
+SETTLE_S = 180.0
 
 QUIET_S = 5.0
 """More than two triggers: so long nothing may come before all has come."""

@@ -39,7 +39,7 @@ class Options:
     """Events per second while the pipeline changes."""
     trigger_s: float = 3.0
     """Thirteen jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""
-    settle_s: float = 90.0
+    settle_s: float = 180.0
     """How long results may take after the last event of a rate."""
 
     def __post_init__(self) -> None:
