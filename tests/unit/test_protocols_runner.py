@@ -199,3 +199,12 @@ async def test_second_coordinator_when_first_has_written_on_then_first_gives_up(
     with pytest.raises(Superseded):
         await second.run(trial.record.id)
     trial.check_end((await trial.ledger.load(trial.record.id))[0])
+
+
+async def test_redirect_when_its_new_output_is_out_of_reach_then_the_old_job_does_not_wait_for_it() -> None:
+    trial = Trial("redirect")
+    trial.unheard = {f"{trial.record.id}-set-epoch", f"{trial.record.id}-set-epoch-undo"}
+    record = await trial.finish()
+    assert record.state is OperationState.ROLLED_BACK
+    assert f"{trial.record.id}-set-epoch-undo" not in {command.id for command in trial.sent}
+    trial.check_end(record)

@@ -92,7 +92,10 @@ DRAIN_S = 120.0
 SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
 OLD_RUNS = Compensation(SOURCE, start_old, must=True)
 OLD_MAY_PUBLISH = Compensation(OUTPUT, unset_epoch, must=True)
-NEW_IS_CLOSED = Compensation(OUTPUT, close_new_output, must=True)
+# Until the new job is started nobody publishes there, and the old one need not wait for a site out of reach.
+NEW_IS_CLOSED = Compensation(
+    OUTPUT, close_new_output, must=True, owed=lambda record: "start-job" in record.begun
+)
 
 # fmt: off
 UPDATE = Strategy("update", (

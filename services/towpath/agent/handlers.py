@@ -57,18 +57,24 @@ class Handlers:
             elif known.generation == wanted.generation:
                 # The checkpoint decides where it goes on; `earliest` was settled when it began.
                 wanted = _with_beginnings_of(wanted, known)
+            elif known.generation > wanted.generation:
+                # A change is undone. Where the old job stood is known here, whoever else is out of reach.
+                wanted = going_on_after(wanted, self.jobs.position(wanted))
             assignment = await self.jobs.prepare_inputs(wanted)
-            if known is not None and assignment.derived is not None:
-                await self._derive(known, assignment)
+            if known is not None and known.generation < assignment.generation:
+                await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)
             await self.jobs.run(assignment)
         await self.jobs.until_running(job, assignment.epoch, START_S)
         return Done()
 
-    async def _derive(self, known: Assignment, assignment: Assignment) -> None:
-        """Give a new generation the state of the one before, unless it runs already."""
-        if known.generation < assignment.generation:
+    async def _begin_generation(self, known: Assignment, assignment: Assignment) -> None:
+        """Give a new generation the state of the one before, or none: an earlier, undone change may have
+        left another checkpoint of that number."""
+        if assignment.derived is not None:
             await asyncio.to_thread(self.jobs.store.derive, known, assignment)
+        else:
+            await asyncio.to_thread(self.jobs.store.start_afresh, assignment)
 
     async def stop_job(self, command: StopJob) -> Paused:
         """Stop a job here and hold it, or forget it. One that is not here is stopped already."""

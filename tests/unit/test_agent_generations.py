@@ -1,0 +1,102 @@
+"""What state a job begins with when its site is told to run it in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.handlers import Handlers
+from towpath.agent.jobs import Jobs
+from towpath.agent.reception import Reception
+from towpath.contracts.engine import QueryList
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, Derivation, JobState, JobStatus
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, StartJob
+
+BEFORE = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
+INPUT = BEFORE.inputs[0].model_copy(update={"after_serial": 0})
+NAME = INPUT.name
+
+
+class Engine:
+    """Runs what it is told to, at once."""
+
+    def __init__(self) -> None:
+        self.running: list[JobStatus] = []
+
+    async def queries(self) -> QueryList:
+        return QueryList(incarnation="one", queries=self.running)
+
+    async def run(self, assignment: Assignment, checkpoint: Path) -> None:
+        self.running = [JobStatus(job=assignment.spec.name, epoch=assignment.epoch, state=JobState.RUNNING)]
+
+
+class Streams:
+    """All mirrors are there, and the sites they come from are out of reach."""
+
+    async def bounds(self, site: str, stream: str) -> None:
+        raise TowpathError(ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer")
+
+    async def ensure_input(self, resolved: Any, after: int | None) -> str:
+        return resolved.stream
+
+
+def handlers(directory: Path) -> Handlers:
+    store = AssignmentStore(directory)
+    store.save(BEFORE)
+    jobs = Jobs(store, cast("Any", Engine()), cast("Any", Streams()), lambda: False)
+    return Handlers(jobs, Reception("jfk", cast("Any", None), store))
+
+
+def start(*, epoch: int, generation: int, serial: int, derived: bool = False) -> StartJob:
+    entry = INPUT.model_copy(update={"after_serial": serial})
+    state = (
+        Derivation(generation=BEFORE.generation, inputs=[NAME], serials={NAME: serial}) if derived else None
+    )
+    changed = BEFORE.model_copy(
+        update={"epoch": epoch, "generation": generation, "inputs": [entry], "derived": state}
+    )
+    return StartJob(site="jfk", operation="u1", assignment=changed)
+
+
+def undo(*, epoch: int) -> StartJob:
+    return StartJob(site="jfk", operation="u1", assignment=BEFORE.model_copy(update={"epoch": epoch}))
+
+
+def commit(checkpoint: Path, serial: int) -> None:
+    for folder, text in (("offsets", f'v1\n{{}}\n{{"serial": {serial}}}'), ("commits", "v1\n{}")):
+        (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+        (checkpoint / folder / "0").write_text(text)
+
+
+async def test_generation_when_an_undone_change_began_it_before_then_begins_where_it_is_told(
+    tmp_path: Path,
+) -> None:
+    site = handlers(tmp_path)
+    store = site.jobs.store
+    commit(store.checkpoint(BEFORE), 10)
+    await site.start_job(start(epoch=3, generation=2, serial=10))
+    commit(store.checkpoint(site.jobs.get(BEFORE.spec.name)), 12)
+    await site.start_job(undo(epoch=4))
+    assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 10}
+    again = start(epoch=5, generation=2, serial=20)
+    await site.start_job(again)
+    assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 20}
+    commit(store.checkpoint(again.assignment), 25)
+    await site.start_job(again)
+    assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 25}, "told again, it goes on"
+
+
+async def test_generation_when_derived_anew_after_an_undone_change_then_has_the_later_state(
+    tmp_path: Path,
+) -> None:
+    site = handlers(tmp_path)
+    store = site.jobs.store
+    commit(store.checkpoint(BEFORE), 10)
+    (store.checkpoint(BEFORE) / "state").mkdir()
+    await site.start_job(start(epoch=3, generation=2, serial=10, derived=True))
+    await site.start_job(undo(epoch=4))
+    commit(store.checkpoint(BEFORE), 20)
+    await site.start_job(start(epoch=5, generation=2, serial=20, derived=True))
+    assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 20}
