@@ -15,7 +15,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec, PlannedChange
 from towpath.coordinator import registry as registry_module
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.pipeline_store import PipelineStore, apply_key
+from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, apply_key
 from towpath.coordinator.registry import Registry, journal_key, record_key
 from towpath.protocols.record import OperationRecord
 
@@ -139,3 +139,37 @@ async def test_apply_when_its_pipeline_is_forgotten_then_it_expires_too(
     assert await redis.ttl(apply_key("a1")) > 0
     with pytest.raises(TowpathError):
         await store.pipeline("delays")
+
+
+async def test_apply_when_a_replaced_coordinator_ends_it_once_more_then_the_next_one_goes_on(
+    registry: Registry,
+) -> None:
+    store = PipelineStore(registry)
+    (first, changes), (second, more) = apply_of(1), apply_of(2)
+    await store.begin(first, changes, None, None)
+    after_first = PipelineRecord(name="delays", version=1, apply="a1")
+    await store.end(first.model_copy(update={"state": ApplyState.COMPLETED}), changes, after_first)
+    await store.begin(second, more, after_first, None)
+    late = {"a": changes["a"].model_copy(update={"state": ChangeState.FAILED})}
+    await store.save_change("a1", late["a"])
+    await store.end(first.model_copy(update={"state": ApplyState.FAILED}), late, after_first)
+    assert (await store.load("a1"))[0].state is ApplyState.COMPLETED
+    assert (await store.load("a1"))[1] == changes
+    assert (await store.pipeline("delays")).apply == "a2"
+    assert await store.unfinished() == ["a2"]
+
+
+async def test_apply_when_it_was_decided_before_another_of_the_same_version_then_is_decided_anew(
+    registry: Registry,
+) -> None:
+    store = PipelineStore(registry)
+    (first, changes), (second, _), (third, _) = apply_of(1), apply_of(2), apply_of(3)
+    await store.begin(first, changes, None, None)
+    decided_on = PipelineRecord(name="delays", version=1, apply="a1")
+    await store.end(first.model_copy(update={"state": ApplyState.FAILED}), changes, decided_on)
+    retried = second.model_copy(update={"version": 1})
+    await store.begin(retried, changes, decided_on, None)
+    ended = retried.model_copy(update={"state": ApplyState.COMPLETED})
+    await store.end(ended, changes, PipelineRecord(name="delays", version=1, apply="a2"))
+    with pytest.raises(ChangedMeanwhile):
+        await store.begin(third.model_copy(update={"version": 1}), changes, decided_on, None)

@@ -31,6 +31,7 @@ from towpath.coordinator.plans import (
     plan_remove,
     plan_update,
 )
+from towpath.coordinator.topics import is_read
 from towpath.coordinator.world import Outlook, World
 from towpath.protocols.record import OperationRecord
 
@@ -77,12 +78,12 @@ class ApplyRun:
         """Take all changes to their end. Their outcome is in `changes`."""
         changing = [change for change in self.changes.values() if not change.keeps]
         self._outlook = await self._look_ahead()
-        failure = await self._prepare(changing)
+        # Those that an earlier coordinator began have had theirs prepared, and may be past all return.
+        waiting = [change for change in changing if change.state is ChangeState.WAITING]
+        failure = await self._prepare(waiting)
         if failure is not None:
-            for change in changing:
-                if change.state not in ENDED:
-                    await self._become(change, ChangeState.FAILED, error=failure)
-            return
+            for change in waiting:
+                await self._become(change, ChangeState.FAILED, error=failure)
         async with asyncio.TaskGroup() as group:
             for change in changing:
                 group.create_task(self._take(change.change.job))
@@ -100,11 +101,12 @@ class ApplyRun:
                 coming[name] = new_entry(complete(spec), former, [], self.record.pipeline)
             else:
                 changed = complete(spec, before.spec).model_copy(update={"site": before.spec.site})
-                coming[name] = changed_entry(changed, before)
+                # One that an earlier coordinator was deploying will run as well.
+                coming[name] = changed_entry(changed, before).model_copy(update={"running": True})
         leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
         return Outlook(self.record.pipeline, coming, frozenset(leaving))
 
-    async def _prepare(self, changing: list[ChangeRecord]) -> ErrorDetail | None:
+    async def _prepare(self, waiting: list[ChangeRecord]) -> ErrorDetail | None:
         """Make the streams that are new: who reads them starts before who writes them."""
         slots = asyncio.Semaphore(PREPARE_AT_ONCE)
 
@@ -115,7 +117,7 @@ class ApplyRun:
             async with slots:
                 await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
 
-        new = [c.change.job for c in changing if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
+        new = [c.change.job for c in waiting if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
         outcomes = await asyncio.gather(*(prepare(job) for job in new), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, TowpathError):
@@ -134,6 +136,9 @@ class ApplyRun:
             if former is None or not removed:
                 continue
             for output in [*former.closed, *([former.output] if former.output else [])]:
+                if is_read(output, await self._world.registry.jobs()):
+                    log.warning("results of %s at %s are read: they stay", job, output.site)
+                    continue
                 command = DropOutput(
                     site=output.site, operation=f"{self.record.id}-purge", job=job, streams=[output.stream]
                 )
@@ -196,7 +201,10 @@ class ApplyRun:
     async def _insist(
         self, command: Command[OperationAnswer], job: str, plan: Callable[[Any], Plan]
     ) -> OperationAnswer | None:
-        """Carry a command out; again while it is refused for reasons that pass. None: nothing was to do."""
+        """Carry a command out; again while it is refused for reasons that pass. None: nothing was to do.
+
+        Once accepted it is followed to its end, also when another coordinator is about to carry it out.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + PATIENCE_S
         while True:
@@ -207,7 +215,10 @@ class ApplyRun:
             except TowpathError as error:
                 if error.detail.code is ErrorCode.ALREADY_THERE:
                     return None
-                if not error.detail.retryable or loop.time() > end:
+                if not error.detail.retryable:
+                    raise
+                is_accepted = await self._world.registry.operation_of(command.id) is not None
+                if loop.time() > end and not is_accepted:
                     raise
             await asyncio.sleep(AGAIN_S)
 

@@ -13,13 +13,13 @@ from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.commands import ForecastMigration, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.contracts.pipeline import Action, Demand, PipelinePlan, PipelineSpec, PlannedChange
+from towpath.contracts.pipeline import Action, ApplyState, Demand, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
 from towpath.coordinator.migrations import forecast_migration
 from towpath.coordinator.pipeline_code import tried_code
 from towpath.coordinator.pipeline_record import PipelineRecord
 from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import reads_of
+from towpath.coordinator.topics import readers, reads_of
 from towpath.coordinator.world import World
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import JobEntry
@@ -49,6 +49,8 @@ class Decision:
     """In order."""
     is_current: bool
     """Whether the description is the desired one already."""
+    under_way: str | None = None
+    """The apply that was under way when this was decided: what it did meanwhile was not seen."""
 
     @property
     def changes_nothing(self) -> bool:
@@ -81,6 +83,7 @@ async def decide(
     """
     pipelines = await store.pipelines()
     before = pipelines.get(spec.name)
+    newest = (await store.load(before.apply))[0] if before else None
     jobs = await world.registry.jobs()
     running = await _running(jobs, pipelines, store)
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
@@ -96,8 +99,15 @@ async def decide(
     changes = [
         await _predicted(c, wanted, world, usual_s) for c in in_order(difference(wanted, mine, others, code))
     ]
-    current = (await store.load(before.apply))[0].spec if before else None
-    return Decision(wanted, before, changes, is_current=current == wanted)
+    under_way = newest.id if newest is not None and newest.state is ApplyState.RUNNING else None
+    is_current = newest is not None and newest.spec == wanted
+    return Decision(wanted, before, changes, is_current, under_way)
+
+
+def read_elsewhere(pipeline: str, jobs: Mapping[str, JobEntry]) -> list[str]:
+    """Jobs outside a pipeline that read what its jobs write or wrote."""
+    mine = [name for name, entry in jobs.items() if entry.pipeline == pipeline]
+    return sorted({r for name in mine for r in readers(jobs, name) if jobs[r].pipeline != pipeline})
 
 
 async def _is_up(site: str, world: World) -> bool:

@@ -27,17 +27,16 @@ VERSIONS_KEPT = 50
 
 BEGIN_APPLY = """
 -- KEYS pipelines, applies, apply, changes, versions, command, all of the apply before
--- ARGV name, apply, record, pipeline, version it was decided on ('' for none), version, description ('' for
---   none), oldest version to keep, lifetime of the command (s), changes: job, record, …
+-- ARGV name, apply, record, pipeline, newest apply when it was decided ('' for none), version, description
+--   ('' for none), oldest version to keep, lifetime of the command (s), changes: job, record, …
 local earlier = redis.call('GET', KEYS[6])
 if earlier then return {'accepted', earlier} end
-local text, version = redis.call('HGET', KEYS[1], ARGV[1]), ''
+local text, newest = redis.call('HGET', KEYS[1], ARGV[1]), ''
 if text then
-  local before = cjson.decode(text)
-  version = tostring(before.version)
-  if redis.call('SISMEMBER', KEYS[2], before.apply) == 1 then return {'busy', before.apply} end
+  newest = cjson.decode(text).apply
+  if redis.call('SISMEMBER', KEYS[2], newest) == 1 then return {'busy', newest} end
 end
-if version ~= ARGV[5] then return {'changed', ''} end
+if newest ~= ARGV[5] then return {'changed', ''} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 redis.call('SET', KEYS[3], ARGV[3])
 for i = 10, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
@@ -54,6 +53,7 @@ before is kept as long as its command is remembered."""
 END_APPLY = """
 -- KEYS pipelines, applies, apply, versions, changes, all changes
 -- ARGV name, apply, record, pipeline ('' forgets it), all changes, lifetime of a forgotten one (s)
+if redis.call('SISMEMBER', KEYS[2], ARGV[2]) == 0 then return 'again' end
 redis.call('SET', KEYS[3], ARGV[3])
 redis.call('SET', KEYS[6], ARGV[5])
 redis.call('DEL', KEYS[5])
@@ -69,7 +69,18 @@ redis.call('SREM', KEYS[2], ARGV[2])
 return 'written'
 """
 """Keep an apply that has ended. Its changes become one text, which Redis keeps in a tenth of the space that
-they take one by one."""
+they take one by one. Said again, by a coordinator that was replaced for instance, it changes nothing: another
+apply may be under way."""
+
+SAVE_CHANGE = """
+-- KEYS applies, changes
+-- ARGV apply, job, change
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 0 then return 'ended' end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+return 'written'
+"""
+"""Keep how a change goes, unless its apply has ended: what a coordinator that was replaced still says would
+stand beside all that is kept of it."""
 
 
 class ChangedMeanwhile(Exception):
@@ -142,7 +153,7 @@ class PipelineStore:
                 record.id,
                 record.model_dump_json(),
                 pipeline.model_dump_json(),
-                str(before.version) if before else "",
+                before.apply if before else "",
                 str(record.version),
                 version.model_dump_json() if version else "",
                 str(record.version - VERSIONS_KEPT),
@@ -158,8 +169,8 @@ class PipelineStore:
 
     async def save_change(self, apply: str, change: ChangeRecord) -> None:
         """Keep how a change goes."""
-        job, text = change.change.job, _text(change)
-        await self._call("hset", changes_key(apply), job, text)
+        keys, arguments = [APPLIES, changes_key(apply)], [apply, change.change.job, _text(change)]
+        await self._registry.run_script(SAVE_CHANGE, keys, arguments)
 
     async def end(
         self, record: ApplyRecord, changes: Mapping[str, ChangeRecord], pipeline: PipelineRecord | None

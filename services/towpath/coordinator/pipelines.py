@@ -10,7 +10,6 @@ from towpath.contracts.message import Command, new_identifier
 from towpath.contracts.message import now as present
 from towpath.contracts.pipeline import (
     ApplyPipeline,
-    ApplyState,
     ApplyView,
     ChangeState,
     DeletePipeline,
@@ -30,7 +29,7 @@ from towpath.contracts.pipeline import (
 )
 from towpath.coordinator.applies import Applies
 from towpath.coordinator.patience import soon
-from towpath.coordinator.pipeline_plans import Decision, decide
+from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
 from towpath.coordinator.world import World
@@ -79,6 +78,8 @@ class Pipelines:
         empty = PipelineSpec(name=command.pipeline, jobs=[])
         if await self._store.apply_of(command.id) is None:
             await self._store.pipeline(command.pipeline)
+            if command.purge:
+                await self._check_unread(command.pipeline)
         return await self._accept(
             command,
             empty,
@@ -88,6 +89,17 @@ class Pipelines:
             at_once=command.at_once,
             delete=True,
         )
+
+    async def _check_unread(self, pipeline: str) -> None:
+        reading = read_elsewhere(pipeline, await self._world.registry.jobs())
+        if reading:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"{', '.join(reading)} read(s) what this pipeline wrote",
+                field="purge",
+                value=True,
+                allowed=f"false, or remove {', '.join(reading)} first",
+            )
 
     async def rollback(self, command: RollbackPipeline) -> ApplyView:
         """See `RollbackPipeline`."""
@@ -174,6 +186,11 @@ class Pipelines:
             if apply is not None:
                 return await self._applies.follow(apply, wait=wait)
             decision = await decide(spec, self._world, self._store, drop_state=drop_state or [])
+            if decision.under_way is not None:
+                apply = await self._store.apply_of(command.id)
+                if apply is None:
+                    raise busy_pipeline(spec.name, decision.under_way)
+                continue
             if decision.changes_nothing and not delete and decision.is_current:
                 return await self._nothing_to_do(decision)
             record = _record(command, decision, now=now, at_once=at_once, purge=purge, delete=delete)
@@ -183,14 +200,13 @@ class Pipelines:
                 apply = await self._store.begin(record, changes, decision.before, _version(record))
             except ChangedMeanwhile:
                 continue
+            return await self._applies.follow(apply, wait=wait)
         raise TowpathError(ErrorCode.BUSY, "the pipeline keeps changing", field="pipeline", value=spec.name)
 
     async def _nothing_to_do(self, decision: Decision) -> ApplyView:
         """What runs is what is described: the newest apply stands for it."""
         assert decision.before is not None
         record, changes = await self._store.load(decision.before.apply)
-        if record.state is ApplyState.RUNNING:
-            raise busy_pipeline(record.pipeline, record.id)
         kept: Mapping[str, ChangeRecord] = {c.job: _change(c) for c in decision.changes}
         view = apply_view(record, {**changes, **kept})
         changes_now = [kept[job].view() for job in sorted(kept)]

@@ -32,7 +32,7 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     spec = complete(command.spec)
     jobs = await world.registry.jobs()
     artefact = await world.artefacts.stored(spec)
-    await _check_name(spec, artefact, jobs, world)
+    await _check_name(spec, artefact, jobs, world, outlook.pipeline)
     await world.sites.check_up(spec.site, "site")
     await world.sites.check_up(spec.output_site, "output.site")
     await _check_input_sites(spec, world)
@@ -45,17 +45,19 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
         spec.name,
         after=after,
         old_epoch=after.epoch - 1,
-        output_existed=former is not None and former.output == after.output,
+        # A pipeline's outputs are prepared, and may be read already: whoever reads one keeps its place in it.
+        output_existed=outlook.pipeline is not None or (former is not None and former.output == after.output),
     )
 
 
 async def _check_name(
-    spec: JobSpec, artefact: str | None, jobs: Mapping[str, JobEntry], world: World
+    spec: JobSpec, artefact: str | None, jobs: Mapping[str, JobEntry], world: World, pipeline: str | None
 ) -> None:
     existing = jobs.get(spec.name)
     if existing is None:
         return
-    if (existing.spec, existing.artefact) == (spec, artefact) and existing.running:
+    is_the_one = (existing.spec, existing.artefact) == (spec, artefact)
+    if is_the_one and existing.running and pipeline in (None, existing.pipeline):
         raise Nothing
     await check_free(spec.name, world)
     raise TowpathError(

@@ -58,6 +58,12 @@ def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
     return [n for n, e in jobs.items() if n != job and any(i.stream in streams for i in e.inputs)]
 
 
+def is_read(output: ResolvedOutput, jobs: Mapping[str, JobEntry]) -> bool:
+    """Whether a job reads the results or the rejected events in an output."""
+    streams = output.stream, rejected_stream(output.stream)
+    return any(i.site == output.site and i.stream in streams for e in jobs.values() for i in e.inputs)
+
+
 def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
     """Site and name of every stream that a job writes."""
     return {
