@@ -117,6 +117,7 @@ class Chain:
 
     def __post_init__(self) -> None:
         self.name = self.mesh.fresh_name(f"chain{self.jobs}")
+        self.site_of = [job.site for job in self._spec().jobs]
 
     @property
     def period_s(self) -> float:
@@ -201,14 +202,14 @@ class Chain:
     def _last_has(self, results: int) -> Callable[[], Awaitable[bool]]:
         async def check() -> bool:
             stream = output_stream(job_name(self.name, self.jobs - 1))
-            return (await self.mesh.stored(self.sites_of[-1], stream))[0] >= results
+            return (await self.mesh.stored(self.site_of[-1], stream))[0] >= results
 
         return check
 
     async def _judge(self) -> None:
         """Every event must have passed every job once; untouched jobs must have gone on as before."""
         arrivals: dict[str, np.ndarray] = {}
-        for position, site in enumerate(self.sites_of):
+        for position, site in enumerate(self.site_of):
             stream = output_stream(job_name(self.name, position))
             _, last = await self.mesh.stored(site, stream)
             pages = await self.mesh.read(
@@ -225,11 +226,6 @@ class Chain:
             found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S / 2)
             if found is not None:
                 self.seen.gaps.append(found)
-
-    @property
-    def sites_of(self) -> list[str]:
-        """The site of each job."""
-        return [job.site for job in self._spec().jobs]
 
     def _spec(self) -> PipelineSpec:
         return chain(self.name, self.jobs, self.sites, self.after, self.revisions)
