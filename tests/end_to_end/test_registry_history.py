@@ -10,7 +10,7 @@ import pytest
 from conftest import Server
 from redis.asyncio import Redis
 
-from towpath.contracts.commands import OperationKind, OperationState
+from towpath.contracts.commands import JournalEntry, OperationKind, OperationState
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec, PlannedChange
 from towpath.coordinator import registry as registry_module
@@ -18,6 +18,7 @@ from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, Pipel
 from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, apply_key
 from towpath.coordinator.registry import Registry, journal_key, record_key
 from towpath.protocols.record import OperationRecord
+from towpath.protocols.runner import Superseded
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -89,6 +90,18 @@ async def test_history_when_many_jobs_are_deployed_then_migrations_are_not_forgo
     for number in range(3, 9):
         await end(registry, await begin(registry, number))
     assert await kept(registry) == ["o8", "o7", "o6", "o2", "o1"]
+
+
+async def test_operation_when_a_replaced_coordinator_writes_to_its_forgotten_journal_then_it_gives_up(
+    registry: Registry,
+) -> None:
+    oldest = await begin(registry, 0)
+    for number in range(6):
+        await end(registry, oldest if number == 0 else await begin(registry, number))
+    line = JournalEntry(step="stop-job", phase="begun", at=BEGUN)
+    with pytest.raises(Superseded):
+        await registry.append(oldest, line, 0, None)
+    assert await kept(registry) == ["o5", "o4", "o3"]
 
 
 def apply_of(number: int) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:

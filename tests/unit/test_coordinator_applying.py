@@ -176,6 +176,11 @@ async def test_apply_when_continued_while_a_site_is_out_of_reach_then_what_was_b
     assert [c.job for c in played.requested if isinstance(c, PrepareOutput)] == ["b"]
 
 
+async def test_removal_when_somebody_else_removed_the_job_then_it_is_gone_as_described() -> None:
+    ended = await Played().carry_out(pipeline(), (planned("a", Action.REMOVE), ChangeState.WAITING))
+    assert ended == {"a": ChangeState.COMPLETED}
+
+
 async def test_purge_when_a_job_elsewhere_reads_the_results_then_they_stay() -> None:
     gone, read = job("gone"), job("read")
     played = Played({"gone": entry(gone), "read": entry(read)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection
 
 from towpath.agent.jobs import Jobs
@@ -33,6 +34,10 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
             return
         if status.state in (JobState.FAILED, JobState.FENCED):
             raise TowpathError(ErrorCode.FAILED, f"{status.job} does not run: {status.error}", field="drain")
+        if status.state is JobState.STARTING:
+            # The engine was started anew. Whoever brings jobs back leaves one that a command is about.
+            with contextlib.suppress(TowpathError):
+                await jobs.run(assignment)
         if loop.time() > end:
             raise TowpathError(
                 ErrorCode.DEADLINE,

@@ -213,7 +213,7 @@ class ApplyRun:
             except Nothing:
                 return None
             except TowpathError as error:
-                if error.detail.code is ErrorCode.ALREADY_THERE:
+                if error.detail.code is ErrorCode.ALREADY_THERE or _is_gone(command, error):
                     return None
                 if not error.detail.retryable:
                     raise
@@ -248,6 +248,11 @@ class ApplyRun:
 
 def _move(wanted: PipelineJob) -> MigrateJob:
     return MigrateJob(job=wanted.name, to=wanted.site, strategy=wanted.strategy)
+
+
+def _is_gone(command: Command[OperationAnswer], error: TowpathError) -> bool:
+    """Whether a job that is to be removed was removed by somebody else."""
+    return isinstance(command, RemoveJob) and error.detail.code is ErrorCode.UNKNOWN_JOB
 
 
 def _comes_after(failed: list[str]) -> ErrorDetail:

@@ -179,13 +179,14 @@ class Registry:
         """See `Ledger.append`."""
         verdict = await self.run_script(
             APPEND,
-            [journal_key(record.id), record_key(record.id), JOBS, FORMER],
+            [journal_key(record.id), record_key(record.id), JOBS, FORMER, LOCKS],
             [
                 str(position),
                 entry.model_dump_json(exclude_defaults=True),
                 record_text(record),
                 record.job,
                 *_change(change),
+                record.id,
             ],
         )
         if verdict == "superseded":

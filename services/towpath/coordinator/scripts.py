@@ -40,8 +40,9 @@ end
 APPEND = (
     _CHANGE
     + """
--- KEYS journal, record, jobs, former
--- ARGV position, line, record, job, change? ('' for none), entry ('' removes), former ('' removes)
+-- KEYS journal, record, jobs, former, locks
+-- ARGV position, line, record, job, change? ('' for none), entry ('' removes), former ('' removes), operation
+if redis.call('HGET', KEYS[5], ARGV[4]) ~= ARGV[8] then return 'superseded' end
 local length, position = redis.call('LLEN', KEYS[1]), tonumber(ARGV[1])
 if length ~= position then
   if redis.call('LINDEX', KEYS[1], position) == ARGV[2] then return 'again' end
@@ -54,7 +55,7 @@ return 'written'
 """
 )
 """Write a line of a journal at its position, with the change it confirms. Two coordinators cannot
-both: the second finds the position taken."""
+both: the second finds the position taken, or the operation ended and its journal perhaps forgotten."""
 
 FINISH = (
     _CHANGE

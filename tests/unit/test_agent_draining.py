@@ -1,0 +1,45 @@
+"""A job that reads its inputs to their end before it stops."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+from towpath.agent.assignments import AssignmentStore
+from towpath.agent.draining import drain
+from towpath.agent.jobs import Jobs
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.streams.streams import StreamBounds
+
+ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
+NAME = ASSIGNMENT.inputs[0].name
+
+
+class Engine:
+    """An engine that was started anew: what it is told to run reads all there is."""
+
+    async def run(self, assignment: Assignment, checkpoint: Path) -> None:
+        for folder, text in (("offsets", 'v1\n{}\n{"serial": 7}'), ("commits", "v1\n{}")):
+            (checkpoint / folder).mkdir(parents=True, exist_ok=True)
+            (checkpoint / folder / "0").write_text(text)
+
+
+class Streams:
+    """An input with seven events."""
+
+    async def bounds(self, site: str, stream: str) -> StreamBounds:
+        return StreamBounds(1, 7)
+
+    async def ensure_input(self, resolved: Any, after: int | None) -> str:
+        return resolved.stream
+
+
+async def test_drain_when_the_engine_was_started_anew_then_the_job_runs_to_the_end(tmp_path: Path) -> None:
+    store = AssignmentStore(tmp_path)
+    store.save(ASSIGNMENT)
+    jobs = Jobs(store, cast("Any", Engine()), cast("Any", Streams()), lambda: False)
+    async with asyncio.timeout(5), jobs.lock(ASSIGNMENT.spec.name):
+        await drain(jobs, ASSIGNMENT, [NAME], within_s=2.0)
+    assert jobs.position(ASSIGNMENT) == {NAME: 7}
