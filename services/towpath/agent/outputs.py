@@ -55,8 +55,12 @@ class Outputs:
         return Done()
 
     async def close_output(self, command: CloseOutput) -> Done:
-        """Shut an output for good."""
+        """Shut an output for good. First it takes in what waits for it: the job's next output is another."""
+        last = SetEpoch(**command.model_dump(include={"site", "operation", "job", "epoch", "output"}))
         async with self._locks[command.job]:
+            owed = await self.shadows.owed(last)
+            if owed is not None:
+                await self.shadows.settle(last, owed)
             await self.streams.close_output(command.job, command.epoch, command.output)
         return Done()
 
