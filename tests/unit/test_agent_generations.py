@@ -35,8 +35,14 @@ class Engine:
 class Streams:
     """All mirrors are there, and the sites they come from are out of reach."""
 
+    def __init__(self) -> None:
+        self.wanted_after: list[int] = []
+
     async def bounds(self, site: str, stream: str) -> None:
         raise TowpathError(ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer")
+
+    async def reach_back(self, resolved: Any, after: int) -> None:
+        self.wanted_after.append(after)
 
     async def ensure_input(self, resolved: Any, after: int | None) -> str:
         return resolved.stream
@@ -86,6 +92,8 @@ async def test_generation_when_an_undone_change_began_it_before_then_begins_wher
     commit(store.checkpoint(again.assignment), 25)
     await site.start_job(again)
     assert site.jobs.position(site.jobs.get(BEFORE.spec.name)) == {NAME: 25}, "told again, it goes on"
+    wanted_after = cast("Streams", site.jobs.streams).wanted_after
+    assert wanted_after == [10, 10, 20, 25], "nothing that is processed is needed again"
 
 
 async def test_generation_when_derived_anew_after_an_undone_change_then_has_the_later_state(

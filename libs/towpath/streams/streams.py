@@ -149,14 +149,37 @@ class SiteStreams:
         try:
             await self.jetstream.stream_info(name)
         except NotFoundError:
-            config = self._kept(name)
-            origin = StreamSource(
-                name=resolved.stream,
-                opt_start_seq=(after + 1) if after else None,
-                external=ExternalStream(api=names.api_prefix(resolved.site), deliver=""),
-            )
-            await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
+            await self._mirror(resolved, after)
         return name
+
+    async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
+        """Make the local copy of another site's stream anew if it begins later than `after`, and the origin
+        still has what it lacks: it was made for another job. Who reads it finds the same serial numbers.
+
+        Raises `TowpathError` (unreachable) when only the origin could help, and is out of reach.
+        """
+        if resolved.site == self.site:
+            return
+        try:
+            info = await self.jetstream.stream_info(names.mirror_stream(resolved.site, resolved.stream))
+        except NotFoundError:
+            return
+        begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
+        if begins <= after + 1:
+            return
+        kept = (await self.bounds(resolved.site, resolved.stream)).first
+        if max(after + 1, kept) < begins:
+            await self.drop_mirror(resolved)
+            await self._mirror(resolved, max(after + 1, kept) - 1)
+
+    async def _mirror(self, resolved: ResolvedInput, after: int | None) -> None:
+        origin = StreamSource(
+            name=resolved.stream,
+            opt_start_seq=(after + 1) if after else None,
+            external=ExternalStream(api=names.api_prefix(resolved.site), deliver=""),
+        )
+        config = self._kept(names.mirror_stream(resolved.site, resolved.stream))
+        await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
 
     async def drop_mirror(self, resolved: ResolvedInput) -> None:
         """Delete the local copy of another site's stream, if there is one."""

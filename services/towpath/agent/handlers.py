@@ -60,7 +60,9 @@ class Handlers:
             elif known.generation > wanted.generation:
                 # A change is undone. Where the old job stood is known here, whoever else is out of reach.
                 wanted = going_on_after(wanted, self.jobs.position(wanted))
-            assignment = await self.jobs.prepare_inputs(wanted)
+            goes_on = known is not None and known.generation >= wanted.generation
+            processed = self.jobs.position(wanted) if goes_on else {}
+            assignment = await self.jobs.prepare_inputs(wanted, processed)
             if known is not None and known.generation < assignment.generation:
                 await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)

@@ -163,7 +163,9 @@ class Jobs:
         settled = await self.settle_beginnings(assignment)
         for entry in settled.inputs:
             begin = entry.after_serial or 0
-            await self.streams.ensure_input(entry, max((after_serials or {}).get(entry.name, begin), begin))
+            after = max((after_serials or {}).get(entry.name, begin), begin)
+            await self.streams.reach_back(entry, after)
+            await self.streams.ensure_input(entry, after)
         return settled
 
     async def run(self, assignment: Assignment) -> None:

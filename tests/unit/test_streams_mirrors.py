@@ -1,0 +1,86 @@
+"""Copies of other sites' streams that several jobs read."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from nats.js.api import StreamConfig, StreamSource
+from nats.js.errors import NotFoundError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedInput
+from towpath.contracts.site import Retention
+from towpath.streams.streams import SiteStreams
+
+INPUT = ResolvedInput(name="jfk/a", site="jfk", stream="OUT_a", subject=None, from_device=False)
+MIRROR = "MIRROR_jfk_OUT_a"
+
+
+class Server:
+    """The site's server. `origin` is the first serial number that the stream's own site keeps."""
+
+    def __init__(self, begins: int | None = None, origin: int | None = 1) -> None:
+        self.streams: dict[str, StreamConfig] = {}
+        self.origin = origin
+        if begins is not None:
+            mirror = StreamSource(name="OUT_a", opt_start_seq=begins)
+            self.streams[MIRROR] = StreamConfig(name=MIRROR, mirror=mirror)
+
+    def jetstream(self, **_: Any) -> Server:
+        return self
+
+    async def stream_info(self, name: str) -> SimpleNamespace:
+        if name not in self.streams:
+            raise NotFoundError
+        return SimpleNamespace(config=self.streams[name])
+
+    async def add_stream(self, config: StreamConfig) -> None:
+        assert config.name is not None
+        self.streams[config.name] = config
+
+    async def delete_stream(self, name: str) -> None:
+        del self.streams[name]
+
+    async def request(self, subject: str, body: bytes, timeout: float) -> SimpleNamespace:
+        if self.origin is None:
+            raise TimeoutError
+        state = {"messages": 1, "first_seq": self.origin, "last_seq": 9_000}
+        return SimpleNamespace(data=json.dumps({"state": state}).encode())
+
+    def begins(self) -> int | None:
+        mirror = self.streams[MIRROR].mirror
+        assert mirror is not None
+        return mirror.opt_start_seq
+
+
+def streams(server: Server) -> SiteStreams:
+    return SiteStreams(cast("Any", server), "cloud", Retention())
+
+
+@pytest.mark.parametrize(
+    ("begins", "origin", "after", "expected"),
+    [
+        pytest.param(5_000, 1, 0, None, id="made for a job that came late: anew, from the beginning"),
+        pytest.param(5_000, 1, 99, 100, id="anew from where the job begins"),
+        pytest.param(5_000, 200, 99, 200, id="anew from what the origin keeps"),
+        pytest.param(5_000, 5_000, 0, 5_000, id="the origin has no more either: as it is"),
+        pytest.param(5_000, None, 6_000, 5_000, id="enough: as it is, the origin is not asked"),
+    ],
+)
+async def test_mirror_when_a_job_needs_older_events_than_it_has_then_it_reaches_back(
+    begins: int, origin: int | None, after: int, expected: int | None
+) -> None:
+    server = Server(begins, origin)
+    await streams(server).reach_back(INPUT, after)
+    assert server.begins() == expected
+
+
+async def test_mirror_when_it_is_too_short_and_its_origin_out_of_reach_then_stays_for_who_reads_it() -> None:
+    server = Server(5_000, origin=None)
+    with pytest.raises(TowpathError) as refused:
+        await streams(server).reach_back(INPUT, 0)
+    assert refused.value.detail.code is ErrorCode.UNREACHABLE
+    assert server.begins() == 5_000
