@@ -151,6 +151,21 @@ async def test_apply_when_continued_while_a_writer_is_being_deployed_then_its_re
     assert [i.stream for i in operation.entry_after.inputs] == ["OUT_first", "OUT_second"]
 
 
+async def test_reader_when_its_topic_goes_on_in_another_stream_then_reads_that_from_its_beginning() -> None:
+    reader = job("reader", "t").model_dump() | {"inputs": [{"site": "jfk", "topic": "t", "start": 5_000}]}
+    writer, wanted = job("writer", writes="t"), PipelineJob.model_validate(reader)
+    played = Played({"writer": entry(writer)})
+    played.entries["reader"] = entry(wanted, played.entries)
+    turned = played.entries["writer"].output.model_copy(update={"stream": "OUT_writer_1"})
+    played.entries["writer"] = played.entries["writer"].model_copy(update={"output": turned})
+    await played.carry_out(
+        pipeline(writer, wanted), (planned("reader", Action.REDIRECT), ChangeState.WAITING)
+    )
+    (operation,) = played.planned
+    assert [(i.stream, i.after_serial) for i in operation.entry_before.inputs] == [("OUT_writer", 5_000)]
+    assert [(i.stream, i.after_serial) for i in operation.entry_after.inputs] == [("OUT_writer_1", None)]
+
+
 async def test_apply_when_another_coordinator_runs_its_operation_then_follows_it_to_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

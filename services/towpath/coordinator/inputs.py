@@ -23,15 +23,21 @@ async def inputs_after(
 ) -> list[ResolvedInput]:
     """The streams of a changed job; those of `before`, if it reads the same.
 
-    `jobs` are all jobs as they will be. What stays goes on where it stands; what is new begins where its
-    `start` says. Raises `TowpathError`: see `resolve_inputs`; a site that does not answer.
+    `jobs` are all jobs as they will be. What stays goes on where it stands; a topic that is new begins where
+    its `start` says. Another stream of a topic that the job reads already is read from its beginning: its
+    events came after those of the streams before, or beside them. Raises `TowpathError`: see
+    `resolve_inputs`; a site that does not answer.
     """
     old = {place_of(entry): entry for entry in before.inputs}
+    known_topics = {wanted.name for wanted in before.spec.inputs}
     resolved = resolve_inputs(spec, jobs)
     fresh = [entry for entry in resolved if place_of(entry) not in old]
-    pinned = {place_of(entry): entry for entry in await pin_latest(world.bus, spec, fresh)}
+    going_on = [entry for entry in fresh if entry.name.split("#")[0] in known_topics]
+    new = [entry for entry in fresh if entry not in going_on]
+    begun = {place_of(entry): entry for entry in await pin_latest(world.bus, spec, new)}
+    begun |= {place_of(entry): entry.model_copy(update={"after_serial": None}) for entry in going_on}
     inputs = [
-        pinned.get(place_of(entry))
+        begun.get(place_of(entry))
         or entry.model_copy(update={"after_serial": old[place_of(entry)].after_serial})
         for entry in resolved
     ]
