@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Collection
 
+from nats.errors import Error as NatsError
+
 from towpath.agent.jobs import Jobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobState
@@ -36,7 +38,7 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
             raise TowpathError(ErrorCode.FAILED, f"{status.job} does not run: {status.error}", field="drain")
         if status.state is JobState.STARTING:
             # The engine was started anew. Whoever brings jobs back leaves one that a command is about.
-            with contextlib.suppress(TowpathError):
+            with contextlib.suppress(TowpathError, NatsError):
                 await jobs.run(assignment)
         if loop.time() > end:
             raise TowpathError(
