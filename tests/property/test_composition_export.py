@@ -103,3 +103,18 @@ def test_pipeline_when_exported_then_what_would_be_so_anyway_is_left_out(spec: P
         for field in ("strategy", "resources", "placement", "trigger_s", "max_events_per_batch"):
             default = type(job).model_fields[field].default
             assert (field in body) == (getattr(job, field) != default)
+
+
+@given(text=st.text(st.sampled_from("a \n\r\t\x85\u2028\u2029\ufeff'\"\\:#-\x00é\xa0"), max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_text_when_it_has_line_breaks_of_any_kind_then_reads_back_as_it_was(text: str) -> None:
+    operator = {"kind": "python", "entry": "m:f", "parameters": {"text": text, text: 1}}
+    job = {
+        "name": "a",
+        "site": "edge",
+        "inputs": [{"site": "edge", "topic": "site/a"}],
+        "output": {"topic": "out"},
+        "operator": operator,
+    }
+    spec = PipelineSpec.model_validate({"name": "texts", "jobs": [job]})
+    assert read_document(to_yaml(spec), name=None, sites=()).spec == spec
