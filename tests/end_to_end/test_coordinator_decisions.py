@@ -45,17 +45,21 @@ async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_me
     assert assignment.inputs[0].after_serial == 3
 
 
-async def test_stateful_job_when_its_inputs_change_then_needs_drop_state_and_begins_anew(
+async def test_stateful_job_when_its_inputs_change_then_its_state_goes_on_unless_it_is_dropped(
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     other = spec("counts", inputs=[{"site": "lga", "topic": "site/departures"}])
-    refused = (await trial.refusal(UpdateJob(spec=other))).detail
-    assert (refused.code, refused.field) == (ErrorCode.NOT_ALLOWED, "inputs")
-    assert (await trial.ask(UpdateJob(spec=other, drop_state=True))).state is OperationState.COMPLETED
+    assert (await trial.ask(UpdateJob(spec=other))).state is OperationState.COMPLETED
     assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
     assert (assignment.epoch, assignment.generation) == (2, 2)
-    assert (await trial.job("counts")).epoch == 2
+    assert assignment.derived is not None
+    assert (assignment.derived.generation, assignment.derived.inputs) == (1, ["jfk/site/departures"])
+    back = spec("counts")
+    assert (await trial.ask(UpdateJob(spec=back, drop_state=True))).state is OperationState.COMPLETED
+    assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
+    assert (assignment.generation, assignment.derived) == (3, None)
+    assert (await trial.job("counts")).epoch == 3
 
 
 async def test_job_when_its_trigger_changes_then_keeps_its_state(trial: Trial) -> None:
