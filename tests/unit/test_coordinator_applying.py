@@ -73,8 +73,8 @@ class Played:
     async def pipelines(self) -> dict[str, PipelineRecord]:
         return {"delays": PipelineRecord(name="delays", version=1, apply="a1")}
 
-    async def load(self, apply: str) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:
-        return apply_record(pipeline()), {}
+    async def record(self, apply: str) -> ApplyRecord:
+        return apply_record(pipeline())
 
     async def jobs(self) -> dict[str, JobEntry]:
         return self.entries

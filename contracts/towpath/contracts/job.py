@@ -105,6 +105,11 @@ class ResolvedInput(Model):
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
 
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        """What makes two inputs the same, whatever they are called: site, stream, subject."""
+        return self.site, self.stream, self.subject
+
 
 class ResolvedOutput(Model):
     """An output after the coordinator looked it up. Another topic or site is another stream."""

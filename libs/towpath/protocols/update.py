@@ -35,8 +35,8 @@ def stop_job(record: OperationRecord) -> StopJob:
 def carried(record: OperationRecord) -> dict[str, int]:
     """Input of the new job → serial number where the old one stopped in the same stream."""
     stopped = record.facts["stop-job"]["serials"]
-    before = {(i.site, i.stream, i.subject): i.name for i in record.entry_before.inputs}
-    same = ((i.name, before.get((i.site, i.stream, i.subject))) for i in record.entry_after.inputs)
+    before = {i.place: i.name for i in record.entry_before.inputs}
+    same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
     return {name: stopped[old] for name, old in same if old in stopped}
 
 

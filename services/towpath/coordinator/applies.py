@@ -100,8 +100,9 @@ class Applies:
             return None
         before = await self._store.pipeline(record.pipeline)
         versions = dict(before.job_versions)
+        described = {wanted.name for wanted in record.spec.jobs}
         for job, change in changes.items():
-            if job not in {wanted.name for wanted in record.spec.jobs}:
+            if job not in described:
                 if change.state is ChangeState.COMPLETED:
                     versions.pop(job, None)
             elif change.keeps or change.state is ChangeState.COMPLETED:

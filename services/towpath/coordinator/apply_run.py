@@ -131,9 +131,10 @@ class ApplyRun:
     async def _purge(self) -> None:
         """Delete the results of removed jobs. Last of all: until then others may have read them."""
         for job, change in self.changes.items():
+            if Action.REMOVE not in change.change.actions or change.state is not ChangeState.COMPLETED:
+                continue
             former = await self._world.registry.former(job)
-            removed = Action.REMOVE in change.change.actions and change.state is ChangeState.COMPLETED
-            if former is None or not removed:
+            if former is None:
                 continue
             for output in [*former.closed, *([former.output] if former.output else [])]:
                 if is_read(output, await self._world.registry.jobs()):

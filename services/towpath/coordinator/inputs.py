@@ -10,13 +10,6 @@ from towpath.coordinator.world import World
 from towpath.mesh.names import IN_STREAM
 from towpath.protocols.record import JobEntry
 
-Place = tuple[str, str, str | None]
-
-
-def place_of(entry: ResolvedInput) -> Place:
-    """What makes two inputs the same: site, stream, subject."""
-    return entry.site, entry.stream, entry.subject
-
 
 async def inputs_after(
     spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry], world: World
@@ -28,17 +21,16 @@ async def inputs_after(
     events came after those of the streams before, or beside them. Raises `TowpathError`: see
     `resolve_inputs`; a site that does not answer.
     """
-    old = {place_of(entry): entry for entry in before.inputs}
+    old = {entry.place: entry for entry in before.inputs}
     known_topics = {wanted.name for wanted in before.spec.inputs}
     resolved = resolve_inputs(spec, jobs)
-    fresh = [entry for entry in resolved if place_of(entry) not in old]
+    fresh = [entry for entry in resolved if entry.place not in old]
     going_on = [entry for entry in fresh if entry.name.split("#")[0] in known_topics]
     new = [entry for entry in fresh if entry not in going_on]
-    begun = {place_of(entry): entry for entry in await pin_latest(world.bus, spec, new)}
-    begun |= {place_of(entry): entry.model_copy(update={"after_serial": None}) for entry in going_on}
+    begun = {entry.place: entry for entry in await pin_latest(world.bus, spec, new)}
+    begun |= {entry.place: entry.model_copy(update={"after_serial": None}) for entry in going_on}
     inputs = [
-        begun.get(place_of(entry))
-        or entry.model_copy(update={"after_serial": old[place_of(entry)].after_serial})
+        begun.get(entry.place) or entry.model_copy(update={"after_serial": old[entry.place].after_serial})
         for entry in resolved
     ]
     return before.inputs if inputs == before.inputs else inputs
@@ -47,11 +39,9 @@ async def inputs_after(
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:
     """Names of inputs that the changed job does not read any more, and that nobody writes any more: their
     writer was removed or redirected. The job reads them to their end first, so that nothing is lost."""
-    kept, live = {place_of(entry) for entry in inputs}, written(jobs)
+    kept, live = {entry.place for entry in inputs}, written(jobs)
     return [
         entry.name
         for entry in before.inputs
-        if place_of(entry) not in kept
-        and entry.stream != IN_STREAM
-        and (entry.site, entry.stream) not in live
+        if entry.place not in kept and entry.stream != IN_STREAM and (entry.site, entry.stream) not in live
     ]

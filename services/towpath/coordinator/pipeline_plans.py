@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from towpath.composition.difference import difference, pinned
@@ -17,7 +17,7 @@ from towpath.contracts.pipeline import Action, ApplyState, Demand, PipelinePlan,
 from towpath.contracts.site import SiteState
 from towpath.coordinator.migrations import forecast_migration
 from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_record import PipelineRecord
+from towpath.coordinator.pipeline_record import ApplyRecord, PipelineRecord
 from towpath.coordinator.pipeline_store import PipelineStore
 from towpath.coordinator.topics import readers, reads_of
 from towpath.coordinator.world import World
@@ -83,9 +83,10 @@ async def decide(
     """
     pipelines = await store.pipelines()
     before = pipelines.get(spec.name)
-    newest = (await store.load(before.apply))[0] if before else None
+    applies = {name: await store.record(pipeline.apply) for name, pipeline in pipelines.items()}
+    newest = applies.get(spec.name)
     jobs = await world.registry.jobs()
-    running = await _running(jobs, pipelines, store)
+    running = _running(jobs, applies.values())
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
     sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
@@ -118,13 +119,8 @@ async def _is_up(site: str, world: World) -> bool:
     return world.sites.state(site) is not SiteState.DOWN
 
 
-async def _running(
-    jobs: Mapping[str, JobEntry], pipelines: Mapping[str, PipelineRecord], store: PipelineStore
-) -> dict[str, RunningJob]:
-    demands: dict[str, Demand] = {}
-    for pipeline in pipelines.values():
-        record, _ = await store.load(pipeline.apply)
-        demands |= {job.name: job.resources for job in record.spec.jobs}
+def _running(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -> dict[str, RunningJob]:
+    demands = {job.name: job.resources for record in applies for job in record.spec.jobs}
     return {
         name: RunningJob(
             entry.spec,

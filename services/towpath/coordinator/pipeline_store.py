@@ -201,10 +201,14 @@ class PipelineStore:
 
     async def load(self, apply: str) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:
         """An apply and its changes."""
+        return await self.record(apply), await self._changes(apply)
+
+    async def record(self, apply: str) -> ApplyRecord:
+        """An apply alone: what was decided, and how it ended."""
         text = await self._call("get", apply_key(apply))
         if text is None:
             raise TowpathError(ErrorCode.UNKNOWN_PIPELINE, "no such apply", field="apply", value=apply)
-        return ApplyRecord.model_validate_json(text), await self._changes(apply)
+        return ApplyRecord.model_validate_json(text)
 
     async def _changes(self, apply: str) -> dict[str, ChangeRecord]:
         found = await self._call("hgetall", changes_key(apply))

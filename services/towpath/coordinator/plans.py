@@ -9,7 +9,7 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Upda
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.coordinator.inputs import ended, inputs_after, place_of
+from towpath.coordinator.inputs import ended, inputs_after
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
 from towpath.operators.state_compatibility import is_state_compatible
@@ -105,7 +105,7 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     inputs = await inputs_after(spec, before, coming, world)
     if inputs == before.inputs and after == before.model_copy(update={"epoch": after.epoch}):
         raise Nothing
-    same_inputs = [place_of(i) for i in inputs] == [place_of(i) for i in before.inputs]
+    same_inputs = [i.place for i in inputs] == [i.place for i in before.inputs]
     compatible = artefact == before.artefact and is_state_compatible(before.spec, spec)
     _check_state(command, before, survives=compatible)
     stateful = spec.operator.kind in STATEFUL_KINDS
