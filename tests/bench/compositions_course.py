@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from benchmark import Say
-from compositions_gaps import Gaps, Interval, distinct_times, gaps
+from compositions_gaps import Gaps, Interval, gaps
 from compositions_usage import Usage, cores_of, total, usage_of
 from load_process import load
 from measured_mesh import LOOK_S, MeasuredMesh, until
@@ -220,10 +220,12 @@ class Chain:
             verdict = judge_passed(serials, serials, begin, begin + self.seen.events)
             self.seen.faults += verdict.lost + verdict.duplicated
             stored = np.array([m.published.timestamp() for page, _, _ in pages for m in page])
-            arrivals[str(position)] = distinct_times(stored, TRIGGER_S / 2)
-        for count, interval in self.seen.changing.items():
+            arrivals[str(position)] = stored
+        # One that was lost or came twice has its own verdict, and then times do not compare.
+        for count, interval in self.seen.changing.items() if not self.seen.faults else ():
             untouched = {p: times for p, times in arrivals.items() if int(p) < self.jobs - count}
-            found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S / 2)
+            inputs = {p: arrivals[str(int(p) - 1)] for p in untouched if int(p)}
+            found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S / 2, inputs)
             if found is not None:
                 self.seen.gaps.append(found)
 

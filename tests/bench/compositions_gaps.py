@@ -24,39 +24,44 @@ class Gaps:
     """Longest time that overlaps a change, of all jobs."""
     beyond_usual_s: float
     """By how much a job's longest time in a change exceeds its longest one before, at worst; 0 up to the
-    tolerance."""
+    tolerance. It holds what all jobs before it in the chain were late."""
+    own_s: float
+    """The same of the time that a job adds: between two results, less that between the events they are of.
+    A job that paused has it, and those behind it have not."""
 
 
 def gaps(
-    arrivals: dict[str, np.ndarray], quiet: Interval, changing: Interval, tolerance_s: float
+    arrivals: dict[str, np.ndarray],
+    quiet: Interval,
+    changing: Interval,
+    tolerance_s: float,
+    inputs: dict[str, np.ndarray] | None = None,
 ) -> Gaps | None:
     """Compare each job with itself; none when no job has enough results to tell.
 
-    `arrivals` has, by job, when its results were stored, ascending. `tolerance_s` is by how much two
-    intervals differ without cause: an event may just meet or just miss a trigger.
+    `arrivals` has, by job, when its results were stored, ascending, and `inputs` when the event of each was;
+    of a job without any, events are taken to come evenly. `tolerance_s` is by how much two intervals differ
+    without cause: an event may just meet or just miss a trigger.
     """
-    found: list[tuple[float, float, float]] = []
-    for times in arrivals.values():
+    found: list[tuple[float, float, float, float]] = []
+    for job, times in arrivals.items():
         begins, lengths = times[:-1], np.diff(times)
-        before = lengths[(begins >= quiet[0]) & (times[1:] <= quiet[1])]
-        during = lengths[(begins < changing[1]) & (times[1:] > changing[0])]
-        if len(before) >= 3 and len(during):
-            found.append((float(np.median(before)), float(before.max()), float(during.max())))
+        before = (begins >= quiet[0]) & (times[1:] <= quiet[1])
+        during = (begins < changing[1]) & (times[1:] > changing[0])
+        if before.sum() >= 3 and during.any():
+            usual, longest = float(np.median(lengths[before])), float(lengths[before].max())
+            added = lengths - np.diff(inputs[job]) if inputs and job in inputs else lengths
+            own = float(added[during].max() - added[before].max())
+            found.append((usual, longest, float(lengths[during].max()), own))
     if not found:
         return None
-    usual, before_s, during_s = (np.array(column) for column in zip(*found, strict=True))
-    beyond = float((during_s - before_s).max())
+    usual_s, before_s, during_s, own_s = (np.array(column) for column in zip(*found, strict=True))
+    beyond, own = float((during_s - before_s).max()), float(own_s.max())
     return Gaps(
         jobs=len(found),
-        usual_s=float(usual.max()),
+        usual_s=float(usual_s.max()),
         longest_before_s=float(before_s.max()),
         longest_s=float(during_s.max()),
         beyond_usual_s=beyond if beyond > tolerance_s else 0.0,
+        own_s=own if own > tolerance_s else 0.0,
     )
-
-
-def distinct_times(stored_at: np.ndarray, apart_s: float) -> np.ndarray:
-    """One time for results that were stored together, less than `apart_s` after each other."""
-    if not len(stored_at):
-        return stored_at
-    return stored_at[np.concatenate([[True], np.diff(stored_at) >= apart_s])]

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compositions_chains import CHEAPER, DEPLOY_EACH, GAP, R_SQUARED, case_of, fits
 from compositions_course import Seen, chain
 from compositions_fit import line_through
-from compositions_gaps import Gaps, distinct_times, gaps
+from compositions_gaps import Gaps, gaps
 from compositions_usage import SERVICES, Usage, kind_of, total
 
 QUIET, CHANGING = (0.0, 10.0), (10.0, 20.0)
@@ -80,9 +80,15 @@ def test_gap_when_no_job_had_enough_results_before_then_nothing_is_claimed():
     assert gaps({"a": np.array([1.0, 12.0])}, QUIET, CHANGING, 0.5) is None
 
 
-def test_arrivals_when_results_are_stored_together_then_they_are_one():
-    stored = np.array([1.0, 1.01, 1.02, 2.0, 2.01, 3.5])
-    assert distinct_times(stored, 0.5).tolist() == [1.0, 2.0, 3.5]
+def test_gap_when_a_job_s_input_paused_then_it_is_not_the_job_s_own():
+    pausing = np.concatenate([every(1.0, 0, 13), every(1.0, 16, 30)])
+    behind = pausing + 0.3
+    found = gaps({"first": pausing, "second": behind}, QUIET, CHANGING, 0.5, {"second": pausing})
+    assert found is not None
+    assert (found.beyond_usual_s, found.own_s) == (3.0, 3.0), "the first one's own"
+    found = gaps({"second": behind}, QUIET, CHANGING, 0.5, {"second": pausing})
+    assert found is not None
+    assert (found.beyond_usual_s, found.own_s) == (pytest.approx(3.0), 0.0)
 
 
 def test_chain_when_made_then_each_job_reads_the_one_before_and_a_revision_changes_its_job_only():
@@ -102,7 +108,7 @@ def test_case_when_modifying_costs_more_than_deploying_then_its_target_is_not_me
 
 
 def test_case_when_an_untouched_job_paused_then_its_target_is_not_met():
-    paused = Gaps(jobs=3, usual_s=1.0, longest_before_s=1.1, longest_s=2.9, beyond_usual_s=1.8)
+    paused = Gaps(jobs=3, usual_s=1.0, longest_before_s=1.1, longest_s=2.9, beyond_usual_s=1.8, own_s=1.8)
     met = {title: met for _, title, _, _, met in _measured(case_of(10, seen(5.0, {10: 3.0}, [paused])))}
     assert not met[GAP]
 

@@ -68,8 +68,12 @@ class SparkCluster:
 
     def executors(self, name: str) -> int:
         """How many executors a worker runs."""
-        children = psutil.Process(self.processes[name].pid).children(recursive=True)
-        return sum("CoarseGrainedExecutorBackend" in " ".join(child.cmdline()) for child in children)
+        count = 0
+        for child in psutil.Process(self.processes[name].pid).children(recursive=True):
+            # One that ends just now has no command line.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                count += "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
+        return count
 
     def _launch(self, name: str, class_name: str, *options: str) -> None:
         environment = {

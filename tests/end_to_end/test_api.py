@@ -228,7 +228,7 @@ async def test_events_when_a_client_takes_nothing_then_the_service_keeps_no_more
 
 async def test_service_when_told_to_end_then_open_streams_end_with_it(api: Api) -> None:
     async with api.events() as events:
-        ending = asyncio.create_task(api.end(within_s=3))
+        ending = asyncio.create_task(api.end(within_s=10))
         assert [event async for event in events] == []
         assert await ending == 0
 

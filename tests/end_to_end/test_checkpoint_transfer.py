@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -111,6 +112,37 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert inventory(tmp_path / "in") == inventory(checkpoint)
+
+
+async def test_transfer_when_source_starts_over_then_its_entries_are_numbered_on(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    # The clock stands, or went back: an earlier attempt's number must not be given to another entry.
+    ahead = f"{int(time.time() * 1000) + 3_600_000}-0"
+    lost = {"kind": "chunk", "generation": "g0"}
+    await redis.xadd(transfer_key(OPERATION), dict(lost), id=ahead)
+    moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
+    while (newest := await redis.xrevrange(transfer_key(OPERATION), count=1))[0][1] == {
+        name.encode(): value.encode() for name, value in lost.items()
+    }:
+        await asyncio.sleep(0.001)
+    assert newest[0][0] > ahead.encode()
+    arrived = await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+    assert arrived == (await moving).digest
+
+
+async def test_transfer_when_source_starts_over_then_target_forgets_what_it_had_taken_and_is_gone(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    key = transfer_key(OPERATION)
+    await redis.xgroup_create(key, "target", id="0", mkstream=True)
+    for _ in range(3 * WINDOW):
+        await redis.xadd(key, {"kind": "chunk", "generation": "g0"})
+    await redis.xreadgroup("target", "cloud", {key: ">"})
+    moved, sent, arrived = await move(redis, checkpoint, tmp_path / "in", tmp_path / "none")
+    assert sent == arrived
+    assert moved > 0
+    assert (await redis.xpending(key, "target"))["pending"] == 0
 
 
 async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_acknowledged(

@@ -22,6 +22,7 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
 from towpath.contracts.reply import Reply
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 tracer = trace.get_tracer("towpath.bus")
@@ -84,9 +85,7 @@ class Bus:
 
     async def close(self) -> None:
         """Cancel handlers under way and close the connection."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         try:
             await asyncio.wait_for(self.connection.close(), 5)
         except (TimeoutError, nats.errors.Error):

@@ -15,6 +15,7 @@ import aiomqtt
 from towpath.checker.identity import IdentityOf, identity_of
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.tasks import end
 
 _log = logging.getLogger(__name__)
 
@@ -119,8 +120,7 @@ class ResultCollector:
 
     async def _stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end([self._task])
             self._task = None
 
     async def _collect(self) -> None:

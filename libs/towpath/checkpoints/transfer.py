@@ -32,6 +32,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.layout import digest_of_inventory, inventory
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.tasks import check_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -118,11 +119,16 @@ class _Sender:
         self.end = asyncio.get_running_loop().time() + self.within_s
 
     async def restart(self, begin: dict[Any, Any]) -> None:
-        """Throw away what an earlier attempt left, announce a new one."""
+        """Throw away what an earlier attempt left, announce a new one.
+
+        The stream is emptied, not deleted: a stream that is made anew counts from the clock, and within
+        the same millisecond it gives the same numbers again. Then what the target takes of the earlier
+        attempt would acknowledge, and delete, the beginning of this one.
+        """
 
         async def attempt() -> None:
             async with self.redis.pipeline(transaction=True) as pipe:
-                pipe.delete(self.key)
+                pipe.xtrim(self.key, maxlen=0, approximate=False)
                 pipe.xadd(self.key, {"kind": "begin", "generation": self.generation, **begin})
                 pipe.expire(self.key, KEEP_S)
                 await pipe.execute()
@@ -151,6 +157,7 @@ class _Sender:
 
     async def _surely(self, attempt: Callable[[], Any]) -> Any:
         while True:
+            check_cancelled()
             try:
                 return await attempt()
             except (RedisConnectionError, RedisTimeoutError, OSError) as error:
@@ -170,6 +177,7 @@ async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, co
     """
     receiver = _Receiver(redis, transfer_key(operation), staging, base, consumer)
     while True:
+        check_cancelled()
         try:
             for identifier, entry in await receiver.next_entries():
                 complete = await receiver.take(entry)
@@ -200,8 +208,10 @@ class _Receiver:
                 reply = await self.redis.xreadgroup(
                     GROUP, self.consumer, {self.key: start}, count=WINDOW, block=block
                 )
-                entries = _entries(reply)
-                if entries:
+                entries, gone = _entries(reply)
+                if gone:
+                    await self.redis.xack(self.key, GROUP, *gone)
+                if entries or gone:
                     return entries
         except ResponseError as error:
             if "NOGROUP" not in str(error):
@@ -210,7 +220,7 @@ class _Receiver:
         return []
 
     async def _create_group(self) -> None:
-        # Without MKSTREAM: the stream is the source's to make, and it deletes it to start over.
+        # Without MKSTREAM: the stream is the source's to make.
         try:
             await self.redis.xgroup_create(self.key, GROUP, id="0")
         except ResponseError:
@@ -265,15 +275,17 @@ class _Receiver:
             await pipe.execute()
 
 
-def _entries(reply: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:
-    """Entries of a one-stream XREADGROUP reply, whichever protocol version it came by."""
+def _entries(reply: Any) -> tuple[list[tuple[bytes, dict[bytes, bytes]]], list[bytes]]:
+    """Entries of a one-stream XREADGROUP reply, whichever protocol version it came by; and which of those
+    that were taken before are gone, because the source started over."""
     if not reply:
-        return []
+        return [], []
     streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
     pairs: list[Any] = streams[0]
     while pairs and isinstance(pairs[0], list) and pairs[0] and isinstance(pairs[0][0], tuple | list):
         pairs = pairs[0]
-    return [(identifier, fields) for identifier, fields in pairs if fields]
+    entries = [(identifier, fields) for identifier, fields in pairs if fields]
+    return entries, [identifier for identifier, fields in pairs if not fields]
 
 
 def _write(path: Path, offset: int, data: bytes) -> None:
@@ -291,8 +303,12 @@ async def _to_the_end(work: Callable[..., None], *arguments: Any) -> None:
     Otherwise a successor in the same process would find its files changed under its hands.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as once:
+            cancelled = once
+    if cancelled is not None:
+        raise cancelled
+    task.result()

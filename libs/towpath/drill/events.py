@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from towpath.mesh.state import SiteAccess
 from towpath.streams.replay import Replay, ReplayReport
+from towpath.tasks import end
 
 TOPIC = "site/drill"
 KEYS = 5
@@ -122,8 +123,7 @@ class Load:
     async def cancel(self) -> None:
         """Stop sending at once."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end([self._task])
 
     def _events(self) -> Iterator[_Sent]:
         begun, position = self._clock.begin(), 0

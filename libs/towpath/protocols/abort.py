@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.tasks import end
 
 T = TypeVar("T")
 
@@ -30,6 +31,4 @@ async def unless(abort: asyncio.Event, asking: Coroutine[Any, Any, T]) -> T:
             raise aborted()
         return answer.result()
     finally:
-        for task in (answer, stopped):
-            task.cancel()
-        await asyncio.gather(answer, stopped, return_exceptions=True)
+        await end((answer, stopped))

@@ -52,6 +52,7 @@ from towpath.mesh.names import api_prefix
 from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor
 from towpath.streams.streams import SiteStreams
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -104,9 +105,7 @@ async def run(settings: Settings) -> None:
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
             await reception.close_all()
     finally:
         await supervisor.stop()

@@ -11,11 +11,9 @@ from towpath.agent.assignments import AssignmentStore
 from towpath.checkpoints.transfer import receive
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
-
-CANCEL_AGAIN_S = 0.5
-"""Between cancellations of a task that does not end."""
 
 
 class Reception:
@@ -46,12 +44,7 @@ class Reception:
 
     async def close(self, job: str) -> None:
         """Receive nothing more for the job."""
-        task = self._tasks.pop(job, None)
-        while task is not None and not task.done():
-            # Not once: a client that reads with a deadline of its own may swallow a cancellation that
-            # meets it, and the job would be locked for ever.
-            task.cancel()
-            await asyncio.wait({task}, timeout=CANCEL_AGAIN_S)
+        await end([self._tasks.pop(job, None)])
 
     async def close_all(self) -> None:
         """End what is under way."""

@@ -24,8 +24,9 @@ from towpath.contracts.rest_routes import ROUTES
 
 log = logging.getLogger(__name__)
 
-SHUTDOWN_S = 1.0
-"""For requests under way when the service ends. Open event streams end at once."""
+SHUTDOWN_S = 3.0
+"""At most, for requests under way when the service ends. Open event streams end at once, except for clients
+that take nothing."""
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:

@@ -28,6 +28,7 @@ from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.world import World
 from towpath.protocols.runner import Runner
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +69,7 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
             watched = (sites.watch(), reconciliation.watch(), artefacts.watch())
             watching = [watches.create_task(work) for work in watched]
             await stop.wait()
-            for watch in watching:
-                watch.cancel()
+            await end(watching)
     finally:
         await applies.stop()
         await operations.stop()

@@ -13,6 +13,7 @@ from towpath.coordinator.operations import Operations
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipeline_store import PipelineStore
 from towpath.coordinator.world import World
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +112,7 @@ class Applies:
 
     async def stop(self) -> None:
         """Leave all applies where they are: the next coordinator continues them."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._tasks.values())
 
 
 def _ended(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyRecord:

@@ -14,6 +14,7 @@ from towpath.coordinator.aborts import check_abortable, rolled_back
 from towpath.coordinator.registry import Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
 from towpath.protocols.runner import Runner, Superseded
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -135,10 +136,7 @@ class Operations:
 
     async def stop(self) -> None:
         """Leave all operations where they are: the next coordinator continues them."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(self._tasks.values())
 
 
 def _outcome(record: OperationRecord) -> OperationAnswer:

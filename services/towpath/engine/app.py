@@ -32,6 +32,7 @@ from towpath.engine.session import start_session
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.warm_up import keep_warm, warm_up
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +64,7 @@ async def run(settings: Settings) -> None:
         works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
         tasks = [asyncio.create_task(work) for work in works]
         await stop.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         await queries.close()
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)

@@ -16,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from towpath.engine.query import Query
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +59,7 @@ class Watch:
     async def close(self) -> None:
         """Look no longer."""
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
 
     async def _look_at_progress(self) -> None:
         await asyncio.sleep(LOOK_S)

@@ -13,6 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.monitor import Consistent, Watch
 from towpath.monitor.identity_check import IdentityCheck
 from towpath.monitor.window_check import WindowCheck
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +77,7 @@ class Comparison:
 
     async def stop(self) -> None:
         """Compare no more."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        await end([self._task])
 
 
 class Comparisons:

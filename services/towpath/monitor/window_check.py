@@ -33,6 +33,7 @@ from towpath.streams.pages import StoredMessage, newest_before
 from towpath.streams.publisher import Fenced, Unpublished
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.cut import Cut
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +84,7 @@ class WindowCheck:
         except (Fenced, StreamGoneError) as ended:
             raise TowpathError(ErrorCode.FAILED, f"the comparison has ended: {ended}") from ended
         finally:
-            reporting.cancel()
-            await asyncio.wait({reporting})
+            await end([reporting])
         if not outcome.done():
             outcome.set_result(found)
 

@@ -1,0 +1,60 @@
+"""Cancelled tasks end, also those that overheard it once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from towpath import tasks
+from towpath.tasks import check_cancelled, end
+
+
+async def overhear(times: int) -> None:
+    """Go on `times` times although cancelled, as `wait_for` may."""
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if times == 0:
+                raise
+            times -= 1
+
+
+async def test_task_when_it_overhears_its_cancellation_then_is_cancelled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
+    deaf = [asyncio.create_task(overhear(times)) for times in (0, 1, 3)]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(end([*deaf, None]), 5)
+    assert all(task.cancelled() for task in deaf)
+
+
+async def test_tasks_when_one_had_failed_then_the_others_end_and_nothing_is_raised() -> None:
+    async def fail() -> None:
+        raise ValueError
+
+    failed, other = asyncio.create_task(fail()), asyncio.create_task(overhear(0))
+    await asyncio.sleep(0)
+    await end([failed, other])
+    assert isinstance(failed.exception(), ValueError)
+    assert other.cancelled()
+
+
+async def test_loop_when_a_call_in_it_swallowed_the_cancellation_then_ends_at_the_next_check() -> None:
+    rounds: list[int] = []
+
+    async def loop() -> None:
+        while True:
+            check_cancelled()
+            rounds.append(1)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+
+    task = asyncio.create_task(loop())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task}, timeout=5)
+    assert (task.cancelled(), rounds) == (True, [1])
