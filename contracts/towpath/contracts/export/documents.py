@@ -14,6 +14,7 @@ from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.openapi import openapi
 from towpath.contracts.export.reference import reference
+from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE_COMMANDS, Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
@@ -30,15 +31,17 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *COORDINATOR_COMMANDS,
     *PIPELINE_COMMANDS,
     *LINK_COMMANDS,
+    *FAULT_COMMANDS,
     *SITE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,
+    *RULE_COMMANDS,
 )
-ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS)
-MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, SiteStatus)
+ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, SiteStatus)
 """Everything that has a subject of its own."""
 
-SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Result, Rejected)
+SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected)
 """What has no subject of its own: files users write, and what jobs publish on topics."""
 
 OWNED_FOLDERS = ("schemas", "examples")
@@ -56,7 +59,7 @@ def documents() -> dict[str, str]:
     for answer in {command.answer.__name__: command.answer for command in COMMANDS}.values():
         files[f"schemas/reply-{file_name(answer)}.schema.json"] = _schema(Reply[answer])
     files |= {f"examples/{file_name(kind)}.json": _text(kind.example) for kind in MESSAGES}
-    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*ALL_EVENTS, SiteStatus)))
+    files["asyncapi.json"] = _text(asyncapi(COMMANDS, (*ALL_EVENTS, *METRICS, SiteStatus)))
     files["openapi.json"] = _text(openapi())
     files["REFERENCE.md"] = reference()
     return files

@@ -17,6 +17,17 @@ from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS, EVENTS_STREAM
 from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
+from towpath.contracts.faults import (
+    FAULT_COMMANDS,
+    FAULT_EVENTS,
+    METRICS,
+    RULE_COMMANDS,
+    DataPoint,
+    Moment,
+    Rule,
+    RuleEnd,
+    TargetKind,
+)
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
@@ -61,6 +72,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     ChangeState,
     WindowShape,
     AggregateFunction,
+    DataPoint,
+    Moment,
+    TargetKind,
+    RuleEnd,
 )
 
 
@@ -78,18 +93,19 @@ def reference() -> str:
                 "Served by the process `links` of a mesh whose setting `emulate_links` is true.",
                 LINK_COMMANDS,
             ),
+            _messages("Commands for faults", "Served by the injector.", FAULT_COMMANDS),
             _messages(
                 "Events",
-                f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. The "
-                "heartbeat of a site, at the end, is not kept.",
-                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, SiteStatus),
+                f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. "
+                "Metrics and the heartbeat of a site, at the end, are not kept.",
+                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, SiteStatus),
             ),
             _messages(
                 "Protocol commands between services",
-                "From the coordinator to the agents of the sites and to the monitor, and from an agent to "
-                "its engine. "
+                "From the coordinator to the agents of the sites and to the monitor, from an agent to "
+                "its engine, and from the injector to agents. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
-                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS),
+                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS, *RULE_COMMANDS),
             ),
             _specifications(),
             _operators(),
@@ -114,7 +130,7 @@ def _message(kind: type[Message]) -> str:
 
 def _specifications() -> str:
     parts = ["## Specifications\n", "Files that users write, and what jobs publish on their topics.\n"]
-    for kind in (JobSpec, PipelineSpec, MeshSpec, Result, Rejected):
+    for kind in (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected):
         parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]
     return "\n".join(parts)
 
@@ -157,14 +173,25 @@ def _types() -> str:
         *SITE_COMMANDS,
         *MONITOR_COMMANDS,
         *ENGINE_COMMANDS,
+        *FAULT_COMMANDS,
+        *RULE_COMMANDS,
     )
-    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS)
+    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS)
     shown = {kind.__name__ for kind in (*commands, *events)}
-    shown |= {"JobSpec", "PipelineSpec", "MeshSpec", "Result", "Rejected", "ErrorDetail", "SiteStatus"}
+    shown |= {
+        "JobSpec",
+        "PipelineSpec",
+        "MeshSpec",
+        "Rule",
+        "Result",
+        "Rejected",
+        "ErrorDetail",
+        "SiteStatus",
+    }
     shown |= {kind.__name__ for kind in get_args(get_args(Operator)[0])}
     parts = ["## Types\n", "Answers, and what messages and specifications are made of.\n"]
     roots: list[type[BaseModel]] = [command.answer for command in commands]
-    models = [*commands, *events, SiteStatus, JobSpec, PipelineSpec, MeshSpec, Result, Reply[Any]]
+    models = [*commands, *events, SiteStatus, JobSpec, PipelineSpec, MeshSpec, Rule, Result, Reply[Any]]
     for kind in named_types([*roots, *models]):
         if kind.__name__ not in shown:
             parts += [f"### {kind.__name__}\n", f"{_documentation(kind)}\n", _fields(kind)]

@@ -1,0 +1,448 @@
+"""Fault rules: event – condition – action, loaded into a running mesh and out of it again.
+
+A rule says at which *event* something is to be looked at, under which *condition* something is done, and
+which *actions* that is (the shape is Byteman's). Rules live no longer than their lease: who carries one out
+forgets it by itself when nobody renews it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.message import NAME_PATTERN, ROOT, Command, Event, JobName, Message, Model, SiteName
+
+_INJECTOR = f"{ROOT}.command.injector"
+
+HUB_SCOPE = "hub"
+"""Scope of the services and servers beside the hub; every other scope is a site."""
+
+CODE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$"
+"""`module:function` or `module:Class.method`."""
+
+LONGEST_LEASE_S = 300.0
+DEFAULT_LEASE_S = 5.0
+"""Longer than a short pause of the injector, shorter than anybody's patience with a fault nobody holds."""
+
+RuleName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Scope = SiteName
+"""`hub`, or the name of a site."""
+
+
+class DataPoint(StrEnum):
+    """A named point of the data path: where events, results, chunks and messages pass."""
+
+    SOURCE_READ = "source.read"
+    """Each event as a task reads it from its stream, in a Python worker of Spark."""
+    OPERATOR_BATCH = "operator.batch"
+    """Each bundle of events on its way into a job's operator, in a Python worker of Spark."""
+    OPERATOR_EVENT = "operator.event"
+    """Each event on its way into a job's operator, in a Python worker of Spark."""
+    SINK_PUBLISH = "sink.publish"
+    """Each result on its way into the output stream, in the engine."""
+    CHECKPOINT_SHIP = "checkpoint.ship"
+    """Each chunk of a checkpoint that leaves a site, in its agent."""
+    AGENT_COMMAND = "agent.command"
+    """Each command that an agent has received, before it is carried out."""
+    BUS_SEND = "bus.send"
+    """Each message that a service sends."""
+    BUS_RECEIVE = "bus.receive"
+    """Each message that a service receives."""
+
+
+class Moment(StrEnum):
+    """When a code point is looked at."""
+
+    ENTRY = "entry"
+    EXIT = "exit"
+    EXCEPTION = "exception"
+
+
+class AtPoint(Model):
+    """Something passes a named point of the data path."""
+
+    point: DataPoint
+
+
+class AtCode(Model):
+    """A function is called, returns or fails: of Towpath, of a library, or of a user's code."""
+
+    code: str = Field(pattern=CODE_PATTERN)
+    """`module:function` or `module:Class.method`."""
+    at: Moment = Moment.ENTRY
+
+
+class TargetKind(StrEnum):
+    """What outside code can be hit."""
+
+    PROCESS = "process"
+    """A process of the mesh by its name, such as `jfk-engine`, `jfk-nats`, `coordinator`."""
+    LINK = "link"
+    """The emulated link between a site and the hub, by the site's name."""
+    MACHINE = "machine"
+    """CPU and memory where a scope's processes run, by the scope: `hub` or a site."""
+    DISK = "disk"
+    """What a process may write, by the process's name."""
+    CLOCK = "clock"
+    """What a Python process of the mesh takes for the time, by the process's name."""
+    CONTAINER = "container"
+    """A container by its name."""
+
+
+class OnTarget(Model):
+    """No event: the condition is looked at again and again, about four times a second."""
+
+    target: TargetKind
+    name: str = Field(min_length=1, max_length=200)
+    """Which one; see `TargetKind`."""
+
+
+def _kind_of_event(given: Any) -> str | None:
+    kinds = ("point", "code", "target")
+    if isinstance(given, dict):
+        return next((kind for kind in kinds if kind in given), None)
+    return next((kind for kind in kinds if hasattr(given, kind)), None)
+
+
+RuleEvent = Annotated[
+    Annotated[AtPoint, Tag("point")] | Annotated[AtCode, Tag("code")] | Annotated[OnTarget, Tag("target")],
+    Discriminator(
+        _kind_of_event,
+        custom_error_type="no_event",
+        custom_error_message="needs one of: point, code, target",
+    ),
+]
+
+
+class Where(Model):
+    """In which processes an event counts; what is null does not matter."""
+
+    site: SiteName | None = None
+    """Processes of this scope: a site, or `hub`."""
+    process: str | None = None
+    """The process of this name: `jfk-engine` stands for the engine and its Python workers."""
+    job: JobName | None = None
+    """What passes a data point on behalf of this job."""
+    worker: str | None = None
+    """On a cluster: Python workers of this Spark executor (its number)."""
+
+
+class RuleAction(Model):
+    """What is done: the name of a fault and its parameters."""
+
+    fault: str = Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")
+    parameters: dict[str, Any] = {}
+
+
+class Rule(Model):
+    """One fault or instrumentation rule."""
+
+    name: RuleName
+    description: str = ""
+    event: RuleEvent
+    where: Where = Where()
+    condition: str = Field(default="true", max_length=2_000)
+    """An expression; see the reference of conditions."""
+    actions: list[RuleAction] = Field(min_length=1, max_length=8)
+    """Done one after the other."""
+    for_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)
+    """The rule unloads itself after so many seconds; null: when it is told to."""
+    seed: int = 0
+    """Of everything random in the rule: the same seed, the same choices in each process."""
+
+
+class LoadedRule(Model):
+    """A rule as those hold it who carry it out."""
+
+    rule: Rule
+    version: int
+    """Counts how often a rule of this name was loaded, from 1."""
+    loaded_at: datetime
+
+
+class RuleSet(Model):
+    """All rules of one scope: a file from which its processes read, written anew with each renewal."""
+
+    scope: Scope
+    revision: int
+    """Changes when the rules do; a renewal keeps it."""
+    expires_at: float
+    """After this moment no rule of the file counts, Unix seconds by the clock of the machine it lies on."""
+    rules: list[LoadedRule] = []
+    shared: dict[str, float] = {}
+    """What conditions may ask of the whole mesh, such as `cpu_percent(jfk)`."""
+
+
+class RuleCount(Model):
+    """How often one version of a rule was looked at and how often it acted, in one process or in all."""
+
+    rule: RuleName
+    version: int
+    looked: int = 0
+    acted: int = 0
+    errors: int = 0
+    """How often a condition or an action failed, so that nothing was done."""
+    last_error: str | None = None
+
+
+class Metric(Message):
+    """One measurement. Not kept: who wants a history collects it."""
+
+    subject = f"{ROOT}.metric.{{site}}.{{entity}}.{{name}}"
+    example = {
+        "site": "jfk",
+        "entity": "jfk-engine",
+        "name": "batch_processing_s",
+        "value": 0.21,
+        "at": "2026-01-01T00:00:00Z",
+        "labels": {"job": "delays"},
+    }
+
+    site: Scope
+    entity: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    """What was measured: a process, a job, a link."""
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    """Ends with its unit: `_s`, `_bytes`, `_events`."""
+    value: float
+    at: datetime
+    labels: dict[str, str] = {}
+
+
+class RuleView(Model):
+    """A loaded rule and what came of it."""
+
+    rule: Rule
+    version: int
+    loaded_at: datetime
+    until: datetime | None = None
+    """When it unloads itself, unless somebody renews it; null: it does not."""
+    scopes: list[str]
+    """Where it is loaded."""
+    unreached: list[str] = []
+    """Scopes whose agent did not answer the last time: what they had ends with its lease."""
+    count: RuleCount
+
+
+class RuleList(Model):
+    """All loaded rules, by name."""
+
+    rules: list[RuleView]
+
+
+class Explanation(Model):
+    """What a rule would do."""
+
+    rule: RuleName
+    text: str
+    """In sentences."""
+    processes: list[str]
+    """Which run now and would look at it."""
+    loadable: bool
+    errors: list[ErrorDetail] = []
+
+
+class FaultParameter(Model):
+    """One parameter of a fault."""
+
+    name: str
+    meaning: str
+    type: str
+    default: Any = None
+    required: bool
+
+
+class FaultDescription(Model):
+    """A fault that actions may name."""
+
+    name: str
+    meaning: str
+    applies_to: list[str]
+    """Kinds of events: `point`, `code`, or a kind of target."""
+    parameters: list[FaultParameter]
+
+
+class FaultCatalogue(Model):
+    """What rules are made of."""
+
+    points: dict[str, str]
+    """Data point → what passes there."""
+    targets: dict[str, list[str]]
+    """Kind of target → those there are now."""
+    faults: list[FaultDescription]
+    functions: dict[str, str]
+    """What conditions may call and name → what it is."""
+
+
+class LoadRules(Command[RuleList]):
+    """Load rules, all or none. A rule of a loaded name replaces that one; an equal one is left alone.
+
+    Answered when all scopes that are up have them: their processes follow within half a second.
+    """
+
+    subject = f"{_INJECTOR}.load-rules"
+    answer = RuleList
+    example = {
+        "id": "f1",
+        "rules": [
+            {
+                "name": "slow-every-1000th",
+                "event": {"point": "operator.event"},
+                "where": {"job": "delays"},
+                "condition": "every 1000",
+                "actions": [{"fault": "delay", "parameters": {"ms": 10}}],
+            }
+        ],
+    }
+
+    rules: list[Rule] = Field(min_length=1, max_length=100)
+    lease_s: float | None = Field(default=None, gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
+    """The rules unload themselves unless the same command comes again within so many seconds: for programs
+    that may die. Null: they stay until unloaded."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> LoadRules:
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) != len(names):
+            raise ValueError("two rules have the same name")
+        return self
+
+
+class UnloadRules(Command[RuleList]):
+    """Unload rules; answers with those that are left. Harmless when they are not loaded."""
+
+    subject = f"{_INJECTOR}.unload-rules"
+    answer = RuleList
+    example = {"id": "f2", "names": ["slow-every-1000th"]}
+
+    names: list[RuleName] | None = None
+    """Null: all."""
+
+
+class ListRules(Command[RuleList]):
+    """All loaded rules, and how often they acted."""
+
+    subject = f"{_INJECTOR}.list-rules"
+    answer = RuleList
+    example = {"id": "f3"}
+
+
+class ExplainRule(Command[Explanation]):
+    """What a rule would do, and what is wrong with it; nothing is loaded."""
+
+    subject = f"{_INJECTOR}.explain-rule"
+    answer = Explanation
+    example = {
+        "id": "f4",
+        "rule": {
+            "name": "jfk-engine-dies",
+            "event": {"target": "process", "name": "jfk-engine"},
+            "condition": "once",
+            "actions": [{"fault": "kill"}],
+        },
+    }
+
+    rule: Rule
+
+
+class DescribeFaults(Command[FaultCatalogue]):
+    """What rules are made of."""
+
+    subject = f"{_INJECTOR}.describe-faults"
+    answer = FaultCatalogue
+    example = {"id": "f5"}
+
+
+class RulesSet(Model):
+    """An agent has written the rules down, and says what came of them."""
+
+    scope: Scope
+    counts: list[RuleCount] = []
+    """By rule and version, over all processes of the scope, since each was loaded."""
+    measured: dict[str, float] = {}
+    """`cpu_percent` and `memory_percent` of the scope's processes."""
+
+
+class SetRules(Command[RulesSet]):
+    """Injector to agent: these are all rules of the site, for `lease_s` seconds from now.
+
+    Sent again and again as long as there are any; an empty list ends what is left.
+    """
+
+    subject = f"{ROOT}.command.{{site}}.set-rules"
+    answer = RulesSet
+    example = {"id": "f6", "site": "jfk", "revision": 3, "lease_s": 5.0, "rules": []}
+
+    site: SiteName
+    revision: int
+    lease_s: float = Field(gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
+    rules: list[LoadedRule] = []
+    shared: dict[str, float] = {}
+
+
+class RuleEnd(StrEnum):
+    """Why a rule is not loaded any more."""
+
+    UNLOADED = "unloaded"
+    EXPIRED = "expired"
+    """Its time was over, or its loader did not renew it."""
+    REPLACED = "replaced"
+    INJECTOR_STARTED = "injector_started"
+    """The injector started and found it: what an earlier one has loaded ends."""
+
+
+class RuleLoaded(Event):
+    """A rule was loaded."""
+
+    subject = f"{ROOT}.event.fault.{{rule}}.loaded"
+    example = {"at": "2026-01-01T00:00:00Z", "rule": "slow-every-1000th", "version": 1, "scopes": ["jfk"]}
+
+    rule: RuleName
+    version: int
+    scopes: list[str]
+
+
+class RuleEnded(Event):
+    """A rule is not loaded any more."""
+
+    subject = f"{ROOT}.event.fault.{{rule}}.ended"
+    example = {
+        "at": "2026-01-01T00:00:00Z",
+        "rule": "slow-every-1000th",
+        "version": 1,
+        "why": "unloaded",
+        "count": {"rule": "slow-every-1000th", "version": 1, "looked": 12_000, "acted": 12},
+    }
+
+    rule: RuleName
+    version: int
+    why: RuleEnd
+    count: RuleCount
+
+
+class RuleReport(Model):
+    """A line that a process which carries rules out appends to its report file."""
+
+    kind: Literal["count", "metric"]
+    count: RuleCount | None = None
+    """So far, in this process."""
+    metric: Metric | None = None
+
+
+FAULT_COMMANDS: tuple[type[Command[Any]], ...] = (
+    LoadRules,
+    UnloadRules,
+    ListRules,
+    ExplainRule,
+    DescribeFaults,
+)
+"""Served by the injector."""
+
+RULE_COMMANDS: tuple[type[Command[Any]], ...] = (SetRules,)
+"""Served by agents."""
+
+FAULT_EVENTS: tuple[type[Event], ...] = (RuleLoaded, RuleEnded)
+METRICS: tuple[type[Message], ...] = (Metric,)
