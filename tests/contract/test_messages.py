@@ -42,7 +42,7 @@ def test_service_commands_when_a_site_listens_to_all_of_its_own_then_it_does_not
 def test_subject_when_filled_then_carries_the_version_and_no_placeholder(kind: type[Message]) -> None:
     subject = kind.model_validate(kind.example).to_subject()
     assert subject.startswith(f"{ROOT}.")
-    assert re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", subject)
+    assert re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", subject)
 
 
 @EACH_MESSAGE
