@@ -1,0 +1,1 @@
+"""The faults: one a file, each of which registers itself. `AUTHORING.md` says how to write another."""
