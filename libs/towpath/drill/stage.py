@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,11 +15,11 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobState
+from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.names import api_prefix, epochs_of, output_stream
+from towpath.mesh.names import api_prefix, epochs_of
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
 
@@ -57,13 +57,13 @@ class Stage:
         """All sites. Raises `TowpathError` when the coordinator does not answer."""
         return (await self.bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
 
-    async def accepted_epochs(self, job: str) -> list[int]:
-        """Epochs whose results the job's output takes. Raises `TimeoutError` when its site is away."""
-        subject = f"{api_prefix(OUTPUT_SITE)}.STREAM.INFO.{output_stream(job)}"
+    async def accepted_epochs(self, output: ResolvedOutput) -> list[int]:
+        """Epochs whose results a job's output takes. Raises `TimeoutError` when its site is away."""
+        subject = f"{api_prefix(output.site)}.STREAM.INFO.{output.stream}"
         try:
             answer = await self.bus.connection.request(subject, b"", timeout=ATTEMPT_S)
         except NatsError as error:
-            raise TimeoutError(f"{OUTPUT_SITE} does not answer: {error}") from error
+            raise TimeoutError(f"{output.site} does not answer: {error}") from error
         return epochs_of(json.loads(answer.data).get("config", {}).get("subjects", []))
 
     async def until_settled(self, job: str | None, within_s: float) -> JobView | None:
@@ -96,11 +96,12 @@ class Stage:
         view = next((view for view in await self.ask_jobs() if view.spec.name == job), None)
         if view is None:
             return None, [f"the registry does not know {job}"]
-        epochs = await self.accepted_epochs(job)
+        epochs = await self.accepted_epochs(view.output)
         return view, ownership_faults(view, sites, epochs)
 
     def _not_running(self) -> list[str]:
-        names = [*SERVICES, *(f"{site}-{part}" for site in SITES for part in ("nats", "agent", "engine"))]
+        services = [name for name in SERVICES if name != "links" or self.mesh.spec.emulate_links]
+        names = [*services, *(f"{s}-{part}" for s in self.mesh.sites for part in ("nats", "agent", "engine"))]
         return [name for name in names if find(self.home.run, name) is None]
 
 
@@ -120,22 +121,31 @@ def ownership_faults(view: JobView, sites: list[SiteStatus], accepted: list[int]
 
 
 @asynccontextmanager
-async def stage(home: Home) -> AsyncIterator[Stage]:
+async def stage(home: Home, names: Sequence[str] = SITES, emulate_links: bool = True) -> AsyncIterator[Stage]:
     """A new mesh under `home`, where nothing else may be; it is brought down in the end."""
     await asyncio.to_thread(_clear, home)
-    sites = [SiteSpec(name=name, engine=ENGINE) for name in SITES]
+    sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
     try:
-        mesh = await asyncio.to_thread(lifecycle.up, home, MeshSpec(sites=sites, emulate_links=True))
-        async with (
-            await _connect(mesh, mesh.operator, "drill") as bus,
-            await _connect(mesh, mesh.coordinator, "drill prompter") as prompter,
-        ):
-            up = Stage(home, mesh, bus, prompter)
-            await up.until_settled(None, UP_S)
+        spec = MeshSpec(sites=sites, emulate_links=emulate_links)
+        await asyncio.to_thread(lifecycle.up, home, spec)
+        async with standing(home) as up:
             yield up
     finally:
         # Also when this task was cancelled: what was started ends.
         await asyncio.shield(asyncio.to_thread(lifecycle.down, home))
+
+
+@asynccontextmanager
+async def standing(home: Home) -> AsyncIterator[Stage]:
+    """The mesh that runs under `home`, once everything is up; it stays. Raises `TowpathError`."""
+    mesh = await asyncio.to_thread(MeshState.load, home)
+    async with (
+        await _connect(mesh, mesh.operator, "drill") as bus,
+        await _connect(mesh, mesh.coordinator, "drill prompter") as prompter,
+    ):
+        up = Stage(home, mesh, bus, prompter)
+        await up.until_settled(None, UP_S)
+        yield up
 
 
 async def _connect(mesh: MeshState, credential: Credential, name: str) -> Bus:
