@@ -141,6 +141,13 @@ DENIED = [
     ("engine", "towpath.v1.event.job.x.changed"),
     ("engine", "towpath.v1.engine.jfk.halt-query"),
     ("operator", "towpath.v1.command.jfk.stop-job"),
+    ("operator", "towpath.v1.command.jfk.set-rules"),
+    ("agent", "towpath.v1.metric.lga.engine.batch_s"),
+    ("engine", "towpath.v1.metric.jfk.engine.batch_s"),
+    ("injector", "towpath.v1.command.jfk.stop-job"),
+    ("injector", "towpath.v1.command.coordinator.remove-job"),
+    ("injector", "towpath.v1.event.job.x.changed"),
+    ("injector", "towpath.v1.metric.jfk.engine.batch_s"),
     ("operator", "towpath.v1.event.job.x.changed"),
     ("operator", "$JS.jfk.API.STREAM.DELETE.OUT_x"),
     ("operator", "$JS.API.STREAM.DELETE.EVENTS"),
@@ -157,7 +164,7 @@ async def test_user_is_refused_when_it_publishes_beyond_its_subjects(
     assert refusal.casefold().endswith(f'permissions violation for publish to "{subject}"'.casefold())
 
 
-@pytest.mark.parametrize("user", ["agent", "engine", "operator", "coordinator"])
+@pytest.mark.parametrize("user", ["agent", "engine", "operator", "coordinator", "injector"])
 async def test_user_is_refused_when_it_listens_to_other_inboxes(mesh: Mesh, user: str) -> None:
     refusal = await _refusal(mesh, user, lambda client: client.subscribe("_INBOX.>"))
     assert refusal.casefold().endswith('permissions violation for subscription to "_inbox.>"')
@@ -170,7 +177,7 @@ async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[obje
     async def on_error(error: Exception) -> None:
         told.put_nowait(str(error))
 
-    at_hub = user in ("operator", "coordinator")
+    at_hub = user in ("operator", "coordinator", "injector")
     credential: Credential = getattr(mesh.state if at_hub else mesh.state.sites["jfk"], user)
     url = mesh.state.hub_url if at_hub else mesh.state.sites["jfk"].nats_url
     async with mesh.client(url, credential, error_cb=on_error) as client:

@@ -27,10 +27,10 @@ def test_every_listener_has_a_port_of_its_own_when_a_mesh_is_created() -> None:
 
 def test_every_user_has_a_password_of_its_own_when_a_mesh_is_created() -> None:
     state = MeshState.create(spec_of_sites("jfk,lga"))
-    credentials = [state.coordinator, state.operator, state.monitor, state.redis_coordinator]
+    credentials = [state.coordinator, state.operator, state.monitor, state.injector, state.redis_coordinator]
     for access in state.sites.values():
         credentials += [access.agent, access.engine, access.device, access.leaf, access.redis]
-    assert len({c.password for c in credentials}) == len(credentials) == 14
+    assert len({c.password for c in credentials}) == len(credentials) == 15
     assert all(len(c.password) == 48 for c in credentials)
 
 

@@ -22,14 +22,14 @@ class Home:
 
     def create(self) -> Home:
         """Make the directories that all services share, for their owner alone. Returns itself."""
-        shared = (self.run, self.logs, self.hub, self.redis, self.artefacts, self.root / "sites")
+        shared = (self.run, self.logs, self.hub, self.redis, self.artefacts, self.root / "sites", self.faults)
         for directory in (self.root, *shared):
             make_private_directory(directory)
         return self
 
     def create_site(self, site: str) -> Home:
         """Make the directories of a site. Returns itself."""
-        for directory in (self.site(site), self.nats(site), self.jobs(site), self.engine(site)):
+        for directory in (self.site(site), self.nats(site), self.jobs(site), self.engine(site), self.faults):
             make_private_directory(directory)
         return self
 
@@ -71,6 +71,23 @@ class Home:
     def artefacts(self) -> Path:
         """What users' code must lie in, unless the mesh names another directory."""
         return self.root / "artefacts"
+
+    @property
+    def faults(self) -> Path:
+        """The rules that processes of this mesh carry out, and what they report of them."""
+        return self.root / "faults"
+
+    def fault_rules(self, scope: str) -> Path:
+        """All rules of a scope, `hub` or a site: the file that its processes look at."""
+        return self.faults / f"{scope}.json"
+
+    def fault_reports(self, scope: str) -> Path:
+        """One file for each process of a scope that carries out rules: how often they acted."""
+        return self.faults / "reports" / scope
+
+    def fault_environment(self, scope: str, process: str) -> dict[str, str]:
+        """What tells the process of this name, and those it starts, where its rules are."""
+        return {"TOWPATH_FAULTS": str(self.fault_rules(scope)), "TOWPATH_PROCESS": process}
 
     def site(self, site: str) -> Path:
         """Everything of one site."""

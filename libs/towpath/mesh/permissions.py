@@ -20,7 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
+from towpath.contracts.commands import ListJobs
 from towpath.contracts.events import EVENTS_STREAM
+from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
 from towpath.contracts.message import ROOT
 from towpath.contracts.rest_routes import ROUTES
 from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
@@ -113,12 +115,28 @@ def links(user: str) -> Permissions:
     )
 
 
+def injector(user: str) -> Permissions:
+    """The injector: gives agents their rules, makes links worse, asks which jobs there are, hears metrics."""
+    return _permissions(
+        publish=[
+            SetRules.wildcard(),
+            f"{ROOT}.command.links.>",
+            ListJobs.subject,
+            f"{ROOT}.event.fault.>",
+            Metric.wildcard(site=HUB_SCOPE),
+        ],
+        subscribe=[inbox(user), f"{ROOT}.command.injector.>", Metric.wildcard()],
+        answers=True,
+    )
+
+
 def operator(user: str) -> Permissions:
-    """People and the command line: command the coordinator and links, listen, read streams everywhere."""
+    """People and the command line: command services beside the hub, listen, read streams everywhere."""
     return _permissions(
         publish=[
             f"{ROOT}.command.coordinator.>",
             f"{ROOT}.command.links.>",
+            f"{ROOT}.command.injector.>",
             *(f"$JS.API.{call}" for call in _READ),
             *_api("*", _READ),
             *_CONSUMING,
@@ -163,6 +181,7 @@ def leaf(site: str) -> Permissions:
         publish=[
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
+            Metric.wildcard(site=site),
             "_INBOX.>",
             *_RESULTS,
             *_api("*", (*_LOOK_UP, *_MIRROR)),
@@ -185,6 +204,7 @@ def agent(site: str, user: str) -> Permissions:
         publish=[
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
+            Metric.wildcard(site=site),
             f"{ROOT}.engine.{site}.>",
             *_results_of(site),
             *_own_jetstream(site),

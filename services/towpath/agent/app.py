@@ -135,10 +135,12 @@ async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
 
 def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
     is_local = settings.access.spec.engine.spark_master.startswith("local")
+    name = f"{settings.site}-engine"
     return ChildSpec(
-        name=f"{settings.site}-engine",
+        name=name,
         command=settings.engine_command,
-        log=settings.home.log(f"{settings.site}-engine"),
+        log=settings.home.log(name),
+        environment=settings.home.fault_environment(settings.site, name),
         ready=engine.answers,
         ready_s=ENGINE_READY_S if is_local else CLUSTER_READY_S,
         stop_s=ENGINE_STOP_S,

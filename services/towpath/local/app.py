@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
 from towpath.mesh.state import MeshState, reachable
@@ -32,18 +33,21 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     api = _api(state, home)
     links = [_links(state, home)] if state.spec.emulate_links else []
     monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
+    injector = service("injector", ["towpath.injector"], home, after=("hub",))
     agents = [
         service(
             agent_name(site),
             ["towpath.agent", "--site", site],
             home,
+            scope=site,
             after=("coordinator", *(child.name for child in links)),
             stop_s=AGENT_STOP_S,
             version=_version(access.model_dump_json(), str(state.leaf_remote_port(access))),
         )
         for site, access in state.sites.items()
     ]
-    return [hub_server(state, home), redis_server(state, home), coordinator, monitor, api, *links, *agents]
+    servers = [hub_server(state, home), redis_server(state, home)]
+    return [*servers, coordinator, monitor, injector, api, *links, *agents]
 
 
 def _api(state: MeshState, home: Home) -> ChildSpec:
@@ -83,15 +87,16 @@ def service(
     home: Home,
     *,
     after: tuple[str, ...],
+    scope: str = HUB_SCOPE,
     stop_s: float = SERVICE_STOP_S,
     version: str = "",
 ) -> ChildSpec:
-    """A service of ours as a process: the same interpreter, the same home."""
+    """A service of ours as a process: the same interpreter, the same home, the fault rules of its scope."""
     return ChildSpec(
         name=name,
         command=(sys.executable, "-m", *module, "--home", str(home.root)),
         log=home.log(name),
-        environment={"PYTHONUNBUFFERED": "1"},
+        environment={"PYTHONUNBUFFERED": "1", **home.fault_environment(scope, name)},
         after=after,
         stop_s=stop_s,
         version=version,
