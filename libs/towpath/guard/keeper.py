@@ -1,0 +1,207 @@
+"""Keeps the fault rules of one scope: written where its processes look, carried out, and reported.
+
+Whoever is told the rules of a scope, the agent of a site or the injector for the hub, has one keeper. It may
+be killed at any line: rules end with their lease, the guard goes on alone, and the next keeper finds the
+report files and the guard as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import LoadedRule, Metric, OnTarget, RuleSet, RulesSet, TargetKind
+from towpath.guard.report_reader import ReportReader
+from towpath.guard.scopes import guard_name
+from towpath.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
+from towpath.mesh.home import Home
+from towpath.mesh.private_file import make_private_directory
+from towpath.processes import ChildSpec, find, launch, stop
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.3
+"""Between looks at the reports and at the guard."""
+
+PUBLISH_S = 2.0
+"""For the metrics of one look to go out. Later ones are of more use than those that are late."""
+
+MEASURE_EVERY_S = 1.0
+MEASURED_FOR_S = 10.0
+"""How long after a condition last asked for it the use of the machine is still measured."""
+
+GUARD_STOP_S = 2.0
+"""For a guard to release everything: it sends signals and sets limits, and waits for nobody."""
+
+GUARDED = frozenset({TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER})
+"""Targets that a guard takes care of. Links are their service's, clocks are set by the processes."""
+
+Publish = Callable[[Metric], Awaitable[None]]
+
+
+class Keeper:
+    """Writes the rules of a scope down, runs its guard while there is something to guard, reads reports.
+
+    `set` and `watch` may be used at the same time; `watch` does everything that goes on by itself.
+    """
+
+    def __init__(self, home: Home, scope: str, publish: Publish) -> None:
+        self._home = home
+        self._scope = scope
+        self._publish = publish
+        self._rules: list[LoadedRule] = []
+        self._reports = ReportReader(home.fault_reports(scope), since=wall_clock())
+        self._usage = Usage(home, scope)
+        self._measured: dict[str, float] = {}
+        self._asked_until = 0.0
+        """Until when somebody wants to know the use of the machine, seconds of the loop's clock."""
+        self._guard: subprocess.Popen[bytes] | None = None
+        """Set when it was started here, and must be reaped."""
+        self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
+        self._came = asyncio.Event()
+        """Set when there is something to do before the next look."""
+
+    async def set(
+        self, revision: int, lease_s: float, rules: list[LoadedRule], shared: dict[str, float]
+    ) -> RulesSet:
+        """Let these rules, and no others, hold for `lease_s` seconds from now.
+
+        Processes follow within half a second. Answers with the counts of these rules and of those that
+        they replace. Raises `TowpathError` (failed) when the rules cannot be written.
+        """
+        expires_at = wall_clock() + lease_s
+        told = RuleSet(
+            scope=self._scope, revision=revision, expires_at=expires_at, rules=rules, shared=shared
+        )
+        try:
+            async with self._writing:
+                await asyncio.to_thread(_write, self._home.fault_rules(self._scope), told)
+        except OSError as error:
+            raise TowpathError(
+                ErrorCode.FAILED, f"the rules of {self._scope} cannot be written: {error}", field="rules"
+            ) from error
+        if _asks_for_usage(rules, shared):
+            self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
+        before, self._rules = self._rules, rules
+        self._came.set()
+        return await self._answer({(each.rule.name, each.version) for each in (*before, *rules)})
+
+    async def watch(self) -> None:
+        """Publish what is measured, and keep the guard running while it is needed; for ever."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._watch_reports())
+            both.create_task(self._watch_usage())
+
+    async def close(self) -> None:
+        """End all rules of the scope and everything that was done for them. Call before what they hold is
+        to end in good order: a paused process does not hear that it shall."""
+        await asyncio.to_thread(self._home.fault_rules(self._scope).unlink, missing_ok=True)
+        await asyncio.to_thread(stop, self._home.run, guard_name(self._scope), grace_s=GUARD_STOP_S)
+        if self._guard is not None:
+            await asyncio.to_thread(self._guard.wait)
+
+    async def _answer(self, loaded: set[tuple[str, int]]) -> RulesSet:
+        async with self._reading:
+            counts = [count for count in self._reports.counts() if (count.rule, count.version) in loaded]
+        return RulesSet(scope=self._scope, counts=counts, measured=dict(self._measured))
+
+    async def _watch_reports(self) -> None:
+        while True:
+            self._came.clear()
+            try:
+                async with self._reading:
+                    metrics = await asyncio.to_thread(self._read_reports)
+                await asyncio.to_thread(self._keep_guard)
+                await self._send(metrics)
+            except (OSError, psutil.Error, TowpathError) as error:
+                log.error("rules of %s: %s", self._scope, error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), LOOK_EVERY_S)
+
+    def _read_reports(self) -> list[Metric]:
+        metrics = self._reports.read()
+        self._reports.forget((each.rule.name, each.version) for each in self._rules)
+        return metrics
+
+    async def _send(self, metrics: list[Metric]) -> None:
+        try:
+            async with asyncio.timeout(PUBLISH_S):
+                for metric in metrics:
+                    await self._publish(metric)
+        except Exception as error:  # Whatever the transport raises: a metric is not worth ending for.
+            log.warning("metrics of %s were not published: %r", self._scope, error)
+
+    async def _watch_usage(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if loop.time() < self._asked_until:
+                with contextlib.suppress(psutil.Error, OSError):
+                    self._measured = await asyncio.to_thread(self._usage.measure)
+            else:
+                self._usage, self._measured = Usage(self._home, self._scope), {}
+            await asyncio.sleep(MEASURE_EVERY_S)
+
+    def _keep_guard(self) -> None:
+        """Start the guard if there is something for it, and none runs."""
+        if self._guard is not None and self._guard.poll() is not None:
+            self._guard = None
+        needed = any(_is_guarded(each) for each in self._rules) or self._held.exists()
+        if not needed or self._guard is not None or find(self._home.run, guard_name(self._scope)):
+            return
+        try:
+            self._guard = launch(guard_spec(self._home, self._scope), self._home.run)
+        except TowpathError as error:
+            if error.detail.code is not ErrorCode.BUSY:
+                raise
+
+    @property
+    def _held(self) -> Path:
+        return held_path(self._home, self._scope)
+
+
+def held_path(home: Home, scope: str) -> Path:
+    """What the guard of a scope holds at the moment."""
+    return home.faults / f"{scope}.held.json"
+
+
+def guard_spec(home: Home, scope: str) -> ChildSpec:
+    """The guard of a scope as a process."""
+    name = guard_name(scope)
+    command = (sys.executable, "-m", "towpath.guard", "--home", str(home.root), "--scope", scope)
+    return ChildSpec(name=name, command=command, log=home.log(name))
+
+
+def wall_clock() -> float:
+    """Unix seconds, also in a process whose `time.time` a fault rule has set wrong."""
+    return time.clock_gettime(time.CLOCK_REALTIME)
+
+
+def _is_guarded(loaded: LoadedRule) -> bool:
+    event = loaded.rule.event
+    return isinstance(event, OnTarget) and event.target in GUARDED
+
+
+def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
+    texts = (*shared, *(each.rule.condition for each in rules))
+    return any(name in text for text in texts for name in (CPU_PERCENT, MEMORY_PERCENT))
+
+
+def _write(path: Path, told: RuleSet) -> None:
+    """Whoever reads meanwhile finds the rules before or these. Without rules there is no file."""
+    if not told.rules:
+        path.unlink(missing_ok=True)
+        return
+    make_private_directory(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(told.model_dump_json())
+    temporary.replace(path)
