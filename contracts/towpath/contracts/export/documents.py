@@ -23,6 +23,7 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PIPELINE_COMMANDS, PIPELINE_EVENTS, PipelineSpec
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
+from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -41,7 +42,7 @@ ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
 MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, SiteStatus)
 """Everything that has a subject of its own."""
 
-SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Result, Rejected)
+SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Scenario, Result, Rejected)
 """What has no subject of its own: files users write, and what jobs publish on topics."""
 
 OWNED_FOLDERS = ("schemas", "examples")

@@ -1,0 +1,295 @@
+"""Scenarios: load, faults and commands in time, what steady state is, and what is expected.
+
+A run has three phases. *Before*: jobs run under load until steady state holds. *During*: the timeline is
+played. *After*: everything loaded is unloaded, and steady state must come back. Then the results are judged.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from towpath.contracts.commands import ConsistencyCheck, StrategyName
+from towpath.contracts.faults import Rule, RuleName
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import JobName, Model, SiteName
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
+
+
+class ScenarioMesh(Model):
+    """What a run needs under it. A mesh that runs already must have it."""
+
+    sites: list[SiteName] = Field(default=["jfk", "cloud"], min_length=1)
+    emulate_links: bool = True
+    """For rules whose target is a link."""
+
+
+class ThroughputProbe(Model):
+    """Events processed per second, against those the load is to send."""
+
+    probe: Literal["throughput"] = "throughput"
+    job: JobName
+    within_percent: float = Field(gt=0)
+    over_s: Seconds = 3.0
+    """Measured over so long."""
+
+
+class OutputGapProbe(Model):
+    """How long ago the newest result reached a subscriber."""
+
+    probe: Literal["output_gap"] = "output_gap"
+    job: JobName
+    at_most_s: Seconds
+
+
+class LatencyProbe(Model):
+    """Median time from storing the newest event in a result to its receipt."""
+
+    probe: Literal["latency"] = "latency"
+    job: JobName
+    at_most_s: Seconds
+    over_s: Seconds = 3.0
+
+
+class LagProbe(Model):
+    """Events stored and not yet processed."""
+
+    probe: Literal["lag"] = "lag"
+    job: JobName
+    at_most_events: int = Field(ge=0)
+
+
+class SiteProbe(Model):
+    """Whether a site is up."""
+
+    probe: Literal["site_up"] = "site_up"
+    site: SiteName
+
+
+class MetricProbe(Model):
+    """The newest value of a metric, such as one that an `emit` rule measures."""
+
+    probe: Literal["metric"] = "metric"
+    name: str
+    entity: str | None = None
+    """Null: any."""
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class RestProbe(Model):
+    """The status of an answer of the REST interface."""
+
+    probe: Literal["rest"] = "rest"
+    path: str = Field(pattern=r"^/")
+    status: int = 200
+
+
+Probe = Annotated[
+    ThroughputProbe | OutputGapProbe | LatencyProbe | LagProbe | SiteProbe | MetricProbe | RestProbe,
+    Field(discriminator="probe"),
+]
+
+
+class Trigger(Model):
+    """An event of the mesh that a step of the timeline waits for."""
+
+    event: str = Field(pattern=r"^[A-Za-z0-9_*-]+(\.[A-Za-z0-9_*-]+)*(\.>)?$")
+    """Subject behind `towpath.v1.event.`, such as `operation.*.step`; `*` and `>` as NATS has them."""
+    where: dict[str, Any] = {}
+    """Fields of the event and the values they must have: `step: launch-retrieve`, `phase: begun`."""
+    after_s: Seconds = 0.0
+    """Wait so long behind it."""
+    within_s: Seconds = 30.0
+    """The run has failed when it does not come within so long, from the beginning of `during`."""
+
+
+class Migration(Model):
+    """Move a job."""
+
+    job: JobName
+    to: SiteName | None = None
+    """Null: the other site, where there are two."""
+    strategy: StrategyName = StrategyName.AUTO
+    check: ConsistencyCheck = ConsistencyCheck.SERIALS
+    factor: int = Field(default=10, ge=0)
+
+
+class Update(Model):
+    """Change a running job into this one."""
+
+    spec: JobSpec
+    drop_state: bool = False
+
+
+class Scaling(Model):
+    """Change how much a job takes at a time, and how often."""
+
+    job: JobName
+    trigger_s: float | None = Field(default=None, ge=0, le=3600)
+    max_events_per_batch: int | None = Field(default=None, gt=0)
+
+
+class Removal(Model):
+    """Stop a job."""
+
+    job: JobName
+    drain: bool = False
+
+
+class ProcessRun(Model):
+    """Run a program beside the mesh. Only on demand: a scenario from elsewhere could bring anything."""
+
+    path: str
+    arguments: list[str] = []
+    timeout_s: Seconds = 30.0
+
+
+STEP_ACTIONS = ("load", "unload", "migrate", "deploy", "update", "scale", "apply", "remove", "process")
+
+
+class Step(Model):
+    """One line of the timeline: when, and what. Exactly one of each."""
+
+    at: Seconds | None = None
+    """Behind the beginning of `during`."""
+    on: Annotated[
+        Trigger | None, BeforeValidator(lambda given: {"event": given} if isinstance(given, str) else given)
+    ] = None
+    load: list[Rule] | None = Field(default=None, min_length=1)
+    """Load fault rules."""
+    unload: list[RuleName] | None = Field(default=None, min_length=1)
+    migrate: Migration | None = None
+    deploy: ScenarioJob | None = None
+    update: Update | None = None
+    scale: Scaling | None = None
+    apply: PipelineSpec | None = None
+    remove: Removal | None = None
+    process: ProcessRun | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Step:
+        if (self.at is None) == (self.on is None):
+            raise ValueError("a step takes exactly one of at and on")
+        given = [name for name in STEP_ACTIONS if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a step takes exactly one of {', '.join(STEP_ACTIONS)}")
+        return self
+
+    @property
+    def action(self) -> str:
+        """Which of `STEP_ACTIONS` it is."""
+        return next(name for name in STEP_ACTIONS if getattr(self, name) is not None)
+
+
+class Phases(Model):
+    """How long each phase lasts."""
+
+    before_s: Seconds = 2.0
+    """From the moment when steady state holds."""
+    during_s: Seconds = 6.0
+    """Longer, when a step of the timeline comes later."""
+    after_s: Seconds = 45.0
+    """At most: it ends when steady state has held for `steady_s`."""
+    steady_s: Seconds = 1.5
+
+
+class Bounds(Model):
+    """How many there may be."""
+
+    at_least: int = Field(default=0, ge=0)
+    at_most: int | None = Field(default=None, ge=0)
+
+    def hold(self, count: int) -> bool:
+        """Whether `count` lies between them."""
+        return count >= self.at_least and (self.at_most is None or count <= self.at_most)
+
+
+Count = Annotated[
+    Bounds,
+    BeforeValidator(
+        lambda given: {"at_least": given, "at_most": given} if isinstance(given, int) else given,
+        json_schema_input_type=Bounds | int,
+    ),
+]
+"""A number, or bounds."""
+
+NONE = Bounds(at_least=0, at_most=0)
+
+
+class Deviation(StrEnum):
+    """Whether steady state may be left from the beginning of `during` on."""
+
+    MAY = "may"
+    MUST = "must"
+    MUST_NOT = "must_not"
+
+
+class MoveEnd(StrEnum):
+    """How migrations must end."""
+
+    COMPLETED = "completed"
+    WELL = "well"
+    """Completed or rolled back."""
+    ANY = "any"
+
+
+class Expectations(Model):
+    """What makes a run a success."""
+
+    deviates: Deviation = Deviation.MAY
+    recovers_within_s: Seconds | None = 30.0
+    """From the moment when everything was unloaded until steady state holds again; null: any time."""
+    lost: Count = NONE
+    duplicated: Count = NONE
+    wrong: Count = NONE
+    unexpected: Count = NONE
+    out_of_order: Count = NONE
+    migrations: MoveEnd = MoveEnd.COMPLETED
+    rules_act: bool = True
+    """Every rule must have acted at least once: else the run has shown nothing."""
+
+
+class Collection(Model):
+    """What is recorded in the journal besides the probes."""
+
+    metrics: list[str] = []
+    """Names of metrics; `*` for all."""
+    rule_counts: bool = True
+
+
+class Variation(Model):
+    """What a run's seed chooses. Seed 0 leaves everything as it is written."""
+
+    path: str
+    """Of a value in this file, such as `timeline.0.load.0.actions.0.parameters.ms`."""
+    between: tuple[float, float] | None = None
+    one_of: list[Any] | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> Variation:
+        if (self.between is None) == (self.one_of is None):
+            raise ValueError("a variation takes exactly one of between and one_of")
+        return self
+
+
+class Scenario(Model):
+    """A scenario as it stands in a file."""
+
+    name: JobName
+    description: str = ""
+    mesh: ScenarioMesh = ScenarioMesh()
+    jobs: list[ScenarioJob] = []
+    """Deployed before, removed in the end."""
+    pipeline: PipelineSpec | None = None
+    """Applied before, deleted in the end."""
+    load: list[Load] = []
+    steady_state: list[Probe] = Field(min_length=1)
+    phases: Phases = Phases()
+    timeline: list[Step] = []
+    expect: Expectations = Expectations()
+    collect: Collection = Collection()
+    vary: list[Variation] = []
