@@ -300,8 +300,8 @@ class LoadRules(Command[RuleList]):
 
     rules: list[Rule] = Field(min_length=1, max_length=100)
     lease_s: float | None = Field(default=None, gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
-    """The rules unload themselves unless the same command comes again within so many seconds: for programs
-    that may die. Null: they stay until unloaded."""
+    """The rules unload themselves unless they are loaded again, by a command of its own, within so many
+    seconds: for programs that may die. Null: they stay until unloaded."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> LoadRules:
@@ -354,6 +354,42 @@ class DescribeFaults(Command[FaultCatalogue]):
     subject = f"{_INJECTOR}.describe-faults"
     answer = FaultCatalogue
     example = {"id": "f5"}
+
+
+class KeptMetric(Model):
+    """A metric that the injector has heard."""
+
+    serial: int
+    """Counts the metrics heard since the injector started, from 1."""
+    metric: Metric
+
+
+class MetricList(Model):
+    """Metrics in the order in which they were heard."""
+
+    metrics: list[KeptMetric]
+    last: int
+    """Serial number of the last one heard, 0 when there is none. Smaller than one seen before: the injector
+    has started anew, and counts again."""
+
+
+class ListMetrics(Command[MetricList]):
+    """The newest metrics that the injector has heard; it keeps ten thousand, in memory."""
+
+    subject = f"{_INJECTOR}.list-metrics"
+    answer = MetricList
+    example = {"id": "f7", "after": 0, "name": "batch_processing_s", "limit": 100}
+
+    after: int = Field(default=0, ge=0)
+    """Only those with a greater serial number."""
+    name: str | None = None
+    """Only metrics of this name."""
+    entity: str | None = None
+    """Only metrics of this entity."""
+    site: Scope | None = None
+    """Only metrics of this scope."""
+    limit: int = Field(default=1_000, ge=1, le=10_000)
+    """The newest so many of them."""
 
 
 class RulesSet(Model):
@@ -438,6 +474,7 @@ FAULT_COMMANDS: tuple[type[Command[Any]], ...] = (
     ListRules,
     ExplainRule,
     DescribeFaults,
+    ListMetrics,
 )
 """Served by the injector."""
 

@@ -144,7 +144,7 @@ def _operators() -> str:
 
 
 def _errors() -> str:
-    meanings = _member_documentation(ErrorCode)
+    meanings = member_documentation(ErrorCode)
     rows = [
         f"| `{code.value}` | {'yes' if code in RETRYABLE else 'no'} | {cell(meanings.get(code.name, ''))} |"
         for code in ErrorCode
@@ -201,7 +201,7 @@ def _types() -> str:
 
 
 def _enumeration(kind: type[Enum]) -> str:
-    meanings = _member_documentation(kind)
+    meanings = member_documentation(kind)
     rows = [f"| `{member.value}` | {cell(meanings.get(member.name, ''))} |" for member in kind]
     table = ["| value | meaning |", "|---|---|", *rows, ""]
     return "\n".join([f"### {kind.__name__}\n", f"{_documentation(kind)}\n", *table])
@@ -224,8 +224,8 @@ def _documentation(kind: type) -> str:
     return inspect.cleandoc(kind.__doc__ or "")
 
 
-def _member_documentation(kind: type[Enum]) -> dict[str, str]:
-    """Docstrings below the members of an enumeration; Python itself drops them."""
+def member_documentation(kind: type[Enum]) -> dict[str, str]:
+    """Docstrings below the members of an enumeration, by name; Python itself drops them."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     found: dict[str, str] = {}
