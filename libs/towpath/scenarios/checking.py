@@ -1,0 +1,123 @@
+"""What must hold between the parts of a scenario, beyond the form of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
+from towpath.contracts.scenario import Scenario, Step
+from towpath.contracts.scenario_load import StandardJob
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raise `TowpathError` with everything that does not fit together; the first is named."""
+    errors = list(problems(scenario))
+    if errors:
+        first = errors[0]
+        raise TowpathError(
+            first.code,
+            first.message,
+            field=first.field,
+            value=first.value,
+            allowed=first.allowed,
+            errors=errors,
+        )
+
+
+def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
+    """Everything that does not fit together."""
+    yield from _sites(scenario)
+    yield from _jobs(scenario)
+    yield from _rules(scenario)
+
+
+def job_names(scenario: Scenario) -> list[str]:
+    """Names of all jobs that a run may have."""
+    names = [job.name for job in scenario.jobs]
+    names += [job.name for job in scenario.pipeline.jobs] if scenario.pipeline else []
+    for step in scenario.timeline:
+        names += [step.deploy.name] if step.deploy else []
+        names += [job.name for job in step.apply.jobs] if step.apply else []
+    return list(dict.fromkeys(names))
+
+
+def rules_of(scenario: Scenario) -> list[Rule]:
+    """All rules that the timeline loads, in its order."""
+    return [rule for step in scenario.timeline for rule in step.load or ()]
+
+
+def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
+    known = scenario.mesh.sites
+    if len(set(known)) < len(known):
+        yield _wrong("mesh.sites", known, "each site once", "two sites have the same name")
+    named = [(f"load.{i}.site", load.site) for i, load in enumerate(scenario.load)]
+    for i, job in enumerate(scenario.jobs):
+        parts = ("site", "input_site", "output_site") if isinstance(job, StandardJob) else ("site",)
+        named += [(f"jobs.{i}.{part}", getattr(job, part)) for part in parts if getattr(job, part)]
+    for i, probe in enumerate(scenario.steady_state):
+        if probe.probe == "site_up":
+            named.append((f"steady_state.{i}.site", probe.site))
+    for i, step in enumerate(scenario.timeline):
+        if step.migrate is not None and step.migrate.to is not None:
+            named.append((f"timeline.{i}.migrate.to", step.migrate.to))
+        if step.migrate is not None and step.migrate.to is None and len(known) != 2:
+            yield _wrong(f"timeline.{i}.migrate.to", None, known, "which site is not clear")
+    for field, site in named:
+        if site not in known:
+            yield _wrong(field, site, known, "no such site in mesh.sites", ErrorCode.UNKNOWN_SITE)
+
+
+def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
+    deployed = [job.name for job in scenario.jobs]
+    for i, name in enumerate(deployed):
+        if name in deployed[:i]:
+            yield _wrong(f"jobs.{i}.name", name, "another name", "two jobs have the same name")
+    known = job_names(scenario)
+    for i, probe in enumerate(scenario.steady_state):
+        job = getattr(probe, "job", None)
+        if job is not None and job not in known:
+            yield _wrong(f"steady_state.{i}.job", job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+    for i, step in enumerate(scenario.timeline):
+        job = _job_of(step)
+        if job is not None and job not in known:
+            place = f"timeline.{i}.{step.action}.job"
+            yield _wrong(place, job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+
+
+def _job_of(step: Step) -> str | None:
+    if step.update is not None:
+        return step.update.spec.name
+    command = step.migrate or step.scale or step.remove
+    return None if command is None else command.job
+
+
+def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
+    names = [rule.name for rule in rules_of(scenario)]
+    for i, step in enumerate(scenario.timeline):
+        for k, rule in enumerate(step.load or ()):
+            yield from _rule(scenario, f"timeline.{i}.load.{k}", rule)
+        for k, name in enumerate(step.unload or ()):
+            if name not in names:
+                yield _wrong(f"timeline.{i}.unload.{k}", name, names, "no step loads this rule")
+
+
+def _rule(scenario: Scenario, place: str, rule: Rule) -> Iterator[ErrorDetail]:
+    scopes = [*scenario.mesh.sites, HUB_SCOPE]
+    if rule.where.site is not None and rule.where.site not in scopes:
+        yield _wrong(f"{place}.where.site", rule.where.site, scopes, "no such scope", ErrorCode.UNKNOWN_SITE)
+    known = job_names(scenario)
+    if rule.where.job is not None and rule.where.job not in known:
+        yield _wrong(f"{place}.where.job", rule.where.job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+    event = rule.event
+    if isinstance(event, OnTarget) and event.target is TargetKind.LINK:
+        if not scenario.mesh.emulate_links:
+            yield _wrong("mesh.emulate_links", False, "true", "a rule's target is a link")
+        if event.name not in scenario.mesh.sites:
+            yield _wrong(f"{place}.event.name", event.name, scenario.mesh.sites, "no such link")
+
+
+def _wrong(
+    field: str, value: object, allowed: str | list[str], message: str, code: ErrorCode = ErrorCode.INVALID
+) -> ErrorDetail:
+    return ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)

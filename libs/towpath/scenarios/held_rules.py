@@ -1,0 +1,118 @@
+"""Rules on a lease: as long as a run lives it renews them; when it is killed, they end by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from towpath.bus import Bus
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.scenarios.journal import Entry, Journal
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 12.0
+"""Longer than the injector takes to start anew on a busy machine, shorter than anybody waits."""
+
+RENEW_S = 3.0
+ASK_S, ATTEMPT_S = 20.0, 5.0
+RENEWAL_S = 2.5
+
+
+class HeldRules:
+    """The rules that one run has loaded."""
+
+    def __init__(self, bus: Bus, journal: Journal) -> None:
+        self.counts: dict[str, RuleCount] = {}
+        """Rule → what is known of how often it was looked at and acted."""
+        self._bus, self._journal = bus, journal
+        self._held: dict[str, Rule] = {}
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._renewing = asyncio.create_task(self._renew(), name="renew rules")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await end([self._renewing])
+        if self._held:
+            try:
+                await self.unload(list(self._held))
+            except TowpathError as unreachable:
+                log.warning("rules end with their lease: %s", unreachable)
+
+    @property
+    def names(self) -> list[str]:
+        """Which are held now."""
+        return list(self._held)
+
+    async def load(self, rules: Sequence[Rule]) -> None:
+        """Load rules, and hold them from now on. Raises `TowpathError` when they are refused."""
+        command = LoadRules(rules=[*rules], lease_s=LEASE_S)
+        self._take(await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S))
+        self._held |= {rule.name: rule for rule in rules}
+        self._journal.add(Entry.LOADED, rules=[rule.name for rule in rules])
+
+    async def unload(self, names: Sequence[str]) -> None:
+        """Unload rules. Raises `TowpathError` when nobody answers: then they end with their lease."""
+        await self.count()
+        for name in names:
+            self._held.pop(name, None)
+        await self._bus.request(UnloadRules(names=[*names]), deadline_s=ASK_S, attempt_s=ATTEMPT_S)
+        self._journal.add(Entry.UNLOADED, rules=[*names], why="unloaded")
+
+    async def count(self) -> None:
+        """Ask how often the rules acted. What cannot be told now is told another time."""
+        try:
+            self._take(await self._bus.request(ListRules(), deadline_s=RENEWAL_S))
+        except TowpathError as error:
+            log.info("rules are not counted: %s", error)
+
+    def ended(self, name: str, why: str, count: RuleCount) -> None:
+        """Take in that the injector says a rule has ended: it is not renewed any more."""
+        self._count(count)
+        if self._held.pop(name, None) is not None:
+            self._journal.add(Entry.UNLOADED, rules=[name], why=why)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_S)
+            try:
+                await self._renew_once()
+            except TowpathError as error:
+                log.info("rules are not renewed: %s", error)
+
+    async def _renew_once(self) -> None:
+        """Renew what is still loaded. What an injector forgot when it died stays forgotten."""
+        if not self._held:
+            return
+        answer = await self._bus.request(ListRules(), deadline_s=RENEWAL_S)
+        self._take(answer)
+        loaded = {view.rule.name for view in answer.rules}
+        for name in [name for name in self._held if name not in loaded]:
+            del self._held[name]
+            self._journal.add(Entry.UNLOADED, rules=[name], why="the injector does not know it")
+        if self._held:
+            # Another command each time: one that was heard already would only be answered again.
+            command = LoadRules(rules=list(self._held.values()), lease_s=LEASE_S)
+            await self._bus.request(command, deadline_s=RENEWAL_S)
+
+    def _take(self, answer: RuleList) -> None:
+        for view in answer.rules:
+            self._count(view.count)
+
+    def _count(self, count: RuleCount) -> None:
+        known = self.counts.get(count.rule)
+        if known is None or (count.acted, count.looked, count.errors) > (
+            known.acted,
+            known.looked,
+            known.errors,
+        ):
+            self.counts[count.rule] = count

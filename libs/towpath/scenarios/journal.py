@@ -1,0 +1,112 @@
+"""What happened when: one JSON object a line, written at once, so that a killed run leaves what it knew."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+FILE = "journal.jsonl"
+
+
+class Entry(StrEnum):
+    """Kinds of lines."""
+
+    BEGUN = "begun"
+    """`scenario` as it is run, `seed`, `chosen`."""
+    PHASE = "phase"
+    """`phase` begins: prepare, before, during, after, judge, restore, ended."""
+    STEP = "step"
+    """A step of the timeline was carried out: `action`, `what`, or `error`."""
+    LOADED = "loaded"
+    """`rules` are loaded."""
+    UNLOADED = "unloaded"
+    """`rules` are not loaded any more, `why`."""
+    EVENT = "event"
+    """The mesh said something: `subject`, `body`."""
+    SAMPLE = "sample"
+    """`values` of the probes, `outside` tolerance: those that are."""
+    DEVIATED = "deviated"
+    """Steady state was left; `probes` say where."""
+    STEADY = "steady"
+    """Steady state holds again, `after_s`."""
+    METRIC = "metric"
+    COUNTS = "counts"
+    """How often rules were looked at and acted."""
+    MIGRATED = "migrated"
+    """How a migration ended."""
+    VERDICT = "verdict"
+    """What the checker found on `job`."""
+    PROBLEM = "problem"
+    """What was not as expected, in words."""
+    ENDED = "ended"
+    """The run's report."""
+
+
+class Journal:
+    """Appends lines to a file; everything is kept in memory, too."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.lines: list[dict[str, Any]] = []
+        self.begun = time.time()
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("w", encoding="utf-8") if path is not None else None
+
+    def add(self, kind: Entry, **fields: Any) -> None:
+        """Write a line. `at` is Unix seconds, `t` seconds since the journal began."""
+        at = time.time()
+        line = {"at": round(at, 3), "t": round(at - self.begun, 3), "kind": str(kind), **fields}
+        self.lines.append(line)
+        if self._file is not None:
+            self._file.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+            self._file.flush()
+
+    def of(self, *kinds: Entry) -> Iterator[dict[str, Any]]:
+        """The lines of these kinds, in order."""
+        return of(self.lines, *kinds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def of(lines: list[dict[str, Any]], *kinds: Entry) -> Iterator[dict[str, Any]]:
+    """The lines of these kinds, in order."""
+    return (line for line in lines if line["kind"] in kinds)
+
+
+def read_journal(directory: Path) -> list[dict[str, Any]]:
+    """The lines of a journal; a last one that was not written to its end is left out.
+
+    Raises `TowpathError` when there is none.
+    """
+    path = directory / FILE
+    try:
+        texts = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "no journal here",
+            field="directory",
+            value=str(directory),
+            allowed="a directory that `towpath scenario run --output` wrote",
+        ) from error
+    lines: list[dict[str, Any]] = []
+    for text in texts:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            break
+    return lines

@@ -1,0 +1,1 @@
+"""Ready scenarios, one a file."""
