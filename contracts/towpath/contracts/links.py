@@ -17,6 +17,12 @@ LONGEST_DELAY_MS = 60_000.0
 LONGEST_S = 7 * 24 * 3600.0
 """A week."""
 
+DEFAULT_RESEND_MS = 200.0
+"""What TCP waits at least before it sends a lost packet again, where nothing tells it earlier."""
+
+SHORTEST_RESET_S = 0.1
+"""Connections that live shorter carry nothing: `cut` says better what is meant."""
+
 
 class LinkConditions(Model):
     """How good a link is. The default is a link that passes everything as fast as it can."""
@@ -33,11 +39,26 @@ class LinkConditions(Model):
     """The delay varies evenly by as much, up and down, milliseconds. The order is kept."""
     bandwidth_bytes_per_s: int | None = Field(default=None, gt=0)
     """What passes per second in each direction, bytes; null: no limit."""
+    loss_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
+    """Of packets of 1,460 bytes that are lost, each time they are sent. Connections are TCP, which sends
+    them again: a loss is felt as a delay, of what comes after on the same connection, too."""
+    resend_ms: float = Field(default=DEFAULT_RESEND_MS, gt=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
+    """How long it takes until a lost packet is sent again, milliseconds; twice as long the next time, up
+    to a minute."""
+    slice_bytes: int | None = Field(default=None, gt=0, le=65_536)
+    """Everything is delivered in slices of as many bytes, at most; null: as it came."""
+    slice_delay_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
+    """Between two slices of a connection, milliseconds."""
+    reset_every_s: float | None = Field(default=None, ge=SHORTEST_RESET_S, le=LONGEST_S, allow_inf_nan=False)
+    """All connections are broken at this interval, seconds, the first time after one; null: never."""
 
     @property
     def perfect(self) -> bool:
         """Whether nothing is made worse, whatever `for_s` says."""
-        return self.model_copy(update={"for_s": None}) == LinkConditions()
+        meant: dict[str, Any] = {"for_s": None}
+        if not self.loss_percent:
+            meant["resend_ms"] = DEFAULT_RESEND_MS
+        return self.model_copy(update=meant) == LinkConditions()
 
 
 class LinkView(Model):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 from asyncio import StreamReader, StreamWriter
 from dataclasses import dataclass
 
@@ -15,6 +18,9 @@ PIECE_BYTES = 64 * 1024
 
 CONNECT_DEADLINE_S = 5.0
 """For the far end to take a connection."""
+
+NO_LINGER = struct.pack("ii", 1, 0)
+"""Option of a socket: drop what is under way and send RST when it is closed."""
 
 
 @dataclass
@@ -57,6 +63,13 @@ class Connection:
         for writer in self._writers:
             writer.transport.abort()
 
+    def reset(self) -> None:
+        """Close both ends so that each learns of it as of an error (RST), and not as of an end."""
+        for writer in self._writers:
+            with contextlib.suppress(OSError):
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.abort()
+
     async def _lead_nowhere(self, reader: StreamReader) -> None:
         """Keep a connection that was made over a cut link until its maker gives up."""
         while await reader.read(PIECE_BYTES):
@@ -83,8 +96,16 @@ class Connection:
         # stays under the conditions of the link.
         sink.transport.set_write_buffer_limits(high=0)
         while data := await line.get():
-            sink.write(data)
-            direction.passed += len(data)
-            await sink.drain()
+            await self._deliver_sliced(memoryview(data), sink, direction)
         if sink.can_write_eof():
             sink.write_eof()
+
+    async def _deliver_sliced(self, data: memoryview, sink: StreamWriter, direction: Direction) -> None:
+        while data:
+            size = self._weather.now.slice_bytes or len(data)
+            sink.write(data[:size])
+            direction.passed += len(data[:size])
+            await sink.drain()
+            data = data[size:]
+            await self._weather.between_slices()
+            await self._weather.passable()

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from dataclasses import dataclass
 
+from towpath.contracts.links import LONGEST_DELAY_MS, LinkConditions
 from towpath.proxy.weather import Weather
 
 IN_FLIGHT_BYTES = 8 * 1024**2
 """What travels at the same time, at most; then the sender is made to wait, like by a full TCP window. A
 link of 100 ms passes 80 MB/s with it."""
+
+PACKET_BYTES = 1460
+"""What TCP sends at once over Ethernet: so much is lost, or arrives."""
+
+MOST_RESENDS = 15
+"""Linux gives a connection up after so many; then a link that loses everything is like one that is cut."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +28,23 @@ class _Piece:
     entered_at: float
     luck: float
     """Where in the jitter it lies, -1 to 1."""
+    fate: float
+    """How lucky its packets are, 0 to 1: the higher, the more often some of them are lost."""
+
+    def delay_s(self, conditions: LinkConditions) -> float:
+        """How long it travels under these conditions."""
+        return (conditions.delay_ms + self.luck * conditions.jitter_ms) / 1000 + self._resending_s(conditions)
+
+    def _resending_s(self, conditions: LinkConditions) -> float:
+        """Until the last of its packets has passed: with a chance p of each loss, all n have passed after
+        k resends with the chance (1 - p^(k+1))^n."""
+        loss = conditions.loss_percent / 100
+        packets = math.ceil(len(self.data) / PACKET_BYTES)
+        resends = 0
+        while resends < MOST_RESENDS and self.fate >= (1 - loss ** (resends + 1)) ** packets:
+            resends += 1
+        waits_ms = (min(conditions.resend_ms * 2**turn, LONGEST_DELAY_MS) for turn in range(resends))
+        return sum(waits_ms) / 1000
 
 
 class DelayLine:
@@ -39,7 +64,7 @@ class DelayLine:
             self._left.clear()
             await self._left.wait()
         now = asyncio.get_running_loop().time()
-        self._pieces.append(_Piece(data, now, random.uniform(-1, 1)))
+        self._pieces.append(_Piece(data, now, random.uniform(-1, 1), random.random()))
         self._bytes += len(data)
         self._came.set()
 
@@ -59,9 +84,7 @@ class DelayLine:
         loop = asyncio.get_running_loop()
         while True:
             await self._weather.passable()
-            conditions = self._weather.now
-            delay_s = (conditions.delay_ms + piece.luck * conditions.jitter_ms) / 1000
-            left = piece.entered_at + delay_s - loop.time()
+            left = piece.entered_at + piece.delay_s(self._weather.now) - loop.time()
             if left <= 0:
                 return
             await self._weather.changed(within_s=left)

@@ -43,6 +43,7 @@ class Link:
         self._open: dict[asyncio.Task[None], Connection] = {}
         self._server: asyncio.Server | None = None
         self._end: asyncio.TimerHandle | None = None
+        self._next_reset: asyncio.TimerHandle | None = None
 
     @property
     def conditions(self) -> LinkConditions:
@@ -81,6 +82,7 @@ class Link:
     ) -> None:
         assert self._server is not None
         self._stop_timer()
+        self._reset_at_intervals(None)
         self._server.close()
         await asyncio.gather(*self._break_all(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
@@ -95,6 +97,9 @@ class Link:
         self._stop_timer()
         if self.conditions.cut and not conditions.cut:
             self._break_all()
+        if self.conditions.reset_every_s != conditions.reset_every_s:
+            # Otherwise the interval goes on: conditions that are renewed shall not put the reset off.
+            self._reset_at_intervals(conditions.reset_every_s)
         self._weather.change(conditions)
         if conditions.for_s is not None:
             self._end = asyncio.get_running_loop().call_later(conditions.for_s, self._expire)
@@ -112,6 +117,18 @@ class Link:
         if self._end is not None:
             self._end.cancel()
             self._end = None
+
+    def _reset_at_intervals(self, every_s: float | None) -> None:
+        if self._next_reset is not None:
+            self._next_reset.cancel()
+        loop = asyncio.get_running_loop()
+        self._next_reset = None if every_s is None else loop.call_later(every_s, self._reset, every_s)
+
+    def _reset(self, every_s: float) -> None:
+        for connection in self._open.values():
+            connection.reset()
+        self._break_all()
+        self._reset_at_intervals(every_s)
 
     def _accepted(self, reader: StreamReader, writer: StreamWriter) -> None:
         connection = Connection(self._weather, (reader, writer))

@@ -16,7 +16,7 @@ class TokenBucket:
 
     def __init__(self, weather: Weather) -> None:
         self._weather = weather
-        self._conditions = weather.now
+        self._rate = weather.now.bandwidth_bytes_per_s
         self._tokens = 0.0
         self._filled_at = 0.0
 
@@ -37,11 +37,10 @@ class TokenBucket:
 
     def _fill(self) -> None:
         now = asyncio.get_running_loop().time()
-        conditions = self._weather.now
-        rate = conditions.bandwidth_bytes_per_s
-        if conditions is not self._conditions or rate is None:
+        rate = self._weather.now.bandwidth_bytes_per_s
+        if rate != self._rate or rate is None:
             # Debts of a slower time are forgiven, or a link that is restored would stay slow.
-            self._conditions, self._tokens = conditions, 0.0
+            self._rate, self._tokens = rate, 0.0
         else:
             self._tokens = min(rate * BURST_S, self._tokens + rate * (now - self._filled_at))
         self._filled_at = now

@@ -27,6 +27,16 @@ class Weather:
             async with asyncio.timeout(within_s):
                 await self._next.wait()
 
+    async def between_slices(self) -> None:
+        """Return when the next slice may follow; at once when nothing is sliced."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while self.now.slice_bytes is not None:
+            left = began + self.now.slice_delay_ms / 1000 - loop.time()
+            if left <= 0:
+                return
+            await self.changed(within_s=left)
+
     async def passable(self) -> None:
         """Return as soon as the link is not cut."""
         while self.now.cut:

@@ -73,8 +73,10 @@ class Handlers:
         async with self._changing:
             # First the record: what was answered holds also when this process dies.
             await self._record.write({**self._kept(), link.name: _keep(conditions, conditions.for_s)})
+            renewed = _untimed(link.conditions) == _untimed(conditions)
             link.shape(conditions)
-            await self._announce(link)
+            if not renewed:
+                await self._announce(link)
             return _view(link)
 
     def _kept(self) -> dict[str, Kept]:
@@ -98,6 +100,11 @@ class Handlers:
 
 def _keep(conditions: LinkConditions, left_s: float | None) -> Kept:
     return Kept(conditions=conditions, until=_in(left_s))
+
+
+def _untimed(conditions: LinkConditions) -> LinkConditions:
+    """For comparison: who holds a link in a state renews that state again and again."""
+    return conditions.model_copy(update={"for_s": None})
 
 
 def _in(seconds: float | None) -> datetime | None:

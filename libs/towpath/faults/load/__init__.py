@@ -1,0 +1,1 @@
+"""Programs that put load on a machine, each a process of its own that dies with the one that started it."""
