@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from spark_cluster import MASTER, SparkCluster, spark_cluster
+from conftest import free_port
 
 from towpath.bus import Bus
 from towpath.checker.collector import ResultCollector
@@ -22,6 +22,7 @@ from towpath.drill.stage import Stage
 from towpath.drill.workloads import WINDOWS
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+from towpath.processes.spark_cluster import MASTER, SparkCluster, spark_cluster
 
 CLUSTER, LOCAL = "a", "b"
 """The sites. Events come in at the first, and results are kept there."""
@@ -108,7 +109,7 @@ async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machi
     tmp_path: Path,
 ) -> None:
     async with (
-        spark_cluster(tmp_path / "spark", "one", "two") as cluster,
+        spark_cluster(tmp_path / "spark", "one", "two", port=free_port()) as cluster,
         mesh(Home(tmp_path / "mesh"), cluster) as stage,
     ):
         await until_up(stage)
