@@ -49,6 +49,10 @@ class Stage:
     prompter: Bus
     """With the coordinator's rights: repeats its commands, hears the replies to it."""
 
+    async def connected(self, name: str) -> Bus:
+        """A further connection as the operator, called so at the server. Raises `TowpathError`."""
+        return await _connect(self.mesh, self.mesh.operator, name)
+
     async def ask_jobs(self) -> list[JobView]:
         """All jobs. Raises `TowpathError` when the coordinator does not answer."""
         return (await self.bus.request(ListJobs(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).jobs

@@ -42,11 +42,15 @@ class HeldRules:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await end([self._renewing])
-        if self._held:
-            try:
-                await self.unload(list(self._held))
-            except TowpathError as unreachable:
-                log.warning("rules end with their lease: %s", unreachable)
+
+    async def unload_all(self) -> None:
+        """Unload what is held. What cannot be, ends with its lease."""
+        if not self._held:
+            return
+        try:
+            await self.unload(list(self._held))
+        except TowpathError as unreachable:
+            log.warning("rules end with their lease: %s", unreachable)
 
     @property
     def names(self) -> list[str]:

@@ -17,7 +17,6 @@ from towpath.scenarios.shapes import due_times, planned
 from towpath.scenarios.variation import chance
 from towpath.streams.departures import AIRPORTS, closing_event, departures
 from towpath.streams.replay import Replay, ReplayReport
-from towpath.tasks import end
 
 StopAsked = Callable[[], bool]
 
@@ -60,7 +59,7 @@ class Device:
             speed=1.0,
             inflight=INFLIGHT,
         )
-        self._task: asyncio.Task[ReplayReport] | None = None
+        self.task: asyncio.Task[ReplayReport] | None = None
 
     def start(self) -> None:
         """Begin to send."""
@@ -69,7 +68,7 @@ class Device:
             events = recorded(self.load, self.stopped)
         else:
             events = synthetic(self.load, self._name, self._position, self._seed, self.stopped)
-        self._task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
+        self.task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
 
     def stopped(self) -> bool:
         """Whether only the closing events are left to send."""
@@ -81,15 +80,10 @@ class Device:
         Raises `TowpathError` when the broker was away too long, `TimeoutError` after `within_s`.
         """
         self._enough = True
-        if self._task is None:
+        if self.task is None:
             return self.report
         async with asyncio.timeout(within_s):
-            return await self._task
-
-    async def cancel(self) -> None:
-        """Stop sending at once."""
-        if self._task is not None:
-            await end([self._task])
+            return await self.task
 
     def planned(self, since: float, until: float) -> float:
         """Events that are due between two moments, Unix seconds."""

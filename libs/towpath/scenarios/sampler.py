@@ -52,10 +52,10 @@ class Sampler:
     _progress: dict[str, deque[Progress]] = field(default_factory=dict)
     _stored: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    async def listen(self) -> None:
+    async def listen(self, bus: Bus) -> None:
         """Hear heartbeats and metrics from now on, as long as the bus is open."""
-        await self.bus.subscribe(SiteStatus, self._on_heartbeat)
-        await self.bus.subscribe(Metric, self._on_metric)
+        await bus.subscribe(SiteStatus, self._on_heartbeat)
+        await bus.subscribe(Metric, self._on_metric)
 
     async def look(self) -> None:
         """Look at results, and ask how much is stored. What does not answer stays as it was."""

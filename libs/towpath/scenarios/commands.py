@@ -1,0 +1,222 @@
+"""What steps of a timeline do to the mesh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from towpath.contracts.commands import MigrateJob, RemoveJob, ShowOperation, UpdateJob
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
+from towpath.contracts.scenario import Migration, ProcessRun, Step
+from towpath.contracts.scenario_load import ScenarioJob
+from towpath.drill.stage import Stage
+from towpath.protocols.record import ENDED
+from towpath.scenarios.held_rules import HeldRules
+from towpath.scenarios.jobs import spec_of
+from towpath.scenarios.observed_job import ObservedJob, observed_job
+from towpath.scenarios.report import MigrationReport
+from towpath.scenarios.sampler import Sampler
+
+CHANGE_S, ATTEMPT_S = 90.0, 10.0
+LOOK_EVERY_S = 0.3
+
+
+@dataclass
+class Commands:
+    """Carries steps out, and knows what has to be undone."""
+
+    stage: Stage
+    sampler: Sampler
+    rules: HeldRules
+    exits: AsyncExitStack
+    """Where observers of jobs end."""
+    allow_process: bool = False
+    moves: list[tuple[str, Migration]] = field(default_factory=list)
+    """Migrations that were accepted, by operation."""
+    pipelines: list[str] = field(default_factory=list)
+
+    async def carry_out(self, step: Step) -> None:
+        """Do what a step says. Raises `TowpathError` when it is refused or nobody answers in time."""
+        handlers: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "load": self._load,
+            "unload": self._unload,
+            "migrate": self._migrate,
+            "deploy": self._deploy,
+            "update": self._update,
+            "scale": self._scale,
+            "apply": self._apply,
+            "remove": self._remove,
+            "process": self._process,
+        }
+        await handlers[step.action](step)
+
+    async def deploy(self, job: ScenarioJob) -> ObservedJob:
+        """Deploy a job and hear its results. Raises `TowpathError`."""
+        spec = spec_of(job)
+        self.sampler.jobs[spec.name] = observed = await self.exits.enter_async_context(
+            observed_job(self.stage, spec)
+        )
+        return observed
+
+    async def apply(self, spec: PipelineSpec) -> None:
+        """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`."""
+        await self.stage.bus.request(ApplyPipeline(spec=spec), deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
+        if spec.name not in self.pipelines:
+            self.pipelines.append(spec.name)
+        for job in spec.jobs:
+            known = self.sampler.jobs.get(job.name)
+            if known is None:
+                observing = observed_job(self.stage, job.job_spec(), deploy=False)
+                self.sampler.jobs[job.name] = await self.exits.enter_async_context(observing)
+            else:
+                self._changes_to(known, job.job_spec())
+
+    async def moves_ended(self, within_s: float) -> list[MigrationReport]:
+        """How the migrations ended; those that do not in time have no state."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        while True:
+            reports = [await self._move(*move) for move in self.moves]
+            if loop.time() > end or all(report.state in ENDED for report in reports):
+                return reports
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _load(self, step: Step) -> None:
+        await self.rules.load(step.load or ())
+
+    async def _unload(self, step: Step) -> None:
+        await self.rules.unload(step.unload or ())
+
+    async def _migrate(self, step: Step) -> None:
+        assert step.migrate is not None
+        move = step.migrate
+        command = MigrateJob(
+            job=move.job,
+            to=move.to or await self._elsewhere(move.job),
+            strategy=move.strategy,
+            check=move.check,
+            factor=move.factor,
+            wait=False,
+        )
+        answer = await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=3.0)
+        self.moves.append((answer.operation, move))
+
+    async def _elsewhere(self, job: str) -> str:
+        view = next((view for view in await self.stage.ask_jobs() if view.spec.name == job), None)
+        others = [site for site in self.stage.mesh.sites if view is None or site != view.site]
+        if len(others) != 1:
+            raise TowpathError(
+                ErrorCode.INVALID, "which site is not clear", field="migrate.to", allowed=others
+            )
+        return others[0]
+
+    async def _deploy(self, step: Step) -> None:
+        assert step.deploy is not None
+        await self.deploy(step.deploy)
+
+    async def _update(self, step: Step) -> None:
+        assert step.update is not None
+        await self._change(step.update.spec, drop_state=step.update.drop_state)
+
+    async def _scale(self, step: Step) -> None:
+        assert step.scale is not None
+        changes = step.scale.model_dump(exclude={"job"}, exclude_none=True)
+        await self._change(self._observed(step.scale.job).spec.model_copy(update=changes))
+
+    async def _change(self, spec: JobSpec, *, drop_state: bool = False) -> None:
+        known = self._observed(spec.name)
+        command = UpdateJob(spec=spec, drop_state=drop_state)
+        await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
+        self._changes_to(known, spec)
+
+    def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:
+        known.changed = known.changed or (known.spec.operator, known.spec.inputs) != (
+            spec.operator,
+            spec.inputs,
+        )
+        known.spec = spec
+
+    async def _apply(self, step: Step) -> None:
+        assert step.apply is not None
+        await self.apply(step.apply)
+
+    async def _remove(self, step: Step) -> None:
+        assert step.remove is not None
+        # What was not drained has no truth: where it stopped is chance.
+        self._observed(step.remove.job).changed = True
+        command = RemoveJob(job=step.remove.job, drain=step.remove.drain)
+        await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
+
+    def _observed(self, job: str) -> ObservedJob:
+        known = self.sampler.jobs.get(job)
+        if known is None:
+            allowed = list(self.sampler.jobs)
+            raise TowpathError(
+                ErrorCode.UNKNOWN_JOB, "not deployed yet", field="job", value=job, allowed=allowed
+            )
+        return known
+
+    async def _process(self, step: Step) -> None:
+        assert step.process is not None
+        if not self.allow_process:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "the scenario runs a program",
+                field="process.path",
+                value=step.process.path,
+                allowed="with --allow-process",
+            )
+        await run_program(step.process)
+
+    async def _move(self, operation: str, move: Migration) -> MigrationReport:
+        try:
+            show = ShowOperation(operation=operation)
+            view = await self.stage.bus.request(show, deadline_s=4.0, attempt_s=2.0)
+        except TowpathError as error:
+            return MigrationReport(job=move.job, strategy=move.strategy, note=str(error))
+        figures = view.figures
+        return MigrationReport(
+            job=move.job,
+            strategy=view.strategy or move.strategy,
+            source=view.source,
+            target=view.target,
+            state=view.state,
+            total_s=round((view.ended_at - view.begun_at).total_seconds(), 2) if view.ended_at else None,
+            downtime_s=figures.downtime_s if figures else None,
+            note=view.note,
+        )
+
+
+async def run_program(run: ProcessRun) -> None:
+    """Run a program to its end. Raises `TowpathError` when it cannot, fails, or takes too long."""
+    try:
+        program = await asyncio.create_subprocess_exec(
+            run.path,
+            *run.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise TowpathError(
+            ErrorCode.FAILED, f"cannot be run: {error}", field="process.path", value=run.path
+        ) from error
+    try:
+        code = await asyncio.wait_for(program.wait(), run.timeout_s)
+    except TimeoutError as error:
+        raise TowpathError(
+            ErrorCode.DEADLINE,
+            f"did not end within {run.timeout_s:g} s",
+            field="process.path",
+            value=run.path,
+        ) from error
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+    if code:
+        raise TowpathError(ErrorCode.FAILED, f"ended with code {code}", field="process.path", value=run.path)

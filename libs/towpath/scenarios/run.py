@@ -1,0 +1,241 @@
+"""One run of a scenario on a mesh that is up: before, during, after, the verdict, and everything put back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.pipeline import DeletePipeline
+from towpath.contracts.scenario import Scenario
+from towpath.drill.stage import Stage
+from towpath.scenarios.checking import rules_of
+from towpath.scenarios.commands import Commands
+from towpath.scenarios.expectations import unmet
+from towpath.scenarios.held_rules import HeldRules
+from towpath.scenarios.jobs import disorder_s
+from towpath.scenarios.journal import Entry, Journal
+from towpath.scenarios.load import Device
+from towpath.scenarios.mesh_events import MeshEvents
+from towpath.scenarios.observed_job import ObservedJob
+from towpath.scenarios.recorder import Recorder
+from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.scenarios.sampler import Sampler
+from towpath.scenarios.steadiness import Steadiness
+from towpath.scenarios.timeline import Timeline
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+STEADY_S = 60.0
+"""For steady state to come about in the first place."""
+
+MOVES_S = 150.0
+"""For migrations to end, behind the timeline."""
+
+STOP_LOAD_S = 70.0
+SETTLE_S = 60.0
+"""Behind the load's end, for everything to run, and one site to own each job."""
+
+DRAIN_S = 40.0
+SURPLUS_S = 0.8
+"""After the last expected result, for one too many to show."""
+
+RESTORE_S = 90.0
+LOOK_EVERY_S = 0.1
+
+
+@dataclass
+class Run:
+    """A scenario under way."""
+
+    stage: Stage
+    scenario: Scenario
+    journal: Journal
+    seed: int = 0
+    chosen: dict[str, Any] = field(default_factory=dict)
+    allow_process: bool = False
+    problems: list[str] = field(default_factory=list)
+    broken: bool = False
+    _verdicts: dict[str, JobVerdict] = field(default_factory=dict)
+    _moves: list[MigrationReport] = field(default_factory=list)
+    _recovered_s: float | None = None
+
+    async def play(self) -> RunReport:
+        """Play it to its end, whatever happens; cancelled, it puts back what it changed and ends."""
+        begun = time.monotonic()
+        self._announce()
+        async with AsyncExitStack() as exits:
+            sampler = Sampler(self.stage.mesh, self.stage.bus)
+            rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
+            steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
+            commands = Commands(self.stage, sampler, rules, exits, self.allow_process)
+            watching: asyncio.Task[None] | None = None
+            try:
+                events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
+                recorder = Recorder(self.journal, self.scenario.collect)
+                await self._listen(exits, sampler, events, recorder)
+                watching = asyncio.create_task(steadiness.run(), name="steadiness")
+                await self._phases(commands, events, steadiness)
+            except (TowpathError, TimeoutError, NatsError) as error:
+                self._problem(f"the run got stuck: {str(error) or 'no answer'}")
+                self.broken = True
+            finally:
+                await end([watching])
+                await self._restore(commands, rules)
+            report = self._report(rules, steadiness, time.monotonic() - begun)
+        self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
+        return report
+
+    def _announce(self) -> None:
+        self.journal.add(
+            Entry.BEGUN,
+            scenario=self.scenario.model_dump(mode="json", exclude_defaults=True),
+            seed=self.seed,
+            chosen=self.chosen,
+        )
+        self.journal.add(Entry.PHASE, phase="prepare")
+
+    async def _listen(
+        self, exits: AsyncExitStack, sampler: Sampler, events: MeshEvents, recorder: Recorder
+    ) -> None:
+        """A connection of the run's own: what it has subscribed to ends with it."""
+        bus = await exits.enter_async_context(await self.stage.connected("scenario"))
+        await sampler.listen(bus)
+        await events.listen(bus)
+        await recorder.listen(bus)
+
+    async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
+        phases, scenario = self.scenario.phases, self.scenario
+        for job in scenario.jobs:
+            await commands.deploy(job)
+        if scenario.pipeline is not None:
+            await commands.apply(scenario.pipeline)
+        self._start_load(commands.sampler)
+        self.journal.add(Entry.PHASE, phase="before")
+        if not await _until_held(steadiness, phases.before_s, STEADY_S):
+            self._problem(f"steady state did not come about within {STEADY_S:g} s")
+            self.broken = True
+            return
+        self.journal.add(Entry.PHASE, phase="during")
+        steadiness.watch_from_now()
+        timeline = Timeline(scenario.timeline, commands.carry_out, events, self.journal)
+        await asyncio.gather(timeline.play(), asyncio.sleep(phases.during_s))
+        self.problems += timeline.problems
+        await self._recover(commands, steadiness)
+        await self._judge(commands.sampler)
+
+    def _start_load(self, sampler: Sampler) -> None:
+        for position, load in enumerate(self.scenario.load):
+            access = self.stage.mesh.site(load.site)
+            device = Device(load, access, self.scenario.name, position, self.seed)
+            sampler.devices.append(device)
+            device.start()
+
+    async def _recover(self, commands: Commands, steadiness: Steadiness) -> None:
+        """Unload everything, and wait until steady state holds."""
+        phases = self.scenario.phases
+        self.journal.add(Entry.PHASE, phase="after")
+        if commands.rules.names:
+            await commands.rules.unload(commands.rules.names)
+        over = time.time()
+        self._moves = await commands.moves_ended(MOVES_S)
+        for move in self._moves:
+            self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
+        left = phases.after_s - (time.time() - over)
+        if await _until_held(steadiness, phases.steady_s, max(left, phases.steady_s + 1.0)):
+            assert steadiness.since is not None
+            left_state = steadiness.last_outside is not None
+            self._recovered_s = max(0.0, steadiness.since - over) if left_state else 0.0
+
+    async def _judge(self, sampler: Sampler) -> None:
+        """Stop the load, wait until everything is in order and processed, and compare with the truth."""
+        self.journal.add(Entry.PHASE, phase="judge")
+        for device in sampler.devices:
+            await device.stop(STOP_LOAD_S)
+        for job in sampler.jobs.values():
+            if not job.changed:
+                await self._settled(job)
+        for job in sampler.jobs.values():
+            if job.judged:
+                await self._judge_job(job)
+
+    async def _settled(self, job: ObservedJob) -> None:
+        try:
+            await self.stage.until_settled(job.name, SETTLE_S)
+        except TowpathError as error:
+            self._problem(error.detail.message)
+            self.broken = True
+
+    async def _judge_job(self, job: ObservedJob) -> None:
+        await job.drained(DRAIN_S)
+        await asyncio.sleep(SURPLUS_S)
+        verdict = JobVerdict.of(await job.verdict())
+        self._verdicts[job.name] = verdict
+        self.journal.add(Entry.VERDICT, job=job.name, **verdict.model_dump(mode="json"))
+        late = disorder_s(job.spec, job.stored)
+        if late > 0:
+            self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
+
+    async def _restore(self, commands: Commands, rules: HeldRules) -> None:
+        """Put back what the run changed: also when it was cancelled or failed."""
+        self.journal.add(Entry.PHASE, phase="restore")
+        try:
+            async with asyncio.timeout(RESTORE_S):
+                await rules.unload_all()
+                await end([device.task for device in commands.sampler.devices])
+                for name in reversed(commands.pipelines):
+                    delete = DeletePipeline(pipeline=name, now=True, purge=True)
+                    await self.stage.bus.request(delete, deadline_s=60, attempt_s=10)
+                listed = {view.spec.name: view for view in await self.stage.ask_jobs()}
+                ours = [job for name, job in commands.sampler.jobs.items() if name in listed]
+                await asyncio.gather(*(job.remove() for job in ours if listed[job.name].pipeline is None))
+        except (TowpathError, TimeoutError, NatsError) as error:
+            self._problem(f"not everything could be put back: {str(error) or 'no answer'}")
+            self.broken = True
+        self.journal.add(Entry.PHASE, phase="ended")
+
+    def _report(self, rules: HeldRules, steadiness: Steadiness, seconds: float) -> RunReport:
+        self.journal.add(Entry.COUNTS, rules={n: c.model_dump(mode="json") for n, c in rules.counts.items()})
+        report = RunReport(
+            scenario=self.scenario.name,
+            seed=self.seed,
+            chosen=self.chosen,
+            seconds=round(seconds, 1),
+            verdicts=self._verdicts,
+            deviated=steadiness.deviated,
+            deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
+            recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
+            migrations=self._moves,
+            rules=[RuleReport.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
+            problems=self.problems,
+            broken=self.broken,
+        )
+        # What got stuck has its reason already: all else follows from it.
+        return (
+            report
+            if self.broken
+            else report.model_copy(
+                update={"problems": [*self.problems, *unmet(self.scenario.expect, report)]}
+            )
+        )
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(text)
+        self.journal.add(Entry.PROBLEM, text=text)
+
+
+async def _until_held(steadiness: Steadiness, held_s: float, within_s: float) -> bool:
+    """Wait until steady state has held for so long; whether it did in time."""
+    end_at = time.monotonic() + within_s
+    while steadiness.since is None or steadiness.held_for() < held_s:
+        if time.monotonic() > end_at:
+            return False
+        await asyncio.sleep(LOOK_EVERY_S)
+    return True
