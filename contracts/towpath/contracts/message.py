@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from string import Formatter
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -36,9 +36,13 @@ def new_identifier() -> str:
     return uuid.uuid4().hex[:12]
 
 
+clock_skew = timedelta(0)
+"""By how much this process's clock is off: on purpose, while a fault rule says so."""
+
+
 def now() -> datetime:
     """The current time in UTC: the only clock that messages carry."""
-    return datetime.now(UTC)
+    return datetime.now(UTC) + clock_skew
 
 
 class Model(BaseModel):

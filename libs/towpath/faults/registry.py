@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import psutil
 from pydantic import BaseModel, ValidationError
@@ -22,6 +22,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Moment, RuleAction, TargetKind
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model
+from towpath.faults.items import Items
 
 T = TypeVar("T")
 FaultT = TypeVar("FaultT", bound="type[Fault]")
@@ -49,13 +50,14 @@ class Fault(ABC):
 
 
 @dataclass(frozen=True)
-class Items(Generic[T]):
-    """How to read and change what passes a named point."""
+class Measurement:
+    """What an instrumentation rule has measured once."""
 
-    payload: Callable[[T], bytes]
-    fields: Callable[[T], Mapping[str, Any]]
-    """What conditions may name, `payload` aside: `topic`, `serial`, `job`…"""
-    with_payload: Callable[[T, bytes], T]
+    name: str
+    value: float
+    labels: Mapping[str, str]
+    entity: str | None = None
+    """What was measured; null: the process."""
 
 
 class PointFault(Fault):
@@ -70,9 +72,16 @@ class PointFault(Fault):
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """What passes instead of `items`; `hits` are the places, ascending, that the rule is about.
 
-        What it raises, the code at the point sees.
+        An `InjectedFault` that it raises, the code at the point sees.
         """
         return items
+
+    measures: ClassVar[bool] = False
+    """Whether `measured` is to be asked, for each hit."""
+
+    def measured(self, evaluate: Callable[[str], Any]) -> Sequence[Measurement]:
+        """Metrics of one hit; `evaluate` gives the value of an expression for it."""
+        return ()
 
 
 @dataclass
@@ -89,10 +98,12 @@ class Call:
     """At `exception`: what the caller gets; null instead makes the call return `result`."""
     answered: bool = False
     """Set at `entry`, with `result`, so that the function is not called."""
+    took_s: float = 0.0
+    """At `exit` and `exception`: how long the function took, seconds."""
     wait_s: float = 0.0
     """Set to hold the call up, seconds; coroutines let others go on meanwhile."""
-    emitted: list[tuple[str, float, dict[str, str]]] = field(default_factory=list)
-    """Metrics: name, value, labels."""
+    emitted: list[Measurement] = field(default_factory=list)
+    """Metrics to send."""
     evaluate: Callable[[str], Any] = lambda text: None
     """The value of an expression where the call stands: what conditions may name, `emit` may measure."""
 
@@ -104,7 +115,7 @@ class CallFault(Fault):
 
     @abstractmethod
     def act(self, call: Call) -> None:
-        """Do it. What it raises, the caller of the function sees."""
+        """Do it. An `InjectedFault` that it raises, the caller of the function sees."""
 
 
 @dataclass
@@ -197,8 +208,8 @@ def made(action: RuleAction, applied_to: str, random: Random, field: str = "acti
     kind = kind_of(action, applied_to, field)
     try:
         parameters = kind.Parameters.model_validate(action.parameters)
-    except ValidationError as error:
-        detail = TowpathError.of_validation(error).detail
+    except (ValidationError, TowpathError) as error:  # The latter of an expression among them.
+        detail = (error if isinstance(error, TowpathError) else TowpathError.of_validation(error)).detail
         allowed = detail.allowed or ", ".join(kind.Parameters.model_fields) or "no parameters"
         raise TowpathError(
             detail.code,

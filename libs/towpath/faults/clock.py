@@ -1,0 +1,36 @@
+"""What a process takes for the time. Rules may set it off; what carries rules out goes by `real_time`."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from towpath.contracts import message
+
+real_time = time.time
+"""Unix seconds by the machine's clock, whatever rules do."""
+
+_skews: dict[str, float] = {}
+
+
+def skew(owner: str, seconds: float) -> None:
+    """Set the clock off by so many seconds for `owner`, in addition to what others do; 0 ends it.
+
+    It is the time that messages carry and `time.time` that change, not the clock that timeouts go by.
+    """
+    if seconds:
+        _skews[owner] = seconds
+    else:
+        _skews.pop(owner, None)
+    total = skewed_by()
+    message.clock_skew = timedelta(seconds=total)
+    time.time = _skewed_time if total else real_time
+
+
+def skewed_by() -> float:
+    """By how much the clock is off now, seconds; positive: ahead."""
+    return sum(_skews.values())
+
+
+def _skewed_time() -> float:
+    return real_time() + skewed_by()

@@ -1,0 +1,47 @@
+"""What a fault means to raise: the one thing of a rule that reaches the code it looks at."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from functools import cache
+
+DEFAULT = "InjectedFault"
+
+
+class InjectedFault(Exception):
+    """Raised on purpose by a rule. What `throw` raises under another name is also this."""
+
+    def __init__(self, message: str = "injected fault") -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def is_exception(name: str) -> bool:
+    """Whether `throw` may raise under this name, as far as that can be told without the code at hand:
+    an exception of Python, or `module:Class`."""
+    if name == DEFAULT or ":" in name:
+        return True
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, Exception)
+
+
+@cache
+def injected(name: str) -> type[InjectedFault]:
+    """The exception that is both the one of that name and an injected fault.
+
+    `module:Class` is one of a module that the process has imported; rules import nothing. Raises
+    `LookupError` when there is no such exception here.
+    """
+    if name == DEFAULT:
+        return InjectedFault
+    module_name, _, class_name = name.rpartition(":")
+    module = sys.modules.get(module_name) if module_name else builtins
+    kind = getattr(module, class_name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        raise LookupError(f"no exception {name} in this process")
+    # Without the constructor of the other class, which may ask for anything.
+    return type(f"Injected{class_name}", (InjectedFault, kind), {"__module__": __name__})

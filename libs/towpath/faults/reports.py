@@ -1,0 +1,53 @@
+"""What a process tells of its rules: lines of a file of its own, which the scope's keeper reads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from pathlib import Path
+
+from towpath.contracts.faults import Metric, RuleCount, RuleReport
+
+log = logging.getLogger(__name__)
+
+KEPT_LINES = 20_000
+"""Lines that wait to be written, some megabytes: a rule that measures more between two writes loses the
+oldest ones."""
+
+
+class Reports:
+    """Collects lines, and appends them in one write. Any thread may add some."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lines: deque[bytes] = deque(maxlen=KEPT_LINES)
+        self._writing = threading.Lock()
+
+    def metric(self, metric: Metric) -> None:
+        """Add a measurement."""
+        self._add(RuleReport(kind="metric", metric=metric))
+
+    def count(self, count: RuleCount) -> None:
+        """Add how often a rule acted so far."""
+        self._add(RuleReport(kind="count", count=count))
+
+    def _add(self, report: RuleReport) -> None:
+        self._lines.append(report.model_dump_json(exclude_none=True).encode() + b"\n")
+
+    def flush(self) -> None:
+        """Write what there is. Reports are no reason for a process to fail: what cannot be written is lost."""
+        with self._writing:
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            if not lines:
+                return
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+                try:
+                    os.write(descriptor, b"".join(lines))
+                finally:
+                    os.close(descriptor)
+            except OSError as error:
+                log.warning("%d reports of rules are lost: %s", len(lines), error)

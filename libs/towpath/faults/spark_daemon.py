@@ -1,0 +1,18 @@
+"""`python -m towpath.faults.spark_daemon`: Spark's Python daemon, whose workers look at the rules.
+
+A worker is a fork of the daemon and runs whatever Spark sends it: users' functions, without a word of
+Towpath. So it is the fork that begins to look; see `towpath.faults.board`.
+"""
+
+from __future__ import annotations
+
+from pyspark import daemon
+
+from towpath.faults import board
+
+MODULE = "towpath.faults.spark_daemon"
+"""For Spark's setting `spark.python.daemon.module`."""
+
+if __name__ == "__main__":
+    board.begin_in_forks()
+    daemon.manager()
