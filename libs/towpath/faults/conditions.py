@@ -141,6 +141,11 @@ class Evaluation:
         """For how many of them it held."""
         return self._scope.acted
 
+    def resume(self, looked: int, acted: int) -> None:
+        """Go on where an earlier evaluation of the same rule has come to: for one that takes its place."""
+        with self._lock:
+            self._scope.count, self._scope.acted = looked, acted
+
     def holds(self, fields: Mapping[str, Any]) -> bool:
         """Whether it holds for the next occurrence, which has these fields."""
         with self._lock:
