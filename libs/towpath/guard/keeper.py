@@ -12,21 +12,22 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, Metric, OnTarget, RuleSet, RulesSet, TargetKind
+from towpath.contracts.faults import LoadedRule, Metric, RuleSet, RulesSet
+from towpath.faults.clock import real_time
+from towpath.guard.process import guard_spec
 from towpath.guard.report_reader import ReportReader
-from towpath.guard.scopes import guard_name
+from towpath.guard.rule_file import is_guarded
+from towpath.guard.scopes import guard_name, held_path
 from towpath.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory
-from towpath.processes import ChildSpec, find, launch, stop
+from towpath.processes import find, launch, stop
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +44,6 @@ MEASURED_FOR_S = 10.0
 GUARD_STOP_S = 2.0
 """For a guard to release everything: it sends signals and sets limits, and waits for nobody."""
 
-GUARDED = frozenset({TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER})
-"""Targets that a guard takes care of. Links are their service's, clocks are set by the processes."""
-
 Publish = Callable[[Metric], Awaitable[None]]
 
 
@@ -60,7 +58,9 @@ class Keeper:
         self._scope = scope
         self._publish = publish
         self._rules: list[LoadedRule] = []
-        self._reports = ReportReader(home.fault_reports(scope), since=wall_clock())
+        self._expires_at = 0.0
+        """When they end unless they are renewed, Unix seconds."""
+        self._reports = ReportReader(home.fault_reports(scope), since=real_time())
         self._usage = Usage(home, scope)
         self._measured: dict[str, float] = {}
         self._asked_until = 0.0
@@ -79,7 +79,7 @@ class Keeper:
         Processes follow within half a second. Answers with the counts of these rules and of those that
         they replace. Raises `TowpathError` (failed) when the rules cannot be written.
         """
-        expires_at = wall_clock() + lease_s
+        expires_at = real_time() + lease_s
         told = RuleSet(
             scope=self._scope, revision=revision, expires_at=expires_at, rules=rules, shared=shared
         )
@@ -92,7 +92,7 @@ class Keeper:
             ) from error
         if _asks_for_usage(rules, shared):
             self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
-        before, self._rules = self._rules, rules
+        before, self._rules, self._expires_at = self._rules, rules, expires_at
         self._came.set()
         return await self._answer({(each.rule.name, each.version) for each in (*before, *rules)})
 
@@ -155,7 +155,11 @@ class Keeper:
         """Start the guard if there is something for it, and none runs."""
         if self._guard is not None and self._guard.poll() is not None:
             self._guard = None
-        needed = any(_is_guarded(each) for each in self._rules) or self._held.exists()
+        current = self._rules if real_time() < self._expires_at else []
+        needed = (
+            any(is_guarded(each, self._scope) for each in current)
+            or held_path(self._home, self._scope).exists()
+        )
         if not needed or self._guard is not None or find(self._home.run, guard_name(self._scope)):
             return
         try:
@@ -163,32 +167,6 @@ class Keeper:
         except TowpathError as error:
             if error.detail.code is not ErrorCode.BUSY:
                 raise
-
-    @property
-    def _held(self) -> Path:
-        return held_path(self._home, self._scope)
-
-
-def held_path(home: Home, scope: str) -> Path:
-    """What the guard of a scope holds at the moment."""
-    return home.faults / f"{scope}.held.json"
-
-
-def guard_spec(home: Home, scope: str) -> ChildSpec:
-    """The guard of a scope as a process."""
-    name = guard_name(scope)
-    command = (sys.executable, "-m", "towpath.guard", "--home", str(home.root), "--scope", scope)
-    return ChildSpec(name=name, command=command, log=home.log(name))
-
-
-def wall_clock() -> float:
-    """Unix seconds, also in a process whose `time.time` a fault rule has set wrong."""
-    return time.clock_gettime(time.CLOCK_REALTIME)
-
-
-def _is_guarded(loaded: LoadedRule) -> bool:
-    event = loaded.rule.event
-    return isinstance(event, OnTarget) and event.target in GUARDED
 
 
 def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:

@@ -1,14 +1,33 @@
-"""Which scope a process of a mesh belongs to, by its name."""
+"""Which scope a process belongs to, by its name, and where the guard of a scope keeps its things."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.mesh.home import Home
 
+_GUARD = "-guard"
+
 
 def guard_name(scope: str) -> str:
     """The process name of the guard of a scope."""
-    return f"{scope}-guard"
+    return f"{scope}{_GUARD}"
+
+
+def is_guard(process: str) -> bool:
+    """Whether a process of this name is the guard of some scope."""
+    return process.endswith(_GUARD)
+
+
+def held_path(home: Home, scope: str) -> Path:
+    """What the guard of a scope holds at the moment."""
+    return home.faults / f"{scope}.held.json"
+
+
+def progress_path(home: Home, scope: str) -> Path:
+    """How far the rules have come that a scope's guard carries out."""
+    return home.faults / f"{scope}.progress.json"
 
 
 def scope_of(home: Home, process: str) -> str:
