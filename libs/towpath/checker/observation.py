@@ -25,6 +25,8 @@ class Observation:
     topic: str = ""
     subscriber: str = ""
     """Client id of the subscriber. Redelivery is between one subscriber and its broker."""
+    offset: int | None = None
+    """Its place in the log, for a subscriber who is told."""
 
     @property
     def body(self) -> dict[str, Any]:

@@ -8,13 +8,9 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from towpath.checker.verdict import Verdict
+from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 
-FAULTS = ("lost", "duplicated", "wrong", "unexpected")
-"""Any of these and the verdict is not clean."""
-
-NOTICES = ("out_of_order", "late")
-"""Worth a look, and no fault by themselves."""
+__all__ = ["FAULTS", "NOTICES", "as_json", "as_table"]
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

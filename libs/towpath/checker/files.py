@@ -1,0 +1,78 @@
+"""Files of events and results: JSON lines, or CSV with a header; each also packed with gzip."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+ALLOWED = "JSON lines (.jsonl), or CSV with a header line (.csv); both also as .gz"
+
+
+def lines_of(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
+    """Number (from 1) and JSON text of every line that is not empty. `field` is what the user calls the file.
+
+    Rows of CSV become JSON objects: numbers are numbers, an empty cell is null. Raises `TowpathError`
+    (invalid) when the file cannot be read.
+    """
+    try:
+        with _opened(path) as file:
+            if ".csv" in path.suffixes[-2:]:
+                yield from _rows(file, path, field)
+            else:
+                for number, line in enumerate(file, start=1):
+                    if not line.isspace():
+                        yield number, line.rstrip(b"\r\n")
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+        raise TowpathError(
+            ErrorCode.INVALID, f"not readable: {error}", field=field, value=str(path), allowed=ALLOWED
+        ) from error
+
+
+def bad_line(
+    path: Path | str, number: int, problem: str, *, field: str, value: object, allowed: str
+) -> TowpathError:
+    """What to raise for a line that cannot be used."""
+    return TowpathError(
+        ErrorCode.INVALID,
+        f"{path}: line {number}: {problem}",
+        field=field,
+        value=str(value)[:80],
+        allowed=allowed,
+    )
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _rows(file: IO[bytes], path: Path, field: str) -> Iterator[tuple[int, bytes]]:
+    reader = csv.reader(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+    names = next(reader, [])
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != len(names):
+            problem = f"{len(row)} cells, and {len(names)} in the header"
+            raise bad_line(path, reader.line_num, problem, field=field, value=",".join(row), allowed=ALLOWED)
+        cells = {name: _cell(text) for name, text in zip(names, row, strict=True)}
+        yield reader.line_num, json.dumps(cells).encode()
+
+
+def _cell(text: str) -> str | int | float | None:
+    """A number where it is written as one; a text with leading zeros is none."""
+    if not text:
+        return None
+    if text[-1] in "0123456789." and text[0] in "-.0123456789" and not text.lstrip("-").startswith("00"):
+        for kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    return text

@@ -1,0 +1,124 @@
+"""The rules by name, and the one call that judges results by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from towpath.checker import rules_events, rules_ranges, rules_windows
+from towpath.checker.expectation import Expectation
+from towpath.checker.history import History, Line, inputs_of, results_of
+from towpath.checker.judging import Leniency, judge_history
+from towpath.checker.records import PLAIN, RESULT, Marks
+from towpath.checker.rule import Rule, Terms
+from towpath.checker.rules_events import key_codes
+from towpath.checker.verdict import Verdict
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+RULES: dict[str, Rule] = {**rules_events.RULES, **rules_windows.RULES, **rules_ranges.RULES}
+"""Name → what a pipeline of that name does with its events."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Lines, and what they are called when something is wrong with one."""
+
+    name: str
+    lines: Iterable[Line]
+
+
+def rule_called(name: str, terms: Terms) -> Rule:
+    """The rule of that name. Raises `TowpathError` (invalid): no such rule, or it was not told enough."""
+    rule = RULES.get(name)
+    if rule is None:
+        raise TowpathError(ErrorCode.INVALID, "no such rule", field="rule", value=name, allowed=sorted(RULES))
+    needs = [*rule.needs, *(["time_field"] if terms.size_s is not None else [])]
+    for need in needs:
+        if getattr(terms, need) in (None, ()):
+            raise TowpathError(
+                ErrorCode.INVALID, f"{name} needs it", field=need, value="nothing", allowed=_ALLOWED[need]
+            )
+    if terms.size_s is not None and not terms.size_s >= 1e-6:
+        raise TowpathError(
+            ErrorCode.INVALID, "not a length", field="size_s", value=terms.size_s, allowed=_ALLOWED["size_s"]
+        )
+    return rule
+
+
+_ALLOWED = {
+    "time_field": "a field of the events",
+    "value_field": "a field of the events",
+    "size_s": "seconds, above 0",
+    "key": "fields of the events",
+    "where": "a condition such as delay > 15",
+}
+
+
+def judge_by_rule(
+    name: str,
+    terms: Terms,
+    events: Source,
+    output: Source,
+    marks: Marks = PLAIN,
+    leniency: Leniency | None = None,
+    log: Source | None = None,
+) -> Verdict:
+    """Whether `output` is what the rule makes of `events`. `log`: what was stored, to tell unseen from lost.
+
+    Raises `TowpathError` (invalid) for a rule, a line or a field that cannot be used. A line of `output`
+    that is no JSON object is no bad input, but an unexpected result.
+    """
+    rule = rule_called(name, terms)
+    beside = (*terms.key, *terms.identity) if rule.of_events(terms) is None else ()
+    fed = inputs_of(events.lines, events.name, rule.of_events(terms), beside=beside)
+    fields = rule.of_results(terms)
+    results = results_of(output.lines, output.name, fields, marks, beside=beside)
+    stored = None if log is None else results_of(log.lines, log.name, fields, marks, beside=beside)
+    return judge_history(rule.expected(terms, fed, results), results, leniency, stored)
+
+
+def judge_by_truth(
+    terms: Terms,
+    truth: Source,
+    output: Source,
+    marks: Marks = PLAIN,
+    leniency: Leniency | None = None,
+    log: Source | None = None,
+) -> Verdict:
+    """Whether `output` has the results that `truth` has: each once, unless there it is more often.
+
+    A result is known by the fields of `terms.identity` and `terms.key`; without these, one of Towpath by its
+    window, key or serial number, and any other by all it has. The order within a key is that of `truth`.
+    Raises `TowpathError` (invalid) as `judge_by_rule` does.
+    """
+    asked = (*terms.key, *terms.identity) if terms.identity else ()
+    wanted = inputs_of(
+        truth.lines, truth.name, beside=(*terms.key, *(asked or (RESULT,))), field="truth", identified=True
+    )
+    expectation = _given(terms, wanted)
+    beside = (*terms.key, *(asked or expectation.identity))
+
+    def read(source: Source) -> History:
+        return results_of(source.lines, source.name, None, marks, beside=beside, identified=True)
+
+    return judge_history(expectation, read(output), leniency, None if log is None else read(log))
+
+
+def _given(terms: Terms, truth: History) -> Expectation:
+    columns = truth.table.columns
+    if terms.identity:
+        known_by = (*terms.key, *terms.identity)
+    else:
+        known_by = (RESULT,) if truth.table.has(RESULT) else tuple(truth.table.present())
+    identity = {name: truth.column(name) for name in known_by}
+    rows = np.arange(len(truth))
+    return Expectation(
+        len(truth),
+        identity,
+        {name: columns[name] for name in truth.table.present() if name not in identity},
+        complete=True,
+        order=key_codes(truth, terms.key) if terms.key else None,
+        position=rows,
+    )
