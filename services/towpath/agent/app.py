@@ -21,11 +21,14 @@ from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
 from towpath.agent.outputs import Outputs
+from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
+from towpath.agent.rules import Rules
 from towpath.agent.settings import Settings
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
+from towpath.contracts.faults import SetRules
 from towpath.contracts.message import Command, Model
 from towpath.contracts.migration import (
     AssignRole,
@@ -76,7 +79,7 @@ async def run(settings: Settings) -> None:
     supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
-        async with _connected(settings) as (bus, redis):
+        async with _connected(settings) as (bus, redis), _following(settings, bus):
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
             engine = EngineClient(bus, settings.site, artefacts)
@@ -109,6 +112,19 @@ async def run(settings: Settings) -> None:
             await reception.close_all()
     finally:
         await supervisor.stop()
+
+
+@contextlib.asynccontextmanager
+async def _following(settings: Settings, bus: Bus) -> AsyncIterator[None]:
+    """Carry out fault rules, from the first moment: an engine that does not start may be one of them."""
+    rules = Rules(settings.home, settings.site, bus)
+    await bus.serve(SetRules, rules.set_rules, site=settings.site)
+    watching = asyncio.create_task(rules.watch())
+    try:
+        yield
+    finally:
+        await end([watching])
+        await rules.close()
 
 
 @contextlib.asynccontextmanager
@@ -183,4 +199,4 @@ async def serve(bus: Bus, site: str, handlers: Handlers, roles: Roles, outputs: 
         (ResetRole, roles.reset),
     ]
     for kind, handler in table:
-        await bus.serve(kind, handler, site=site)
+        await bus.serve(kind, looked_at(handler), site=site)

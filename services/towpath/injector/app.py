@@ -1,0 +1,59 @@
+"""The wiring of the injector."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from towpath.bus import Bus
+from towpath.contracts.faults import HUB_SCOPE, Metric
+from towpath.guard.keeper import Keeper
+from towpath.injector.handlers import Handlers
+from towpath.injector.metrics import Metrics
+from towpath.injector.record import Record
+from towpath.injector.rules import Rules
+from towpath.injector.settings import Settings
+from towpath.injector.surroundings import Surroundings
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Load and unload rules until `stop` is set; then everything is unloaded.
+
+    What an earlier injector has loaded is unloaded first.
+    """
+    connecting = asyncio.create_task(
+        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="injector")
+    )
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if not connecting.done():
+        await end([connecting])
+        return
+    async with connecting.result() as bus:
+        await _inject(settings, bus, stopping)
+
+
+async def _inject(settings: Settings, bus: Bus, stopping: asyncio.Task[bool]) -> None:
+    record = Record(settings.record)
+    rules = Rules(bus, record, await record.read())
+    keeper = Keeper(settings.home, HUB_SCOPE, bus.publish)
+    metrics = Metrics()
+    handlers = Handlers(settings.home, bus, keeper, rules, Surroundings(settings.home, bus), metrics)
+    await handlers.serve_sites()
+    await bus.subscribe(Metric, metrics.hear)
+    working = [asyncio.create_task(work) for work in (keeper.watch(), rules.carry_out())]
+    try:
+        await handlers.serve()
+        log.info("taking rules")
+        # Whatever ends by itself has failed: a process that is started anew unloads everything.
+        await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in working:
+            if task.done():
+                task.result()
+    finally:
+        await end(working)
+        await rules.close()
+        await keeper.close()

@@ -1,0 +1,71 @@
+"""What rules can be made of: points, targets, faults and the words of conditions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from towpath.contracts.export.field_types import type_of
+from towpath.contracts.export.reference import member_documentation
+from towpath.contracts.faults import (
+    HUB_SCOPE,
+    DataPoint,
+    FaultCatalogue,
+    FaultDescription,
+    FaultParameter,
+    TargetKind,
+)
+from towpath.faults.conditions import FUNCTIONS
+from towpath.faults.registry import Fault, faults
+from towpath.faults.validation import World
+
+
+def catalogue(world: World) -> FaultCatalogue:
+    """Everything, with the targets that there are in `world`."""
+    meanings = member_documentation(DataPoint)
+    return FaultCatalogue(
+        points={point.value: meanings[point.name] for point in DataPoint},
+        targets={kind.value: targets(kind, world) for kind in TargetKind},
+        faults=[described(kind) for kind in faults().values()],
+        functions=dict(FUNCTIONS),
+    )
+
+
+def targets(kind: TargetKind, world: World) -> list[str]:
+    """All targets of a kind, by name."""
+    match kind:
+        case TargetKind.LINK:
+            return sorted(world.links)
+        case TargetKind.MACHINE:
+            return [HUB_SCOPE, *sorted(world.sites)]
+        case TargetKind.CONTAINER:
+            return sorted(world.containers)
+        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
+            return sorted(world.processes)
+
+
+def described(kind: type[Fault]) -> FaultDescription:
+    """One fault, from its class."""
+    schema = kind.Parameters.model_json_schema()
+    return FaultDescription(
+        name=kind.name,
+        meaning=" ".join(inspect.cleandoc(kind.__doc__ or "").split()),
+        applies_to=sorted(kind.applies_to),
+        parameters=[
+            _parameter(name, information, schema)
+            for name, information in kind.Parameters.model_fields.items()
+        ],
+    )
+
+
+def _parameter(name: str, information: FieldInfo, schema: dict[str, Any]) -> FaultParameter:
+    content = schema["properties"][information.alias or name]
+    return FaultParameter(
+        name=name,
+        meaning=" ".join((information.description or "").split()),
+        type=type_of(content, schema),
+        default=content.get("default"),
+        required=information.is_required(),
+    )

@@ -1,0 +1,128 @@
+"""Brings the rules of one scope to whoever carries them out there, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import DEFAULT_LEASE_S, LoadedRule, RulesSet
+
+log = logging.getLogger(__name__)
+
+RENEW_S = 1.0
+"""Between renewals: a lease survives three that are lost."""
+
+ATTEMPT_S = 1.2
+"""For an answer. Agents write a small file; one that is paused is found out soon."""
+
+RETRY_S = 0.5
+SLOWEST_RETRY_S = 5.0
+"""While nobody answers: as patiently as a lease. What a scope that is away had has ended by then."""
+
+LAST_COUNTS_S = 1.5
+"""How long after a change a scope without rules is still asked: processes report once a second at most."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What a scope shall have."""
+
+    revision: int
+    rules: list[LoadedRule] = field(default_factory=list[LoadedRule])
+    shared: dict[str, float] = field(default_factory=dict[str, float])
+    lease_s: float = DEFAULT_LEASE_S
+
+    @property
+    def renewed(self) -> bool:
+        """Whether it must come again before its lease ends."""
+        return bool(self.rules or self.shared)
+
+
+Deliver = Callable[[Letter], Awaitable[RulesSet]]
+"""Hands a letter over; raises `TowpathError` when nobody took it."""
+
+
+class Courier:
+    """Knows what its scope was told last, and whether that was heard.
+
+    Without rules and with nothing unconfirmed it is silent.
+    """
+
+    def __init__(
+        self,
+        scope: str,
+        write: Callable[[str, int], Letter],
+        deliver: Deliver,
+        answered: Callable[[RulesSet], None],
+    ) -> None:
+        """`write` says what a scope shall have now, under a revision; `answered` is told each answer."""
+        self.scope = scope
+        self.revision = 0
+        """Of what the scope shall have."""
+        self.tried = -1
+        """The newest revision that was taken, or that nobody took at least once."""
+        self._write = write
+        self._deliver = deliver
+        self._answered = answered
+        self._called = asyncio.Event()
+        self._progress = asyncio.Condition()
+        self._failures = 0
+        self._ask_until = 0.0
+
+    @property
+    def unreached(self) -> bool:
+        """Whether nobody answered the last time."""
+        return self._failures > 0
+
+    def call(self, revision: int | None = None) -> None:
+        """There is something new to bring: rules, then under a new revision, or what they may ask."""
+        self.revision = self.revision if revision is None else revision
+        self._ask_until = asyncio.get_running_loop().time() + LAST_COUNTS_S
+        self._called.set()
+
+    async def settled(self) -> None:
+        """Wait until what the scope shall have now was brought, or nobody took it."""
+        revision = self.revision
+        async with self._progress:
+            await self._progress.wait_for(lambda: self.tried >= revision)
+
+    async def run(self) -> None:
+        """Bring and renew, for ever."""
+        while True:
+            self._called.clear()
+            letter = self._write(self.scope, self.revision)
+            await self._bring(letter)
+            async with self._progress:
+                self.tried = max(self.tried, letter.revision)
+                self._progress.notify_all()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._called.wait(), self._pause_s(letter))
+
+    async def _bring(self, letter: Letter) -> None:
+        try:
+            async with asyncio.timeout(ATTEMPT_S):
+                answer = await self._deliver(letter)
+        except (TowpathError, NatsError, OSError, TimeoutError) as error:
+            if not self._failures:
+                log.warning("rules of %s were not taken: %s", self.scope, error)
+            self._failures += 1
+            return
+        if self._failures:
+            log.info("rules of %s are taken again", self.scope)
+        self._failures = 0
+        self._answered(answer)
+
+    def _pause_s(self, letter: Letter) -> float | None:
+        if self._failures:
+            slowest = RENEW_S if letter.renewed else SLOWEST_RETRY_S
+            return min(RETRY_S * 2 ** min(self._failures - 1, 10), slowest)
+        asking = asyncio.get_running_loop().time() < self._ask_until
+        if asking:
+            return RETRY_S
+        return RENEW_S if letter.renewed else None

@@ -1,0 +1,86 @@
+"""Remembers on disk what is loaded, for the injector that follows one that died."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from towpath.contracts.links import LinkConditions
+from towpath.contracts.message import Model, now
+from towpath.mesh.private_file import write_private_file
+
+log = logging.getLogger(__name__)
+
+MOST_NAMES = 10_000
+"""Of rules whose versions are remembered; those used longest ago are forgotten."""
+
+
+class RecordedRule(Model):
+    """One version of a rule that was loaded."""
+
+    rule: str
+    version: int
+    scopes: list[str]
+
+
+class RecordedLink(Model):
+    """A link that is made worse: how it was before."""
+
+    conditions: LinkConditions
+    until: datetime | None = None
+    """When it would have restored itself; null: never."""
+
+    def remaining(self) -> LinkConditions:
+        """What would hold now, for the time that is left."""
+        if self.until is None:
+            return self.conditions
+        left_s = (self.until - now()).total_seconds()
+        # A clock that was set back must not stretch the time.
+        left_s = min(left_s, self.conditions.for_s or left_s)
+        return self.conditions.model_copy(update={"for_s": left_s}) if left_s > 0 else LinkConditions()
+
+
+class Recorded(Model):
+    """What is in the file."""
+
+    revision: int = 0
+    """The newest that a scope was told."""
+    versions: dict[str, int] = {}
+    """Rule → newest version, also of those that are not loaded any more."""
+    loaded: list[RecordedRule] = []
+    links: dict[str, RecordedLink] = {}
+    """By site."""
+
+
+class Record:
+    """The file. What cannot be written is only logged: rules end with their lease whoever remembers them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing = asyncio.Lock()
+
+    async def read(self) -> Recorded:
+        """What an earlier injector left; nothing when there is none or it cannot be read."""
+        try:
+            return Recorded.model_validate_json(await asyncio.to_thread(self._path.read_bytes))
+        except FileNotFoundError:
+            return Recorded()
+        except (OSError, ValidationError) as error:
+            log.error(
+                "what an earlier injector loaded is not known, %s cannot be read: %s", self._path, error
+            )
+            return Recorded()
+
+    async def write(self, recorded: Recorded) -> None:
+        """Put it on the disk."""
+        versions = dict(list(recorded.versions.items())[-MOST_NAMES:])
+        text = recorded.model_copy(update={"versions": versions}).model_dump_json()
+        async with self._writing:
+            try:
+                await asyncio.to_thread(write_private_file, self._path, text)
+            except OSError as error:
+                log.error("loaded rules were not recorded: %s", error)

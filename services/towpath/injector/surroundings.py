@@ -1,0 +1,119 @@
+"""What exists in the mesh at the moment, for rules to be judged by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+import docker
+import docker.errors
+import requests
+
+from towpath.bus import Bus
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
+from towpath.faults.validation import World
+from towpath.mesh.home import Home
+from towpath.mesh.lifecycle import SUPERVISOR
+from towpath.mesh.state import MeshState
+from towpath.processes import listed
+
+log = logging.getLogger(__name__)
+
+JOBS_S = 2.0
+"""For the coordinator's answer. It may be what is broken on purpose."""
+
+DOCKER_S = 2
+"""For the answer of Docker's daemon, where there is one."""
+
+SHARED_PROCESSES = (HUB_SCOPE, "redis", "coordinator", "monitor", "injector", "api", SUPERVISOR)
+SITE_PARTS = ("agent", "engine", "nats")
+"""Processes that a mesh has, also while one is just being started anew."""
+
+
+class Surroundings:
+    """Looks at the mesh."""
+
+    def __init__(self, home: Home, bus: Bus) -> None:
+        self._home = home
+        self._bus = bus
+        self._jobs: list[str] = []
+        """As last known: a coordinator that is away forgets none."""
+
+    async def mesh(self) -> MeshState:
+        """The mesh as it is saved now. Raises `TowpathError`."""
+        return await asyncio.to_thread(MeshState.load, self._home)
+
+    async def world(self, rules: Iterable[Rule]) -> World:
+        """What exists, as far as these rules are about it."""
+        rules = list(rules)
+        mesh = await self.mesh()
+        if any(rule.where.job is not None for rule in rules):
+            named = {rule.where.job for rule in rules if rule.where.job is not None}
+            await self._ask_for_jobs(named)
+        about_containers = any(_target(rule) is TargetKind.CONTAINER for rule in rules)
+        return await asyncio.to_thread(self._look, mesh, about_containers)
+
+    async def everything(self) -> World:
+        """What exists."""
+        await self._ask_for_jobs(frozenset())
+        return await asyncio.to_thread(self._look, await self.mesh(), True)
+
+    async def _ask_for_jobs(self, named: Iterable[str]) -> None:
+        """Take `named` for jobs when the coordinator does not say."""
+        try:
+            jobs = (await self._bus.request(ListJobs(), deadline_s=JOBS_S)).jobs
+            self._jobs = [job.spec.name for job in jobs]
+        except TowpathError as error:
+            log.warning("which jobs there are is not known: %s", error)
+            self._jobs = sorted({*self._jobs, *named})
+
+    def _look(self, mesh: MeshState, about_containers: bool) -> World:
+        sites = sorted(mesh.sites)
+        running = {record.name for record in listed(self._home.run)}
+        expected = {*SHARED_PROCESSES, *(f"{site}-{part}" for site in sites for part in SITE_PARTS)}
+        links = {"links"} if mesh.spec.emulate_links else set[str]()
+        return World(
+            sites=frozenset(sites),
+            processes=frozenset(running | expected | links),
+            links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
+            jobs=frozenset(self._jobs),
+            containers=frozenset(_containers()) if about_containers else frozenset(),
+            archives=self._archives(sites),
+        )
+
+    def _archives(self, sites: Iterable[str]) -> tuple[Path, ...]:
+        found = {path.name: path for site in sites for path in self._home.site_artefacts(site).glob("*.zip")}
+        return tuple(path for _, path in sorted(found.items()))
+
+
+def without_links(rule: Rule, world: World) -> ErrorDetail | None:
+    """What is wrong with a rule about a link in a mesh that emulates none."""
+    if _target(rule) is not TargetKind.LINK or world.links:
+        return None
+    return ErrorDetail(
+        code=ErrorCode.NOT_ALLOWED,
+        message="this mesh emulates no links; switch them on with `towpath up --emulate-links`",
+        field="event.target",
+        value=TargetKind.LINK.value,
+        allowed=[kind.value for kind in TargetKind if kind is not TargetKind.LINK],
+    )
+
+
+def _target(rule: Rule) -> TargetKind | None:
+    return rule.event.target if isinstance(rule.event, OnTarget) else None
+
+
+def _containers() -> list[str]:
+    """Names of all containers; none where no daemon answers."""
+    try:
+        client = docker.from_env(timeout=DOCKER_S)
+        try:
+            return [container.name for container in client.containers.list() if container.name]
+        finally:
+            client.close()
+    except (docker.errors.DockerException, requests.RequestException, OSError):
+        return []
