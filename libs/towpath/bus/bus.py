@@ -18,10 +18,12 @@ from nats.errors import TimeoutError as NatsTimeoutError
 from opentelemetry import propagate, trace
 from pydantic import ValidationError
 
+from towpath.bus.passing import arriving, leaving
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
 from towpath.contracts.reply import Reply
+from towpath.faults.injected import InjectedFault
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,10 @@ within minutes; at the rate at which an agent gets commands this covers hours.""
 
 class _Unanswered(TowpathError):
     """No reply came, as opposed to a reply that says no."""
+
+
+class Withheld(Exception):
+    """A handler raises it to leave the sender of a command without an answer."""
 
 
 class Bus:
@@ -116,14 +122,19 @@ class Bus:
         headers: dict[str, str] = {}
         propagate.inject(headers)
         subject = command.to_subject()
+        end = asyncio.get_running_loop().time() + max(timeout_s, 0.05)
         try:
-            message = await self.connection.request(
-                subject, command.to_bytes(), timeout=max(timeout_s, 0.05), headers=headers or None
-            )
-        except NoRespondersError as error:
-            raise _Unanswered(
-                ErrorCode.UNREACHABLE, "nobody answers this command", field="subject", value=subject
-            ) from error
+            async with asyncio.timeout_at(end):
+                copies = await leaving(type(command), subject, command.to_bytes())
+                if not copies:
+                    await asyncio.Event().wait()  # It is lost: no answer comes before the time is up.
+                for copy in copies[1:]:
+                    await self.connection.publish(subject, copy, headers=headers or None)
+            left = max(end - asyncio.get_running_loop().time(), 0.05)
+            message = await self.connection.request(subject, copies[0], timeout=left, headers=headers or None)
+        except (NoRespondersError, InjectedFault) as error:
+            what = str(error) if isinstance(error, InjectedFault) else "nobody answers this command"
+            raise _Unanswered(ErrorCode.UNREACHABLE, what, field="subject", value=subject) from error
         except (TimeoutError, NatsTimeoutError, ConnectionClosedError) as error:
             raise _Unanswered(
                 ErrorCode.DEADLINE, f"no answer to {command.verb()} in time", field="subject", value=subject
@@ -134,7 +145,9 @@ class Bus:
         """Send a message without waiting for anybody."""
         headers: dict[str, str] = {}
         propagate.inject(headers)
-        await self.connection.publish(message.to_subject(), message.to_bytes(), headers=headers or None)
+        subject = message.to_subject()
+        for body in await leaving(type(message), subject, message.to_bytes()):
+            await self.connection.publish(subject, body, headers=headers or None)
 
     async def serve(
         self,
@@ -159,26 +172,42 @@ class Bus:
     ) -> None:
         context = propagate.extract(dict(message.headers or {}))
         with tracer.start_as_current_span(f"serve {kind.verb()}", context=context):
-            reply = await self._decide(kind, handler, message)
-            if message.reply:
-                await self.connection.publish(message.reply, reply.model_dump_json().encode())
+            try:
+                bodies = await arriving(kind, message.subject, message.data or b"{}")
+            except InjectedFault as error:
+                await self._reply(kind, message, Reply[Any](ok=False, error=_failure(error)))
+                return
+            for body in bodies:
+                await self._reply(kind, message, await self._decide(kind, handler, body))
+
+    async def _reply(self, kind: type[CommandT], message: Msg, reply: Reply[Any] | None) -> None:
+        """Send an answer, if there is one and somebody waits for it."""
+        if reply is None or not message.reply:
+            return
+        try:
+            for body in await leaving(kind, message.reply, reply.model_dump_json().encode()):
+                await self.connection.publish(message.reply, body)
+        except (nats.errors.Error, OSError) as error:
+            log.warning("the answer to %s is not sent: %s", kind.verb(), error)
 
     async def _decide(
-        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg
-    ) -> Reply[Any]:
+        self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], body: bytes
+    ) -> Reply[Any] | None:
         identifier = "unreadable"
         try:
             try:
-                command = kind.from_bytes(message.data or b"{}")
+                command = kind.from_bytes(body)
             except ValidationError as error:
                 raise TowpathError.of_validation(error) from error
             identifier = command.id
             return await self._once(command, handler)
         except TowpathError as error:
             detail = error.detail
+        except Withheld:
+            return None
         except Exception as error:
             log.exception("%s failed", kind.verb())
-            detail = ErrorDetail(code=ErrorCode.FAILED, message=f"{type(error).__name__}: {error}"[:500])
+            detail = _failure(error)
         if ".command.coordinator." in kind.subject:
             await self.publish(CommandRefused(command=identifier, request=kind.verb(), error=detail))
         return Reply[Any](ok=False, error=detail)
@@ -212,18 +241,23 @@ class Bus:
         """Call `handler` for each message of `kind`, one after another, in order of arrival."""
 
         async def on_message(message: Msg) -> None:
-            try:
-                parsed = kind.from_bytes(message.data)
-            except ValidationError as error:
-                log.warning("unreadable %s on %s: %s", kind.__name__, message.subject, error)
-                return
-            await handler(parsed)
+            for body in await arriving(kind, message.subject, message.data):
+                try:
+                    parsed = kind.from_bytes(body)
+                except ValidationError as error:
+                    log.warning("unreadable %s on %s: %s", kind.__name__, message.subject, error)
+                    continue
+                await handler(parsed)
 
         await self.connection.subscribe(kind.wildcard(**fixed), cb=on_message)
 
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _failure(error: Exception) -> ErrorDetail:
+    return ErrorDetail(code=ErrorCode.FAILED, message=f"{type(error).__name__}: {error}"[:500])
 
 
 def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:

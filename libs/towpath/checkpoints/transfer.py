@@ -20,7 +20,7 @@ import logging
 import os
 import shutil
 import zlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.layout import digest_of_inventory, inventory
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.faults.items import Items
+from towpath.faults.points import CHECKPOINT_SHIP
 from towpath.tasks import check_cancelled
 
 log = logging.getLogger(__name__)
@@ -67,12 +69,20 @@ def transfer_key(operation: str) -> str:
 
 
 async def send(
-    redis: Redis, operation: str, checkpoint: Path, have: dict[str, str], *, generation: str, within_s: float
+    redis: Redis,
+    operation: str,
+    checkpoint: Path,
+    have: dict[str, str],
+    *,
+    generation: str,
+    within_s: float,
+    job: str | None = None,
 ) -> Sent:
     """Source: put the checkpoint into the store, as fast as the target takes it.
 
-    Only files that differ from `have` (path → digest at the target) travel. Raises `TowpathError`
-    (deadline) when the target takes nothing for `within_s` seconds.
+    Only files that differ from `have` (path → digest at the target) travel. `job` is whose checkpoint it
+    is, for fault rules. Raises `TowpathError` (deadline) when the target takes nothing for `within_s`
+    seconds.
     """
     files = await asyncio.to_thread(inventory, checkpoint)
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
@@ -82,10 +92,22 @@ async def send(
     state_bytes = 0
     async for entry in _chunks(checkpoint, wanted):
         state_bytes += len(entry["data"])
-        await sender.add({"kind": "chunk", **entry})
+        chunks: Sequence[dict[str, Any]] = [entry]
+        if CHECKPOINT_SHIP.rules:
+            chunks = await CHECKPOINT_SHIP.through_async(chunks, CHUNKS, job=job, migration=operation)
+        for chunk in chunks:
+            await sender.add({"kind": "chunk", **chunk})
     await sender.add({"kind": "end", "digest": digest})
     await sender.drained()
     return Sent(len(wanted), state_bytes, digest)
+
+
+CHUNKS: Items[dict[str, Any]] = Items(
+    payload=lambda entry: entry["data"],
+    fields=lambda entry: {"path": entry["path"], "offset": entry["offset"]},
+    with_payload=lambda entry, data: {**entry, "data": data},
+)
+"""What fault rules see of chunks on their way out. The checksum stays that of the file."""
 
 
 async def _chunks(checkpoint: Path, paths: list[str]) -> AsyncIterator[dict[str, Any]]:

@@ -37,7 +37,7 @@ class Reports:
         self._lines.append(report.model_dump_json(exclude_none=True).encode() + b"\n")
 
     def flush(self) -> None:
-        """Write what there is. Reports are no reason for a process to fail: what cannot be written is lost."""
+        """Write what there is. What cannot be written is lost: no report is worth a process."""
         with self._writing:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             if not lines:

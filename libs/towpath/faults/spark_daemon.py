@@ -10,9 +10,6 @@ from pyspark import daemon
 
 from towpath.faults import board
 
-MODULE = "towpath.faults.spark_daemon"
-"""For Spark's setting `spark.python.daemon.module`."""
-
 if __name__ == "__main__":
     board.begin_in_forks()
     daemon.manager()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from towpath.contracts.errors import TowpathError
+from towpath.faults.board import watch
 
 Settings = TypeVar("Settings")
 
@@ -35,6 +36,7 @@ def run_service(
     except TowpathError as error:
         print(error, file=sys.stderr)
         return 2
+    watch()
     asyncio.run(_until_signalled(settings, run))
     return 0
 

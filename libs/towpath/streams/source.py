@@ -12,17 +12,22 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from towpath.faults import board
+from towpath.faults.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.log_reader import Access, EventsLost, reader_for
+from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
     from pyspark.sql.types import StructType
+
+    Event: TypeAlias = JetStreamMessage | ChangedMessage
 
 FORMAT = "towpath"
 SCHEMA = "serial BIGINT, topic STRING, stored_at TIMESTAMP, value BINARY"
@@ -69,7 +74,7 @@ class StreamSource(DataSource):
     of a micro-batch); `exact_events` (a micro-batch has exactly so many serial numbers, or does not run);
     `pause_file` (while it exists nothing new is planned); `wait_for_news` (`true`: planning may wait a
     little for what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
-    without events). Of ranges: `after` and `through`.
+    without events); `job` (whose events they are, for fault rules). Of ranges: `after` and `through`.
     """
 
     @classmethod
@@ -106,13 +111,13 @@ class EventReader:
         edges = [after + (through - after) * k // count for k in range(count + 1)]
         return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
-    def events(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of a range, as Arrow batches."""
+    def bundles(self, partition: InputPartition) -> Iterator[list[JetStreamMessage]]:
+        """The events of a range, some thousand at a time."""
         assert isinstance(partition, SerialRange)
         for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
             kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
             if kept:
-                yield as_record_batch(kept)
+                yield kept
 
 
 class RangeReader(EventReader, DataSourceReader):
@@ -128,7 +133,7 @@ class RangeReader(EventReader, DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches."""
-        return self.events(partition)
+        return map(as_record_batch, self.bundles(partition))
 
 
 class StreamReader(EventReader, DataSourceStreamReader):
@@ -148,6 +153,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.exact_events = int(options.get("exact_events") or 0)
         self.wait_for_news = options.get("wait_for_news") == "true"
         self.nudge = options.get("nudge") == "true"
+        self.job = options.get("job") or None
 
     def initialOffset(self) -> dict:
         """Where a query without a checkpoint begins."""
@@ -203,11 +209,25 @@ class StreamReader(EventReader, DataSourceStreamReader):
         return self.split(start["serial"], end["serial"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of a range, as Arrow batches."""
-        return self.events(partition)
+        """The events of a range, as Arrow batches. What fault rules let pass of them: the job's progress
+        is the range, whatever became of its events."""
+        board.watch()
+        for messages in self.bundles(partition):
+            for bundle in self._passing(messages):
+                if bundle:
+                    yield as_record_batch(bundle)
+
+    def _passing(self, messages: Sequence[Event]) -> Iterator[Sequence[Event]]:
+        if SOURCE_READ.rules:
+            messages = SOURCE_READ.through(messages, EVENTS, job=self.job)
+        bundles: Sequence[Sequence[Event]] = [messages]
+        if OPERATOR_BATCH.rules and messages:
+            bundles = OPERATOR_BATCH.through(bundles, BUNDLES, job=self.job)
+        for bundle in bundles:
+            yield OPERATOR_EVENT.through(bundle, EVENTS, job=self.job) if OPERATOR_EVENT.rules else bundle
 
 
-def as_record_batch(messages: list[JetStreamMessage]) -> pa.RecordBatch:
+def as_record_batch(messages: Sequence[Event]) -> pa.RecordBatch:
     """Messages as a batch with the source's columns."""
     columns = [
         pa.array([m.stream_sequence for m in messages], pa.int64()),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from towpath.agent.app import run
 from towpath.agent.settings import Settings
+from towpath.faults.board import watch
 
 
 def main() -> None:
@@ -18,6 +19,7 @@ def main() -> None:
     parser.add_argument("--site", required=True, help="name of the site")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    watch()
     asyncio.run(run(Settings.of(arguments.home, arguments.site)))
 
 

@@ -166,6 +166,7 @@ class Roles:
                 have,
                 generation=new_identifier(),
                 within_s=TRANSFER_S,
+                job=command.job,
             ),
             name=f"send {command.job}",
         )

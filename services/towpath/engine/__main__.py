@@ -9,6 +9,7 @@ from pathlib import Path
 
 from towpath.engine.app import run
 from towpath.engine.settings import Settings
+from towpath.faults.board import watch
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    watch()
     asyncio.run(run(Settings.of(arguments.home, arguments.site)))
 
 

@@ -11,9 +11,11 @@ machines. Those read the site's streams, and keep state, so some things must be 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from towpath.contracts.site import EngineSpec
+from towpath.faults.board import FAULTS, PROCESS
 
 TASK_ATTEMPTS = 4
 """On a cluster, where a machine may be lost. Two attempts of one task are harmless: state is written under a
@@ -54,6 +56,8 @@ def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
         "spark.executor.extraJavaOptions": java_options,
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
         "spark.network.timeout": f"{SILENT_S}s",
+        # Executors elsewhere do not inherit the environment: where the site's fault rules are.
+        **{f"spark.executorEnv.{name}": os.environ[name] for name in (FAULTS, PROCESS) if name in os.environ},
     }
 
 

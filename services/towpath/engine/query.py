@@ -58,6 +58,7 @@ def input_frames(
             "pause_file": str(pause),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
             "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
+            "job": spec.name,
         }
         return session.readStream.format(FORMAT).options(**options).load()
 

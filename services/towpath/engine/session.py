@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from towpath.engine.masters import is_cluster, placed
 from towpath.engine.settings import Settings
+from towpath.faults import spark_daemon
 from towpath.streams.source import StreamSource
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -24,6 +25,8 @@ TUNING = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
+    # Python workers look at fault rules, whatever they run.
+    "spark.python.daemon.module": spark_daemon.__name__,
     # For a Python worker to report: the default of 15 s fails queries on a machine that is overloaded.
     "spark.python.authenticate.socketTimeout": "60s",
     # State: RocksDB with changelogs, so that a commit writes what changed and not everything.

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import nats
 from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
+from towpath.faults.items import Items
+from towpath.faults.points import SINK_PUBLISH
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.published import batch_label, published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
@@ -113,17 +118,18 @@ class JobSink:
         rejected = table.column("rejected").to_pylist()
         bodies = table.column("body").cast("binary").to_pylist()
         rows = list(zip(identities, rejected, bodies, strict=True))
-        job, epoch, site = self.assignment.spec.name, self.assignment.epoch, self.assignment.output.site
-        sink, reject = sink_subject(site, job, epoch), rejected_subject(site, job, epoch)
+        output, epoch = self.assignment.output, self.assignment.epoch
+        job = self.assignment.spec.name
+        reject = rejected_subject(output.site, job, epoch)
         # Rejects first: whoever sees a result may rely on what was rejected before it.
         self.rejected += self._store(
-            batch,
-            rejected_stream(self.assignment.output.stream),
-            [Outgoing(reject, i, b) for i, bad, b in rows if bad],
+            batch, rejected_stream(output.stream), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
         )
-        self.results += self._store(
-            batch, self.assignment.output.stream, [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
-        )
+        sink = sink_subject(output.site, job, epoch)
+        results = [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
+        if SINK_PUBLISH.rules:
+            results = [*SINK_PUBLISH.through(results, RESULTS, job=job, topic=output.topic)]
+        self.results += self._store(batch, output.stream, results)
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:
@@ -151,6 +157,18 @@ class JobSink:
                 batch=batch,
             )
         return self._known[stream]
+
+
+def _fields(result: Outgoing) -> Mapping[str, Any]:
+    return {"serial": json.loads(result.body).get("serial")}
+
+
+RESULTS: Items[Outgoing] = Items(
+    payload=lambda result: result.body,
+    fields=_fields,
+    with_payload=lambda result, body: replace(result, body=body),
+)
+"""What fault rules see of results on their way out."""
 
 
 async def _log_error(error: Exception) -> None:
