@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.scenario import Scenario, Step
 from towpath.contracts.scenario_load import StandardJob
+from towpath.faults.validation import World
+from towpath.faults.validation import problems as rule_problems
+
+HUB_PROCESSES = ("hub", "redis", "coordinator", "monitor", "injector", "links", "api", "local")
+SITE_PROCESSES = ("nats", "agent", "engine")
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -93,28 +98,34 @@ def _job_of(step: Step) -> str | None:
 
 
 def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
-    names = [rule.name for rule in rules_of(scenario)]
+    names, world = [rule.name for rule in rules_of(scenario)], world_of(scenario)
     for i, step in enumerate(scenario.timeline):
         for k, rule in enumerate(step.load or ()):
-            yield from _rule(scenario, f"timeline.{i}.load.{k}", rule)
+            for found in rule_problems(rule, world):
+                place = f"timeline.{i}.load.{k}.{found.field or ''}".rstrip(".")
+                yield found.model_copy(update={"field": place})
         for k, name in enumerate(step.unload or ()):
             if name not in names:
                 yield _wrong(f"timeline.{i}.unload.{k}", name, names, "no step loads this rule")
 
 
-def _rule(scenario: Scenario, place: str, rule: Rule) -> Iterator[ErrorDetail]:
-    scopes = [*scenario.mesh.sites, HUB_SCOPE]
-    if rule.where.site is not None and rule.where.site not in scopes:
-        yield _wrong(f"{place}.where.site", rule.where.site, scopes, "no such scope", ErrorCode.UNKNOWN_SITE)
-    known = job_names(scenario)
-    if rule.where.job is not None and rule.where.job not in known:
-        yield _wrong(f"{place}.where.job", rule.where.job, known, "no such job", ErrorCode.UNKNOWN_JOB)
-    event = rule.event
-    if isinstance(event, OnTarget) and event.target is TargetKind.LINK:
-        if not scenario.mesh.emulate_links:
-            yield _wrong("mesh.emulate_links", False, "true", "a rule's target is a link")
-        if event.name not in scenario.mesh.sites:
-            yield _wrong(f"{place}.event.name", event.name, scenario.mesh.sites, "no such link")
+def world_of(scenario: Scenario) -> World:
+    """What will exist on the scenario's mesh."""
+    sites = scenario.mesh.sites
+    parts = (f"{site}-{part}" for site in sites for part in SITE_PROCESSES)
+    containers = (r.event.name for r in rules_of(scenario) if _target(r) is TargetKind.CONTAINER)
+    return World(
+        sites=frozenset(sites),
+        processes=frozenset((*HUB_PROCESSES, *parts)),
+        links=frozenset(sites if scenario.mesh.emulate_links else ()),
+        jobs=frozenset(job_names(scenario)),
+        # Whose they are is known to the machine alone.
+        containers=frozenset(containers),
+    )
+
+
+def _target(rule: Rule) -> TargetKind | None:
+    return rule.event.target if isinstance(rule.event, OnTarget) else None
 
 
 def _wrong(

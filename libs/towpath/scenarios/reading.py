@@ -54,6 +54,14 @@ def read_document(given: str) -> dict[str, Any]:
     document = load(text)
     if not isinstance(document, dict):
         raise TowpathError(ErrorCode.INVALID, f"{given}: not a scenario", allowed="name, steady_state, …")
+    return with_triggers(document)
+
+
+def with_triggers(document: dict[Any, Any]) -> dict[str, Any]:
+    """The same document, `on` of its steps being a text: YAML 1.1 reads it as the truth value."""
+    for step in document.get("timeline") or ():
+        if isinstance(step, dict) and True in step:
+            step["on"] = step.pop(True)
     return document
 
 
