@@ -13,8 +13,10 @@ from rich.status import Status
 
 from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity, identity_of
-from towpath.checker.report import FAULTS, as_json, as_table
-from towpath.checker.verdict import Verdict, judge, values_of
+from towpath.checker.moments import TimeUnit
+from towpath.checker.report import as_json, as_table
+from towpath.checker.verdict import CLOCK_SKEW_S, NOTICES, Verdict, judge, values_of
+from towpath.cli import check_options as given
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -35,8 +37,10 @@ SETTLED_S = 5.0
 
 def check(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Output topic of a job.")],
-    site: Annotated[str, typer.Option("--site", help="The site where the output is.")],
+    topic: Annotated[
+        str | None, typer.Argument(metavar="[TOPIC]", help="Output topic of a job, or of any MQTT broker.")
+    ] = None,
+    site: Annotated[str | None, typer.Option("--site", help="The site where the output is.")] = None,
     seconds: Annotated[float, typer.Option("--for", min=0, help="How long to collect.")] = 60.0,
     until_complete: Annotated[
         bool, typer.Option("--until-complete", help="End earlier, once all came and then none for 5 s.")
@@ -57,19 +61,78 @@ def check(
         float | None, typer.Option("--late-after", min=0, help="Seconds after which a result counts as late.")
     ] = None,
     as_json_: AsJson = False,
+    input_: given.InputFile = None,
+    output: given.OutputFile = None,
+    truth: given.TruthFile = None,
+    log: given.LogFile = None,
+    record: given.RecordFile = None,
+    stored: given.Stored = False,
+    broker: given.Broker = None,
+    rule: given.RuleName = None,
+    key: given.Key = None,
+    identity: given.IdentityFields = None,
+    compare: given.Compare = None,
+    where: given.Where = None,
+    time_field: given.TimeField = None,
+    time_unit: given.Unit = TimeUnit.SECONDS,
+    size_s: given.SizeS = None,
+    value_field: given.ValueField = None,
+    result_field: given.ResultField = None,
+    window_start: given.WindowStart = "window_start",
+    window_end: given.WindowEnd = None,
+    watermark_s: given.WatermarkS = None,
+    text_field: given.TextField = "text",
+    word_field: given.WordField = "word",
+    serial_field: given.SerialField = None,
+    tolerance: given.Tolerance = 1e-9,
+    allow: given.Allow = None,
+    epoch_field: given.EpochField = None,
+    offset_field: given.OffsetField = None,
+    received_field: given.ReceivedField = None,
+    stored_field: given.StoredField = None,
+    connection_field: given.ConnectionField = None,
+    subscriber_field: given.SubscriberField = None,
+    clock_skew_s: given.ClockSkewS = CLOCK_SKEW_S,
 ) -> None:
-    """Collect what arrives on a topic over MQTT, and compare it with what should have.
+    """Compare results with what they should be: lost, duplicated, unseen, wrong, late, out of order?
 
-    Start it before the events flow: only new results arrive. A line on stderr tells when it is
-    subscribed. The exit code is 1 if anything was lost, repeated, wrong or unexpected.
+    **A topic of a job**, over MQTT. Start it before the events flow: only new results arrive. A line on
+    stderr tells when it is subscribed.
 
-    Example: `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
+    `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
+
+    **Files**, of any pipeline: no mesh is needed. `--input` has one JSON object a line (or is CSV with a
+    header), `--output` one result a line, in the order of receipt: a plain object, a result of Towpath, or a
+    recorded message as `mosquitto_sub -F %j` writes it. A name that ends in `.gz` is unpacked.
+
+    `towpath check --input events.jsonl --output results.jsonl --rule window-count --key carrier --size-s 60
+    --time-field at`
+
+    `{"at": "2026-01-01T00:00:07Z", "carrier": "UA"}` is an event, and
+    `{"window_start": "2026-01-01T00:00:00Z", "carrier": "UA", "count": 1}` a result, of such files.
+
+    **Rules**: `pass-through`, `filter`; `window-` and `range-` with `count`, `sum`, `min`, `max`, `average`;
+    `word-count`, `running-count`, `latest-by-key`. With `--truth FILE` the results are given instead.
+
+    **A log or another broker**: `towpath check TOPIC --site jfk --stored …` reads what the job's OUT stream
+    holds, and `towpath check TOPIC --broker HOST:PORT --for 60 …` collects from any MQTT broker.
+
+    The exit code is 0 if all is as it should be, 1 if something was found, 2 if the input cannot be used. For
+    files every fault counts; for a topic of a job order and lateness are told and do not count.
     """
+    home = home_of(context)
+    if rule is not None or truth is not None or output is not None:
+        # It imports pandas, which takes longer than most commands run.
+        from towpath.cli import check_files
+
+        check_files.run(home, context.params)
+        return
+    if topic is None or site is None:
+        raise _invalid("nothing to judge", "topic", topic or "nothing", "TOPIC with --site, or --output FILE")
     if (expected is None) == (against is None):
         raise TowpathError(
             ErrorCode.INVALID, "nothing to compare with", allowed="either --expected or --against"
         )
-    home = home_of(context)
     if against == "input":
         if until_complete:
             raise _invalid("windows end as long as the job runs", "until_complete", "true", "--for SECONDS")
@@ -79,16 +142,16 @@ def check(
         verdict = asyncio.run(judge_against_input(home, site, topic, seconds, late_after_s))
     else:
         if expected is not None:
-            truth = read_expected(expected)
+            wanted = read_expected(expected)
         else:
-            truth = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
-        verdict = asyncio.run(_judged(home, site, topic, seconds, until_complete, truth, late_after_s))
+            wanted = asyncio.run(_computed(home, site, topic, against or "", airport, limit))
+        verdict = asyncio.run(_judged(home, site, topic, seconds, until_complete, wanted, late_after_s))
     if as_json_:
         print_json(as_json(verdict))
     else:
         print_rich(as_table(verdict, f"{site}/{topic}"))
     if not verdict.clean:
-        found = ", ".join(f"{getattr(verdict, name)} {name}" for name in FAULTS if getattr(verdict, name))
+        found = ", ".join(f"{count} {word}" for word, count in verdict.found(NOTICES).items())
         raise TowpathError(ErrorCode.FAILED, f"the results are not what they should be: {found}")
 
 

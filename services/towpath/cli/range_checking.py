@@ -119,6 +119,12 @@ class InputStream:
             except EventsLost as error:
                 raise TowpathError(ErrorCode.EVENTS_LOST, str(error), field="topic") from error
 
+    def all(self) -> Iterator[StoredEvent]:
+        """Everything that is kept now. Raises `TowpathError` (events lost)."""
+        with self._reader() as reader:
+            first, last = reader.bounds(self.stream)
+        yield from self.events(first - 1, last)
+
     @contextmanager
     def _reader(self) -> Iterator[LogReader]:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:  # Readable by the owner only.

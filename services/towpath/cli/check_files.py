@@ -1,0 +1,227 @@
+"""How files, logs and topics of any broker are judged: by a rule, or by the results there should be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from towpath.checker.collector import ResultCollector
+from towpath.checker.files import lines_of
+from towpath.checker.history import Line
+from towpath.checker.judging import Leniency
+from towpath.checker.moments import TimeUnit
+from towpath.checker.observation import Observation
+from towpath.checker.records import Marks, recorded
+from towpath.checker.report import as_json, as_table
+from towpath.checker.rule import Terms
+from towpath.checker.rules import Source, judge_by_rule, judge_by_truth, rule_called
+from towpath.checker.verdict import FAULTS, NOTICES, Verdict
+from towpath.cli.connection import ask, load_mesh
+from towpath.cli.output import print_json, print_rich, say, working
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import new_identifier
+from towpath.mesh.home import Home
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the results are: exactly one of these."""
+
+    file: Path | None
+    topic: str | None
+    site: str | None
+    broker: str | None
+    stored: bool
+    seconds: float
+    record: Path | None
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What the results are held against."""
+
+    rule: str | None
+    events: Path | None
+    truth: Path | None
+    log: Path | None
+    terms: Terms
+    marks: Marks
+    leniency: Leniency
+
+    def __post_init__(self) -> None:
+        """Raises `TowpathError` (invalid) unless there is either a truth, or a rule and events."""
+        if (self.truth is None) == (self.rule is None):
+            raise _invalid("nothing to compare with", "rule", self.rule, "either --rule or --truth")
+        if self.rule is not None:
+            rule_called(self.rule, self.terms)
+            if self.events is None:
+                raise _invalid("the rule needs events", "input", None, "a file of events")
+        elif self.events is not None:
+            raise _invalid(
+                "the truth needs no events", "input", self.events, "either --truth, or --rule and --input"
+            )
+
+    def judged(self, output: Source) -> Verdict:
+        """The verdict on these results."""
+        log = None if self.log is None else _file(self.log, "log")
+        if self.rule is None:
+            assert self.truth is not None
+            truth = _file(self.truth, "truth")
+            return judge_by_truth(self.terms, truth, output, self.marks, self.leniency, log)
+        assert self.events is not None
+        events = _file(self.events, "input")
+        return judge_by_rule(self.rule, self.terms, events, output, self.marks, self.leniency, log)
+
+
+def run(home: Home, options: Mapping[str, Any]) -> None:
+    """Judge as the options of `towpath check` say, and tell. Raises `TowpathError`: bad input, or faults."""
+    allow = fields_of(options["allow"])
+    faults_of(Verdict(), allow)
+    output = Output(
+        _path(options["output"]),
+        options["topic"],
+        options["site"],
+        options["broker"],
+        options["stored"],
+        options["seconds"],
+        _path(options["record"]),
+    )
+    verdict = judge_files(home, demand_of(options), output)
+    if options["as_json_"]:
+        print_json(as_json(verdict) | {"found": verdict.found(allow)})
+    else:
+        print_rich(as_table(verdict, str(output.file or output.topic)))
+    faults = faults_of(verdict, allow)
+    if faults:
+        raise TowpathError(ErrorCode.FAILED, f"the results are not what they should be: {faults}")
+
+
+def demand_of(options: Mapping[str, Any]) -> Demand:
+    """What the options say that results are held against."""
+    lists = ("key", "identity", "compare")
+    terms: dict[str, Any] = {field.name: options[field.name] for field in fields(Terms)}
+    terms |= {name: fields_of(terms[name]) for name in lists}
+    unit = TimeUnit(options["time_unit"])
+    return Demand(
+        options["rule"],
+        _path(options["input_"]),
+        _path(options["truth"]),
+        _path(options["log"]),
+        Terms(**terms | {"compare": terms["compare"] or None, "time_unit": unit}),
+        Marks(
+            options["epoch_field"],
+            options["offset_field"],
+            options["received_field"],
+            options["stored_field"],
+            options["connection_field"],
+            options["subscriber_field"],
+            unit,
+        ),
+        Leniency(options["tolerance"], options["late_after_s"], options["clock_skew_s"]),
+    )
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def judge_files(home: Home, demand: Demand, output: Output) -> Verdict:
+    """Read or collect the results, and judge them. Raises `TowpathError`."""
+    source = _output(home, output)
+    with working("judging …"):
+        return demand.judged(source)
+
+
+def faults_of(verdict: Verdict, allow: Collection[str]) -> str:
+    """What was found and is not allowed, for people. Raises `TowpathError` (invalid) for another word."""
+    for word in allow:
+        if word not in (*FAULTS, *NOTICES):
+            raise _invalid("no such fault", "allow", word, ", ".join((*FAULTS, *NOTICES)))
+    return ", ".join(f"{count} {word}" for word, count in verdict.found(allow).items())
+
+
+def fields_of(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of fields; several may be given as one, with commas between."""
+    return tuple(name for text in given or [] for name in text.split(",") if name)
+
+
+def _file(path: Path, field: str) -> Source:
+    return Source(str(path), lines_of(path, field))
+
+
+def _output(home: Home, output: Output) -> Source:
+    if output.file is not None:
+        if output.topic is not None:
+            raise _invalid("results from two places", "output", output.file, "either TOPIC or --output")
+        return _file(output.file, "output")
+    if output.topic is None:
+        raise _invalid("no results", "output", None, "--output FILE, or TOPIC with --site or --broker")
+    if (output.site is None) == (output.broker is None):
+        raise _invalid("where is the topic?", "site", output.site, "either --site or --broker")
+    if output.stored:
+        return asyncio.run(_stored(home, output.site or "", output.topic))
+    messages = asyncio.run(_collected(home, output, output.topic))
+    lines = [(number, _line(each)) for number, each in enumerate(messages, start=1)]
+    if output.record is not None:
+        output.record.write_bytes(b"".join(line + b"\n" for _, line in lines))
+    return Source(output.topic, lines)
+
+
+def _line(message: Observation) -> bytes:
+    return recorded(
+        message.topic,
+        message.payload,
+        received_at=message.received_at,
+        connection=message.connection,
+        subscriber=message.subscriber,
+    )
+
+
+async def _collected(home: Home, output: Output, topic: str) -> list[Observation]:
+    if output.site is not None:
+        # Only this way needs a mesh.
+        from towpath.cli.checking import collector_at
+
+        collector = await collector_at(home, output.site, topic)
+    else:
+        host, port = _address(output.broker or "")
+        collector = ResultCollector(host, port, [topic], f"check-{new_identifier()}")
+    with working("subscribing …") as status:
+        async with collector:
+            say(f"subscribed to {topic}: collecting for {output.seconds:g} s")
+            status.update(f"collecting for {output.seconds:g} s …")
+            await asyncio.sleep(output.seconds)
+            collector.check()
+    return collector.observations
+
+
+def _address(broker: str) -> tuple[str, int]:
+    host, _, port = broker.rpartition(":")
+    if not host or not port.isdigit():
+        raise _invalid("not an address", "broker", broker, "HOST:PORT")
+    return host, int(port)
+
+
+async def _stored(home: Home, site: str, topic: str) -> Source:
+    """What the OUT stream of a topic holds, with its serial numbers as places in the log."""
+    from towpath.cli.checking import job_on
+    from towpath.cli.range_checking import InputStream
+
+    job = job_on((await ask(home, ListJobs())).jobs, site, topic)
+    access = (await load_mesh(home)).site(site)
+    stream = InputStream(access.nats_url, access.engine.user, access.engine.password, job.output.stream, None)
+
+    def lines() -> Iterator[Line]:
+        for event in stream.all():
+            yield event.serial, recorded(topic, event.payload, offset=event.serial)
+
+    return Source(job.output.stream, lines())
+
+
+def _invalid(message: str, field: str, value: object, allowed: str) -> TowpathError:
+    shown = "nothing" if value is None else str(value)
+    return TowpathError(ErrorCode.INVALID, message, field=field, value=shown, allowed=allowed)
