@@ -7,13 +7,13 @@ and holds what chance has decided. The same seed leads to the same choices.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.faults.chance import Chance
+from towpath.faults.clock import real_time
 from towpath.faults.description import described
 from towpath.faults.evaluation import TESTS, test_of, value_of
 from towpath.faults.expressions import (
@@ -104,7 +104,7 @@ class Condition(_Compiled):
         loaded_at: float,
         shared: SharedValues = _nothing_shared,
         counters: Counters | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = real_time,
     ) -> Evaluation:
         """Begin to look. `loaded_at` is in seconds of `clock`; `counters` null: the rule has its own.
 
