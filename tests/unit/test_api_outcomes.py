@@ -23,6 +23,7 @@ from towpath.contracts.commands import (
     SiteList,
 )
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import ExplainRule, LoadRules
 from towpath.contracts.message import Command, now
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,
@@ -238,6 +239,8 @@ def body_for(route: Route) -> dict[str, Any]:
         "migrateJob": {"to": "cloud"},
         "applyPipeline": EXAMPLE_PIPELINE,
         "planPipeline": EXAMPLE_PIPELINE,
+        "loadRules": {"rules": LoadRules.example["rules"]},
+        "explainRule": ExplainRule.example["rule"],
     }
     return {"json": bodies[route.name]} if route.name in bodies else {}
 

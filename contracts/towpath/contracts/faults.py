@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
@@ -277,7 +277,23 @@ class FaultCatalogue(Model):
     """What conditions may call and name → what it is."""
 
 
-class LoadRules(Command[RuleList]):
+class RulesToLoad(Model):
+    """Rules that are loaded together, and how long they stay."""
+
+    rules: list[Rule] = Field(min_length=1, max_length=100)
+    lease_s: float | None = Field(default=None, gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
+    """The rules unload themselves unless they are loaded again, by a command of its own, within so many
+    seconds: for programs that may die. Null: they stay until unloaded."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) != len(names):
+            raise ValueError("two rules have the same name")
+        return self
+
+
+class LoadRules(RulesToLoad, Command[RuleList]):
     """Load rules, all or none. A rule of a loaded name replaces that one; an equal one is left alone.
 
     Answered when all scopes that are up have them: their processes follow within half a second.
@@ -297,18 +313,6 @@ class LoadRules(Command[RuleList]):
             }
         ],
     }
-
-    rules: list[Rule] = Field(min_length=1, max_length=100)
-    lease_s: float | None = Field(default=None, gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
-    """The rules unload themselves unless they are loaded again, by a command of its own, within so many
-    seconds: for programs that may die. Null: they stay until unloaded."""
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> LoadRules:
-        names = [rule.name for rule in self.rules]
-        if len(set(names)) != len(names):
-            raise ValueError("two rules have the same name")
-        return self
 
 
 class UnloadRules(Command[RuleList]):

@@ -23,6 +23,16 @@ from towpath.contracts.commands import (
     UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode
+from towpath.contracts.faults import (
+    DescribeFaults,
+    ExplainRule,
+    ListMetrics,
+    ListRules,
+    LoadRules,
+    Rule,
+    RulesToLoad,
+    UnloadRules,
+)
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,
@@ -255,6 +265,42 @@ PIPELINES = (
     ),
 )
 
+FAULTS = (
+    Route("GET", "/faults", "describeFaults", DescribeFaults),
+    Route("GET", "/faults/rules", "listRules", ListRules),
+    Route(
+        "POST",
+        "/faults/rules",
+        "loadRules",
+        LoadRules,
+        body=Body(RulesToLoad, example={"rules": LoadRules.example["rules"], "lease_s": 30}),
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/faults/rules/unload",
+        "unloadRules",
+        UnloadRules,
+        body=Body(fields_of(UnloadRules, "UnloadRequest", "names"), optional=True),
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+    ),
+    Route(
+        "POST",
+        "/faults/rules/explain",
+        "explainRule",
+        ExplainRule,
+        body=Body(Rule, field="rule", example=ExplainRule.example["rule"]),
+        errors=ANY_ERRORS | BODY_ERRORS,
+    ),
+    Route(
+        "GET",
+        "/faults/metrics",
+        "listMetrics",
+        ListMetrics,
+        query=fields_of(ListMetrics, "MetricsQuery", "after", "name", "entity", "site", "limit"),
+    ),
+)
+
 MESH = (
     Route("GET", "/sites", "listSites", ListSites),
     Route(
@@ -283,4 +329,4 @@ MESH = (
     ),
 )
 
-ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *MESH)
+ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *FAULTS, *MESH)

@@ -10,7 +10,6 @@ from pydantic.fields import FieldInfo
 from towpath.contracts.export.field_types import type_of
 from towpath.contracts.export.reference import member_documentation
 from towpath.contracts.faults import (
-    HUB_SCOPE,
     DataPoint,
     FaultCatalogue,
     FaultDescription,
@@ -19,7 +18,7 @@ from towpath.contracts.faults import (
 )
 from towpath.faults.conditions import FUNCTIONS
 from towpath.faults.registry import Fault, faults
-from towpath.faults.validation import World
+from towpath.faults.validation import World, targets
 
 
 def catalogue(world: World) -> FaultCatalogue:
@@ -31,19 +30,6 @@ def catalogue(world: World) -> FaultCatalogue:
         faults=[described(kind) for kind in faults().values()],
         functions=dict(FUNCTIONS),
     )
-
-
-def targets(kind: TargetKind, world: World) -> list[str]:
-    """All targets of a kind, by name."""
-    match kind:
-        case TargetKind.LINK:
-            return sorted(world.links)
-        case TargetKind.MACHINE:
-            return [HUB_SCOPE, *sorted(world.sites)]
-        case TargetKind.CONTAINER:
-            return sorted(world.containers)
-        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
-            return sorted(world.processes)
 
 
 def described(kind: type[Fault]) -> FaultDescription:

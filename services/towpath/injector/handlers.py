@@ -30,7 +30,7 @@ from towpath.injector.catalogue import catalogue
 from towpath.injector.courier import ATTEMPT_S, Letter
 from towpath.injector.metrics import Metrics
 from towpath.injector.rules import Rules
-from towpath.injector.scopes import looking_processes, scopes_of
+from towpath.injector.scopes import scopes_of
 from towpath.injector.surroundings import Surroundings, without_links
 from towpath.mesh.home import Home
 
@@ -84,7 +84,7 @@ class Handlers:
         return Explanation(
             rule=rule.name,
             text=await asyncio.to_thread(explain, rule, world),
-            processes=await asyncio.to_thread(looking_processes, rule, sorted(world.sites), self._home),
+            processes=await self._surroundings.looking(rule, world),
             loadable=not errors,
             errors=errors,
         )

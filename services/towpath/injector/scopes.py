@@ -7,21 +7,10 @@ from collections.abc import Sequence
 from towpath.contracts.faults import HUB_SCOPE, AtPoint, DataPoint, OnTarget, Rule, TargetKind
 from towpath.guard.scopes import scope_of
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import SUPERVISOR
-from towpath.processes import listed
 
 AT_HUB_TOO = frozenset({DataPoint.BUS_SEND, DataPoint.BUS_RECEIVE})
 """All other points of the data path are in processes of sites."""
 
-LOOKING = {
-    DataPoint.SOURCE_READ: "-engine",
-    DataPoint.OPERATOR_BATCH: "-engine",
-    DataPoint.OPERATOR_EVENT: "-engine",
-    DataPoint.SINK_PUBLISH: "-engine",
-    DataPoint.CHECKPOINT_SHIP: "-agent",
-    DataPoint.AGENT_COMMAND: "-agent",
-}
-"""Point → how the names of the processes end that have it; all others are in every process that looks."""
 
 NOT_LOOKING = ("-nats", "-mosquitto", "-guard", HUB_SCOPE, "redis", SUPERVISOR)
 """How the names of processes end that no rule is carried out in: servers, and who watches others."""
@@ -55,23 +44,3 @@ def _scope_of_target(event: OnTarget, site: str | None, home: Home) -> str:
             return site or HUB_SCOPE
         case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
             return scope_of(home, event.name)
-
-
-def looking_processes(rule: Rule, sites: Sequence[str], home: Home) -> list[str]:
-    """Processes that run now and that would look at a rule, or that a rule would hit."""
-    event = rule.event
-    scopes = scopes_of(rule, sites, home)
-    running = [record.name for record in listed(home.run) if record.process is not None]
-    if isinstance(event, OnTarget):
-        if event.target in (TargetKind.PROCESS, TargetKind.DISK, TargetKind.CLOCK):
-            return [name for name in running if name == event.name]
-        return [name for name in running if event.target is TargetKind.LINK and name == "links"]
-    part = LOOKING.get(event.point, "") if isinstance(event, AtPoint) else ""
-    return [
-        name
-        for name in running
-        if scope_of(home, name) in scopes
-        and rule.where.process in (None, name)
-        and name.endswith(part)
-        and not name.endswith(NOT_LOOKING)
-    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -15,7 +16,9 @@ from towpath.bus import Bus
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
+from towpath.faults.explanation import looking_processes
 from towpath.faults.validation import World
+from towpath.guard.scopes import guard_name
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import SUPERVISOR
 from towpath.mesh.state import MeshState
@@ -62,6 +65,17 @@ class Surroundings:
         await self._ask_for_jobs(frozenset())
         return await asyncio.to_thread(self._look, await self.mesh(), True)
 
+    async def looking(self, rule: Rule, world: World) -> list[str]:
+        """Processes that run now and would look at a rule, or that it would hit."""
+        running = await asyncio.to_thread(self._running)
+        if isinstance(rule.event, OnTarget):
+            return [name for name in sorted(running) if name == rule.event.name]
+        able = frozenset(name for name in running if name != SUPERVISOR and not name.endswith(guard_name("")))
+        return looking_processes(rule, replace(world, processes=able))
+
+    def _running(self) -> frozenset[str]:
+        return frozenset(record.name for record in listed(self._home.run) if record.process is not None)
+
     async def _ask_for_jobs(self, named: Iterable[str]) -> None:
         """Take `named` for jobs when the coordinator does not say."""
         try:
@@ -73,12 +87,12 @@ class Surroundings:
 
     def _look(self, mesh: MeshState, about_containers: bool) -> World:
         sites = sorted(mesh.sites)
-        running = {record.name for record in listed(self._home.run)}
+        known = {record.name for record in listed(self._home.run)}
         expected = {*SHARED_PROCESSES, *(f"{site}-{part}" for site in sites for part in SITE_PARTS)}
         links = {"links"} if mesh.spec.emulate_links else set[str]()
         return World(
             sites=frozenset(sites),
-            processes=frozenset(running | expected | links),
+            processes=frozenset(known | expected | links),
             links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
             jobs=frozenset(self._jobs),
             containers=frozenset(_containers()) if about_containers else frozenset(),
