@@ -1,0 +1,71 @@
+"""The rules of the experiments: what measures batches, and what slows workers and sites down."""
+
+from __future__ import annotations
+
+from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, Rule, RuleAction, Where
+
+PROGRESS = "towpath.engine.query:Query.on_progress"
+"""Where an engine takes in what Spark reports of a micro-batch."""
+
+LINE = "word_count:words_of"
+"""What the word count calls for each line, in a Python worker."""
+
+PROCESSING, SCHEDULING, TOTAL, SIZE = (
+    "batch_processing_s",
+    "batch_scheduling_s",
+    "batch_total_s",
+    "batch_size_events",
+)
+"""Names of the metrics of a micro-batch."""
+
+_DURATIONS = "args.progress.durationMs"
+
+
+def batch_metrics(job: str) -> Rule:
+    """The instrumentation rule: four metrics of each micro-batch of a job that found events.
+
+    Processing time is what the tasks take (Spark's `addBatch`); scheduling delay is what else a micro-batch
+    takes from its trigger on: planning, and the logs before and after; total delay is both.
+    """
+    values = {
+        PROCESSING: f"{_DURATIONS}.addBatch / 1000",
+        SCHEDULING: f"({_DURATIONS}.triggerExecution - {_DURATIONS}.addBatch) / 1000",
+        TOTAL: f"{_DURATIONS}.triggerExecution / 1000",
+        SIZE: "args.progress.numInputRows",
+    }
+    labels = {"batch": "{args.progress.batchId}", "started_at": "{args.progress.timestamp}"}
+    return Rule(
+        name="batch-metrics",
+        description="Spark's own report of each micro-batch, as metrics.",
+        event=AtCode(code=PROGRESS, at=Moment.EXIT),
+        condition=f'args.progress.name == "{job}" and args.progress.numInputRows > 0',
+        actions=[
+            RuleAction(
+                fault="emit",
+                parameters={"metric": name, "value": value, "labels": labels, "entity": job},
+            )
+            for name, value in values.items()
+        ],
+    )
+
+
+def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
+    """A delay in the Python workers of one Spark executor, with every so-manieth line."""
+    return Rule(
+        name=f"slow-worker-{worker}",
+        event=AtCode(code=LINE),
+        where=Where(site=site, worker=worker),
+        condition=f"every {every}",
+        actions=[RuleAction(fault="delay", parameters={"ms": delay_ms})],
+    )
+
+
+def slow_site(site: str, job: str, every: int, delay_ms: float) -> Rule:
+    """A delay with every so-manieth event that a site reads for a job."""
+    return Rule(
+        name=f"slow-{site}",
+        event=AtPoint(point=DataPoint.SOURCE_READ),
+        where=Where(site=site, job=job),
+        condition=f"every {every}",
+        actions=[RuleAction(fault="delay", parameters={"ms": delay_ms})],
+    )
