@@ -12,10 +12,6 @@ AT_HUB_TOO = frozenset({DataPoint.BUS_SEND, DataPoint.BUS_RECEIVE})
 """All other points of the data path are in processes of sites."""
 
 
-NOT_LOOKING = ("-nats", "-mosquitto", "-guard", HUB_SCOPE, "redis", SUPERVISOR)
-"""How the names of processes end that no rule is carried out in: servers, and who watches others."""
-
-
 def scopes_of(rule: Rule, sites: Sequence[str], home: Home) -> tuple[str, ...]:
     """The scopes that must have a rule.
 

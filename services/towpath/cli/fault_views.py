@@ -1,0 +1,113 @@
+"""Fault rules, and what they are made of, as people see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from rich.markup import escape
+from rich.table import Table
+
+from towpath.cli.output import clock, print_table
+from towpath.contracts.faults import (
+    AtCode,
+    AtPoint,
+    Explanation,
+    FaultCatalogue,
+    FaultDescription,
+    FaultParameter,
+    Rule,
+    RuleView,
+)
+
+COLUMNS = ("rule", "version", "event", "condition", "does", "where", "until", "looked", "acted", "errors")
+
+
+class Part(StrEnum):
+    """What can be described by itself."""
+
+    POINTS = "points"
+    TARGETS = "targets"
+    FAULTS = "faults"
+    FUNCTIONS = "functions"
+
+
+def print_rules(rules: Sequence[RuleView]) -> None:
+    """All rules as a table, and below it what went wrong with them."""
+    print_table(COLUMNS, [_row(view) for view in rules], nothing="no rules are loaded")
+    for view in rules:
+        if view.count.last_error:
+            print(f"{view.rule.name}: {view.count.last_error}")
+
+
+def rule_table(rules: Sequence[RuleView]) -> Table:
+    """All rules as a table that can be drawn again and again."""
+    table = Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
+    for view in rules:
+        table.add_row(*(escape("–" if value is None else str(value)) for value in _row(view)))
+    return table
+
+
+def print_explanation(explanation: Explanation) -> None:
+    """What a rule would do, and who would look at it."""
+    print(f"{explanation.rule}: {explanation.text}")
+    print(f"  looked at by: {', '.join(explanation.processes) or 'no process that runs now'}")
+
+
+def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
+    """Everything that rules can be made of, or one part of it."""
+    if part in (None, Part.POINTS):
+        _print_words("point", catalogue.points)
+    if part in (None, Part.TARGETS):
+        there_are = {kind: ", ".join(names) or "none" for kind, names in catalogue.targets.items()}
+        _print_words("target", there_are)
+    if part in (None, Part.FAULTS):
+        rows = [row for fault in catalogue.faults for row in _fault_rows(fault)]
+        print_table(("fault", "for", "parameter", "meaning"), rows, nothing="no faults")
+        print()
+    if part in (None, Part.FUNCTIONS):
+        _print_words("in conditions", catalogue.functions)
+
+
+def event_of(rule: Rule) -> str:
+    """The event in few words: `operator.event`, `entry of m:f`, `process jfk-engine`."""
+    match rule.event:
+        case AtPoint(point=point):
+            return point.value
+        case AtCode(code=code, at=moment):
+            return f"{moment.value} of {code}"
+        case target:
+            return f"{target.target.value} {target.name}"
+
+
+def _row(view: RuleView) -> tuple[object, ...]:
+    where = [f"{scope} (away)" if scope in view.unreached else scope for scope in view.scopes]
+    return (
+        view.rule.name,
+        view.version,
+        event_of(view.rule),
+        view.rule.condition,
+        ", ".join(action.fault for action in view.rule.actions),
+        ", ".join(where),
+        clock(view.until),
+        f"{view.count.looked:,}",
+        f"{view.count.acted:,}",
+        f"{view.count.errors:,}",
+    )
+
+
+def _fault_rows(fault: FaultDescription) -> list[tuple[object, ...]]:
+    head = (fault.name, ", ".join(fault.applies_to), "", fault.meaning)
+    return [head, *(("", "", _parameter(each), each.meaning) for each in fault.parameters)]
+
+
+def _parameter(parameter: FaultParameter) -> str:
+    default = "" if parameter.required or parameter.default is None else f" = {parameter.default}"
+    return f"{parameter.name}: {parameter.type}{default}"
+
+
+def _print_words(title: str, words: Mapping[str, str]) -> None:
+    print_table(
+        (title, "meaning"), [(word, " ".join(text.split())) for word, text in words.items()], nothing="none"
+    )
+    print()
