@@ -113,19 +113,15 @@ def world_of(scenario: Scenario) -> World:
     """What will exist on the scenario's mesh."""
     sites = scenario.mesh.sites
     parts = (f"{site}-{part}" for site in sites for part in SITE_PROCESSES)
-    containers = (r.event.name for r in rules_of(scenario) if _target(r) is TargetKind.CONTAINER)
+    targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]
     return World(
         sites=frozenset(sites),
         processes=frozenset((*HUB_PROCESSES, *parts)),
         links=frozenset(sites if scenario.mesh.emulate_links else ()),
         jobs=frozenset(job_names(scenario)),
         # Whose they are is known to the machine alone.
-        containers=frozenset(containers),
+        containers=frozenset(t.name for t in targets if t.target is TargetKind.CONTAINER),
     )
-
-
-def _target(rule: Rule) -> TargetKind | None:
-    return rule.event.target if isinstance(rule.event, OnTarget) else None
 
 
 def _wrong(

@@ -6,11 +6,14 @@ import typer
 
 from towpath.cli import (
     access,
+    campaigns,
     checking,
     demo,
+    demo_faults,
     demo_fog,
     drill,
     events,
+    faults,
     jobs,
     links,
     logs,
@@ -19,6 +22,7 @@ from towpath.cli import (
     operations,
     pipelines,
     replaying,
+    scenarios,
 )
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.settings import global_options
@@ -33,6 +37,7 @@ app = typer.Typer(
 app.callback()(global_options)
 
 MESH, JOBS, PIPELINES, DATA, WATCH = "The mesh", "Jobs", "Pipelines", "Data", "Watching"
+FAULTS = "Faults on purpose"
 
 
 app.command(rich_help_panel=MESH)(mesh.up)
@@ -55,7 +60,13 @@ app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
 app.command("demo-fog", rich_help_panel=DATA)(demo_fog.demo_fog)
+app.command("demo-faults", rich_help_panel=DATA)(demo_faults.demo_faults)
 app.command(rich_help_panel=DATA)(drill.drill)
+
+app.add_typer(scenarios.app, name="scenario", rich_help_panel=FAULTS)
+app.command(rich_help_panel=FAULTS)(campaigns.campaign)
+
+app.add_typer(faults.app, name="faults", rich_help_panel=FAULTS)
 
 app.command(rich_help_panel=WATCH)(migrating.migrations)
 app.command(rich_help_panel=WATCH)(migrating.migration)
