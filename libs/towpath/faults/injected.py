@@ -13,7 +13,8 @@ class InjectedFault(Exception):
     """Raised on purpose by a rule. What `throw` raises under another name is also this."""
 
     def __init__(self, message: str = "injected fault") -> None:
-        super().__init__(message)
+        # Not the next constructor in line: that of another exception may ask for anything.
+        Exception.__init__(self, message)
         self.message = message
 
     def __str__(self) -> str:
@@ -43,5 +44,4 @@ def injected(name: str) -> type[InjectedFault]:
     kind = getattr(module, class_name, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         raise LookupError(f"no exception {name} in this process")
-    # Without the constructor of the other class, which may ask for anything.
     return type(f"Injected{class_name}", (InjectedFault, kind), {"__module__": __name__})

@@ -1,0 +1,99 @@
+"""Rules at work in the process of a test, without a file or a board."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from towpath.contracts.faults import LoadedRule, Rule, RuleReport, RuleSet
+from towpath.contracts.message import now
+from towpath.faults.active import ActiveRule, Surroundings
+from towpath.faults.items import Items
+from towpath.faults.reports import Reports
+
+LEASE_S = 60.0
+
+
+def loaded(
+    event: dict[str, Any], *actions: dict[str, Any], condition: str = "true", version: int = 1, **more: Any
+) -> LoadedRule:
+    """A rule, named `rule` unless `name` says otherwise; each action is a fault with its parameters."""
+    return LoadedRule(
+        rule=Rule.model_validate(
+            {
+                "name": "rule",
+                "event": event,
+                "condition": condition,
+                "actions": [
+                    {"fault": each["fault"], "parameters": {k: v for k, v in each.items() if k != "fault"}}
+                    for each in actions
+                ],
+                **more,
+            }
+        ),
+        version=version,
+        loaded_at=now(),
+    )
+
+
+@dataclass
+class Bench:
+    """One process's surroundings, and what its rules reported."""
+
+    directory: Path
+    surroundings: Surroundings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reports = Reports(self.directory / "reports.jsonl")
+        self.surroundings = Surroundings("jfk", "jfk-engine", None, self.reports)
+
+    def active(self, rule: LoadedRule) -> ActiveRule:
+        made = ActiveRule(rule, self.surroundings)
+        made.expires_at = time.time() + LEASE_S
+        return made
+
+    def reported(self) -> list[RuleReport]:
+        self.reports.flush()
+        return read_reports(self.directory / "reports.jsonl")
+
+
+def read_reports(file: Path) -> list[RuleReport]:
+    if not file.exists():
+        return []
+    return [RuleReport.model_validate_json(line) for line in file.read_text().splitlines()]
+
+
+def write_rules(file: Path, *rules: LoadedRule, lease_s: float = LEASE_S, revision: int = 1) -> None:
+    """As a keeper does it."""
+    content = RuleSet(scope=file.stem, revision=revision, expires_at=time.time() + lease_s, rules=list(rules))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(".part")
+    part.write_text(content.model_dump_json())
+    part.replace(file)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What passes in tests."""
+
+    serial: int
+    body: bytes
+
+
+PARCELS: Items[Parcel] = Items(
+    payload=lambda parcel: parcel.body,
+    fields=lambda parcel: {"serial": parcel.serial},
+    with_payload=lambda parcel, body: replace(parcel, body=body),
+)
+
+
+def parcels(count: int) -> list[Parcel]:
+    """Serial numbers from 1; each holds its number as JSON."""
+    return [Parcel(n, json.dumps({"n": n}).encode()) for n in range(1, count + 1)]
+
+
+def serials(passed: Any) -> list[int]:
+    return [parcel.serial for parcel in passed]

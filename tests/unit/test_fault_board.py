@@ -1,0 +1,290 @@
+"""From the file with a scope's rules to the rules at work in a process, and back to reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_trial import PARCELS, loaded, parcels, read_reports, serials, write_rules
+
+from towpath.contracts import message
+from towpath.contracts.faults import RuleReport
+from towpath.faults.board import Board
+from towpath.faults.points import SINK_PUBLISH, SOURCE_READ
+
+AT = {"point": "source.read"}
+DROP = {"fault": "drop"}
+WITHIN_S = 10.0
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "faults" / "jfk.json"
+
+
+@pytest.fixture
+def board(file: Path) -> Iterator[Board]:
+    """A board that looks when it is told to."""
+    board = Board(file, "jfk-engine")
+    yield board
+    board.close()
+
+
+def reports(file: Path, pid: int | None = None, process: str = "jfk-engine") -> list[RuleReport]:
+    return read_reports(file.parent / "reports" / "jfk" / f"{process}-{pid or os.getpid()}.jsonl")
+
+
+def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> float:
+    """Wait for it; how long it took, seconds."""
+    begun = time.monotonic()
+    while not condition():
+        assert time.monotonic() < begun + within_s
+        time.sleep(0.01)
+    return time.monotonic() - begun
+
+
+def test_points_when_there_is_no_file_then_have_no_rules(board: Board) -> None:
+    board.look()
+    assert not SOURCE_READ.rules
+
+
+def test_rules_when_the_file_has_them_then_are_at_their_points_alone(board: Board, file: Path) -> None:
+    write_rules(file, loaded(AT, DROP, condition="every 2"))
+    board.look()
+    assert serials(SOURCE_READ.through(parcels(3), PARCELS)) == [1, 3]
+    assert not SINK_PUBLISH.rules
+
+
+def test_rule_when_renewed_then_goes_on_counting_and_when_loaded_anew_then_starts_over(
+    board: Board, file: Path
+) -> None:
+    first = loaded(AT, DROP, condition="every 2")
+    for renewal in range(2):
+        write_rules(file, first, lease_s=60 + renewal)
+        board.look()
+        passed = serials(SOURCE_READ.through(parcels(3), PARCELS))
+        assert passed == ([1, 3], [2])[renewal]
+
+    write_rules(file, first.model_copy(update={"version": 2}))
+    board.look()
+    assert serials(SOURCE_READ.through(parcels(3), PARCELS)) == [1, 3]
+
+
+@pytest.mark.parametrize("end", ["gone", "empty", "damaged", "expired"])
+def test_rules_when_the_file_does_not_hold_them_any_more_then_end(board: Board, file: Path, end: str) -> None:
+    write_rules(file, loaded(AT, DROP))
+    board.look()
+    assert SOURCE_READ.rules
+
+    match end:
+        case "gone":
+            file.unlink()
+        case "empty":
+            write_rules(file)
+        case "damaged":
+            file.write_text(file.read_text()[:-10])
+        case "expired":
+            write_rules(file, loaded(AT, DROP), lease_s=-1)
+    board.look()
+    assert not SOURCE_READ.rules
+
+
+def test_rules_when_they_expire_while_nobody_looks_then_do_nothing(board: Board, file: Path) -> None:
+    write_rules(file, loaded(AT, DROP), lease_s=0.3)
+    board.look()
+    assert SOURCE_READ.through(parcels(1), PARCELS) == []
+    until(lambda: serials(SOURCE_READ.through(parcels(1), PARCELS)) == [1])
+
+
+@pytest.mark.parametrize(
+    ("where", "counts"),
+    [
+        ({}, True),
+        ({"site": "jfk"}, True),
+        ({"site": "ord"}, False),
+        ({"process": "jfk-engine"}, True),
+        ({"process": "jfk-agent"}, False),
+        ({"worker": "1"}, False),
+    ],
+)
+def test_rule_when_it_is_about_some_processes_then_is_at_work_in_those(
+    board: Board, file: Path, where: dict[str, str], counts: bool
+) -> None:
+    write_rules(file, loaded(AT, DROP, where=where))
+    board.look()
+    assert bool(SOURCE_READ.rules) == counts
+
+
+def test_rule_when_this_process_does_not_understand_it_then_the_others_are_at_work(
+    board: Board, file: Path
+) -> None:
+    unknown = loaded(AT, {"fault": "from_the_future"}, name="unknown")
+    write_rules(file, unknown, loaded(AT, DROP))
+    board.look()
+    assert SOURCE_READ.through(parcels(1), PARCELS) == []
+
+    (count,) = [r.count for r in reports(file) if r.count and r.count.rule == "unknown"]
+    assert count.errors == 1
+    assert "from_the_future" in (count.last_error or "")
+
+
+def test_code_rule_when_loaded_and_unloaded_then_function_is_as_before(board: Board, file: Path) -> None:
+    before = json.dumps
+    write_rules(file, loaded({"code": "json:dumps"}, {"fault": "return_value", "value": "woven"}))
+    board.look()
+    assert json.dumps(1) == "woven"
+    file.unlink()
+    board.look()
+    assert json.dumps is before
+
+
+def test_code_rule_when_there_is_no_such_function_then_that_is_reported(board: Board, file: Path) -> None:
+    write_rules(file, loaded({"code": "json:dump_all"}, {"fault": "throw"}))
+    board.look()
+    board.close()
+    (count,) = [report.count for report in reports(file)]
+    assert count is not None
+    assert (count.errors, count.last_error) == (1, "LookupError: json has no dump_all")
+
+
+def test_counts_when_a_rule_ends_then_the_last_ones_are_told(board: Board, file: Path) -> None:
+    write_rules(file, loaded(AT, DROP, condition="every 2"))
+    board.look()
+    SOURCE_READ.through(parcels(5), PARCELS)
+    file.unlink()
+    board.look()
+    last = reports(file)[-1].count
+    assert last is not None
+    assert (last.rule, last.version, last.looked, last.acted, last.errors) == ("rule", 1, 5, 2, 0)
+
+
+def test_clock_when_a_rule_skews_it_then_messages_and_time_are_off_until_it_ends(
+    board: Board, file: Path
+) -> None:
+    true_time = time.time
+    event = {"target": "clock", "name": "jfk-engine"}
+    ahead = loaded(event, {"fault": "clock_skew", "seconds": 3600}, name="ahead")
+    behind = loaded(event, {"fault": "clock_skew", "seconds": -600}, name="behind")
+    elsewhere = loaded(
+        {"target": "clock", "name": "jfk-agent"}, {"fault": "clock_skew", "seconds": 9}, name="else"
+    )
+    write_rules(file, ahead, behind, elsewhere)
+    board.look()
+    try:
+        assert time.time() - true_time() == pytest.approx(3000, abs=1)
+        assert message.now().timestamp() - true_time() == pytest.approx(3000, abs=1)
+    finally:
+        file.unlink()
+        board.look()
+    assert time.time is true_time
+    assert message.now().timestamp() - true_time() == pytest.approx(0, abs=1)
+
+
+def test_clock_when_its_condition_holds_for_some_time_then_is_off_for_that_time(
+    board: Board, file: Path
+) -> None:
+    true_time = time.time
+    event = {"target": "clock", "name": "jfk-engine"}
+    write_rules(file, loaded(event, {"fault": "clock_skew", "seconds": 50}, condition="before 300ms"))
+    board.look()
+    assert time.time() - true_time() == pytest.approx(50, abs=1)
+
+    def looked_and_right() -> bool:
+        board.look()
+        return time.time is true_time
+
+    until(looked_and_right)
+
+
+PROCESS = """
+import os, sys
+from towpath.faults import board
+from towpath.faults.points import SINK_PUBLISH
+
+board.watch()
+board.watch()
+imported = [name for name in ("pydantic", "lark", "towpath.faults.active") if name in sys.modules]
+print("started", *imported, flush=True)
+for line in sys.stdin:
+    print("rules" if SINK_PUBLISH.rules else "none", flush=True)
+"""
+
+
+class Process:
+    """A process that looks at its rules, and says whether it has some."""
+
+    def __init__(self, file: Path, name: str) -> None:
+        environment = {**os.environ, "TOWPATH_FAULTS": str(file), "TOWPATH_PROCESS": name}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROCESS],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.started = self._line()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def has_rules(self) -> bool:
+        assert self.process.stdin is not None
+        self.process.stdin.write("?\n")
+        self.process.stdin.flush()
+        return self._line() == "rules"
+
+    def close(self) -> None:
+        self.process.communicate(timeout=WITHIN_S)
+
+
+@pytest.fixture
+def processes(file: Path) -> Iterator[Callable[[str], Process]]:
+    made: list[Process] = []
+
+    def make(name: str) -> Process:
+        made.append(Process(file, name))
+        return made[-1]
+
+    yield make
+    for process in made:
+        process.close()
+
+
+def test_process_when_there_are_no_rules_then_imports_nothing_for_them(
+    processes: Callable[[str], Process],
+) -> None:
+    assert processes("jfk-agent").started == "started"
+
+
+def test_processes_when_rules_come_and_go_then_those_they_are_about_follow_within_a_second(
+    processes: Callable[[str], Process], file: Path
+) -> None:
+    agent, engine = processes("jfk-agent"), processes("jfk-engine")
+    rule = loaded({"point": "sink.publish"}, {"fault": "delay", "ms": 1}, where={"process": "jfk-engine"})
+    write_rules(file, rule)
+    until(engine.has_rules)
+    assert not agent.has_rules()
+
+    write_rules(file, rule, lease_s=0.5)
+    assert until(lambda: not engine.has_rules()) < 0.5 + 1.0
+
+
+def test_process_when_it_ends_then_has_told_its_counts(
+    processes: Callable[[str], Process], file: Path
+) -> None:
+    never_imported = loaded({"code": "no_such_module:f"}, {"fault": "throw"})
+    missing = loaded({"code": "os:nothing"}, {"fault": "throw"}, name="missing")
+    write_rules(file, never_imported, missing)
+    process = processes("jfk-agent")
+    process.close()
+    (count,) = [r.count for r in reports(file, process.process.pid, "jfk-agent")]
+    assert count is not None
+    assert (count.rule, count.errors) == ("missing", 1)
