@@ -1,0 +1,1 @@
+"""Chaos Toolkit: scenarios become experiments and back, and experiments can call Towpath."""

@@ -1,0 +1,209 @@
+"""From an experiment of Chaos Toolkit to a scenario. What Towpath cannot do is refused with its place."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from towpath.composition.texts import load
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import is_name
+from towpath.contracts.scenario import Scenario
+from towpath.scenarios.chaostoolkit.configuration import substituted
+from towpath.scenarios.chaostoolkit.exporting import (
+    ACTIONS,
+    EXTENDED,
+    EXTENSION,
+    FUNCTIONS,
+    PROBES,
+    WRAPPED,
+    Document,
+)
+from towpath.scenarios.chaostoolkit.http_steps import probe_of_request, step_of_request
+from towpath.scenarios.reading import parse
+
+ACTION_OF = {function: action for action, function in FUNCTIONS.items()}
+
+RANGED = {
+    "throughput": lambda low, high: {"within_percent": round(high - 100, 6)},
+    "output_gap": lambda low, high: {"at_most_s": high},
+    "latency": lambda low, high: {"at_most_s": high},
+    "lag": lambda low, high: {"at_most_events": int(high)},
+    "metric": lambda low, high: {
+        name: value
+        for name, value in (("at_least", low), ("at_most", high))
+        if abs(value) < sys.float_info.max
+    },
+}
+"""Probes whose tolerance is a range, and what it says of them."""
+
+
+def read_experiment(path: Path) -> Document:
+    """The content of an experiment, JSON or YAML. Raises `TowpathError`."""
+    try:
+        content = load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise _refused("not readable", "experiment", str(path), "a JSON or YAML file") from error
+    if not isinstance(content, dict):
+        raise _refused("no experiment", "experiment", str(path), "title, method, …")
+    return content
+
+
+def imported(experiment: Mapping[str, Any], *, allow_process: bool = False) -> Scenario:
+    """The scenario of an experiment.
+
+    Raises `TowpathError` naming the place of what is not Towpath's: a foreign action or probe, a rollback
+    that a run does not do by itself, a program without `allow_process`.
+    """
+    experiment = substituted(experiment)
+    extension = _extension(experiment)
+    name = _name(experiment.get("title"))
+    description = experiment.get("description") or ""
+    document: Document = {
+        "name": name,
+        **({"description": description} if description != name else {}),
+        **{field: extension[field] for field in EXTENDED if field in extension},
+        "steady_state": list(_probes(experiment)),
+        "timeline": list(_steps(experiment, allow_process)),
+    }
+    _check_rollbacks(experiment)
+    if not extension:
+        document["mesh"] = {"jobs": sorted(_named_jobs(document)), "emulate_links": False}
+    return parse(document, "experiment")
+
+
+def _extension(experiment: Mapping[str, Any]) -> Document:
+    extensions = experiment.get("extensions") or []
+    return next((dict(e) for e in extensions if e.get("name") == EXTENSION), {})
+
+
+def _name(title: Any) -> str:
+    """A title as the name of a scenario."""
+    if isinstance(title, str) and is_name(title):
+        return title
+    return re.sub(r"[^a-z0-9]+", "-", str(title or "experiment").lower()).strip("-0123456789")[:48].strip("-")
+
+
+def _probes(experiment: Mapping[str, Any]) -> Iterator[Document]:
+    hypothesis = experiment.get("steady-state-hypothesis") or {}
+    probes = hypothesis.get("probes") or []
+    if not probes:
+        raise _refused(
+            "no steady state", "steady-state-hypothesis.probes", None, "at least one probe of Towpath"
+        )
+    for position, probe in enumerate(probes):
+        place = f"steady-state-hypothesis.probes.{position}"
+        provider = probe.get("provider") or {}
+        if provider.get("type") == "http":
+            yield probe_of_request(provider, probe.get("tolerance"), place)
+        else:
+            yield _probe(provider, probe.get("tolerance"), place)
+
+
+def _probe(provider: Mapping[str, Any], tolerance: Any, place: str) -> Document:
+    function = provider.get("func")
+    if provider.get("type") != "python" or provider.get("module") != PROBES:
+        raise _foreign(provider, place, PROBES)
+    if function == "site_up":
+        if tolerance is not True:
+            raise _refused("not a tolerance of this probe", f"{place}.tolerance", tolerance, "true")
+        return {"probe": function, **(provider.get("arguments") or {})}
+    if function not in RANGED:
+        raise _refused("no such probe", f"{place}.provider.func", function, [*RANGED, "site_up", "http: GET"])
+    low, high = _range(tolerance, place)
+    return {"probe": function, **(provider.get("arguments") or {}), **RANGED[function](low, high)}
+
+
+def _range(tolerance: Any, place: str) -> tuple[float, float]:
+    found = tolerance.get("range") if isinstance(tolerance, dict) else tolerance
+    if isinstance(found, list) and len(found) == 2 and all(isinstance(v, int | float) for v in found):
+        return found[0], found[1]
+    raise _refused("not a range", f"{place}.tolerance", tolerance, "type: range, range: [from, to]")
+
+
+def _steps(experiment: Mapping[str, Any], allow_process: bool) -> Iterator[Document]:
+    now = 0.0
+    for position, entry in enumerate(experiment.get("method") or []):
+        place = f"method.{position}"
+        pauses = entry.get("pauses") or {}
+        now = round(now + float(pauses.get("before", 0)), 6)
+        provider = entry.get("provider") or {}
+        if entry.get("type") == "probe":
+            if provider.get("module") != PROBES:
+                raise _foreign(provider, place, PROBES)
+            continue  # Probes look all the time.
+        if entry.get("type") != "action":
+            raise _refused("neither action nor probe", f"{place}.type", entry.get("type"), "action, probe")
+        yield _step(provider, place, now, allow_process)
+        now = round(now + float(pauses.get("after", 0)), 6)
+
+
+def _step(provider: Mapping[str, Any], place: str, now: float, allow_process: bool) -> Document:
+    arguments = provider.get("arguments") or {}
+    when: Document = {"at": now}
+    if isinstance(arguments, dict):
+        arguments = dict(arguments)
+        when = {"on": arguments.pop("on")} if "on" in arguments else {"at": arguments.pop("at", now)}
+    if provider.get("type") == "http":
+        return when | step_of_request(provider, place)
+    if provider.get("type") == "process":
+        if not allow_process:
+            raise _refused(
+                "a program", f"{place}.provider", provider.get("path"), "programs only with --allow-process"
+            )
+        return when | {"process": _process(provider)}
+    action = ACTION_OF.get(str(provider.get("func")))
+    if provider.get("type") != "python" or provider.get("module") != ACTIONS:
+        raise _foreign(provider, place, ACTIONS)
+    if action is None:
+        raise _refused("no such action", f"{place}.provider.func", provider.get("func"), list(ACTION_OF))
+    wrapper = WRAPPED.get(action)
+    if wrapper is None:
+        return when | {action: arguments}
+    if wrapper not in arguments:
+        raise _refused("an argument is missing", f"{place}.provider.arguments", None, wrapper)
+    return when | {action: arguments[wrapper]}
+
+
+def _process(provider: Mapping[str, Any]) -> Document:
+    given = provider.get("arguments") or []
+    if isinstance(given, str):
+        given = shlex.split(given)
+    elif isinstance(given, dict):
+        given = [str(part) for pair in given.items() for part in pair if part not in (None, "")]
+    timeout = {"timeout_s": provider["timeout"]} if provider.get("timeout") is not None else {}
+    return {"path": provider.get("path"), "arguments": [str(part) for part in given], **timeout}
+
+
+def _check_rollbacks(experiment: Mapping[str, Any]) -> None:
+    """A run puts back by itself what it changed; anything else would be forgotten."""
+    for position, entry in enumerate(experiment.get("rollbacks") or []):
+        provider = entry.get("provider") or {}
+        if provider.get("module") != ACTIONS or provider.get("func") not in ("unload_rules", "remove"):
+            raise _foreign(provider, f"rollbacks.{position}", f"unload_rules and remove of {ACTIONS}")
+
+
+def _named_jobs(document: Document) -> set[str]:
+    """Jobs that an experiment from elsewhere takes for granted."""
+    named = {probe["job"] for probe in document["steady_state"] if "job" in probe}
+    for step in document["timeline"]:
+        for action in ("migrate", "scale", "remove"):
+            named |= {step[action]["job"]} if "job" in step.get(action, ()) else set()
+        named |= {r["where"]["job"] for r in step.get("load", ()) if "job" in (r.get("where") or ())}
+    deployed = {step["deploy"]["name"] for step in document["timeline"] if "deploy" in step}
+    return named - deployed
+
+
+def _foreign(provider: Mapping[str, Any], place: str, allowed: str) -> TowpathError:
+    kind = provider.get("type")
+    what = provider.get("module") or provider.get("path") or provider.get("url")
+    function = f".{provider['func']}" if provider.get("func") else ""
+    return _refused("not Towpath's", f"{place}.provider", f"{kind} {what}{function}", allowed)
+
+
+def _refused(message: str, field: str, value: Any, allowed: str | list[str]) -> TowpathError:
+    return TowpathError(ErrorCode.NOT_ALLOWED, message, field=field, value=value, allowed=allowed)
