@@ -99,14 +99,14 @@ def check(
     **A topic of a job**, over MQTT. Start it before the events flow: only new results arrive. A line on
     stderr tells when it is subscribed.
 
-    `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
+    Example: `towpath check departures/hourly --site jfk --for 90 --against departures --airport JFK`
 
     **Files**, of any pipeline: no mesh is needed. `--input` has one JSON object a line (or is CSV with a
     header), `--output` one result a line, in the order of receipt: a plain object, a result of Towpath, or a
     recorded message as `mosquitto_sub -F %j` writes it. A name that ends in `.gz` is unpacked.
 
-    `towpath check --input events.jsonl --output results.jsonl --rule window-count --key carrier --size-s 60
-    --time-field at`
+    Example: `towpath check --input events.jsonl --output results.jsonl --rule window-count --key carrier
+    --size-s 60 --time-field at`
 
     `{"at": "2026-01-01T00:00:07Z", "carrier": "UA"}` is an event, and
     `{"window_start": "2026-01-01T00:00:00Z", "carrier": "UA", "count": 1}` a result, of such files.
