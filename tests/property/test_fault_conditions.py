@@ -1,0 +1,356 @@
+"""For any condition: it is written down as it was read, means what its parts mean, and never fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from towpath.contracts.errors import TowpathError
+from towpath.faults.chance import Chance
+from towpath.faults.conditions import compile_condition, compile_value
+from towpath.faults.expressions import (
+    And,
+    Arithmetic,
+    Between,
+    Called,
+    Comparison,
+    Every,
+    Expression,
+    First,
+    Listed,
+    Literal,
+    Negative,
+    Not,
+    Or,
+    Path,
+    Probability,
+    printed,
+    walk,
+)
+from towpath.faults.parsing import MAX_CHARACTERS, MAX_DEPTH, parsed
+
+SEED = 3
+PLAUSIBLE = st.sampled_from(["a", "b", "ab", "", "é", '"', "\\", "\n", "x y", "_id", "every"])
+TEXTS = PLAUSIBLE | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
+NUMBERS = st.integers(0, 12) | st.sampled_from([0.5, 1e16, 2.0, 1e-7, 2**62])
+
+names = st.sampled_from(["payload", "topic", "serial", "event", "count", "job"])
+steps = st.lists(TEXTS.filter(bool) | st.integers(-3, 3), max_size=2)
+paths = st.builds(lambda name, rest: Path((name, *rest)), names, steps)
+literals = st.builds(Literal, TEXTS | NUMBERS | st.booleans() | st.none())
+
+
+def negative(operand: Expression) -> Expression:
+    """As the parser does it: a negative number is one number."""
+    value = operand.value if isinstance(operand, Literal) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value != 0
+    return Literal(-value) if is_number and value is not None else Negative(operand)  # type: ignore[operator]
+
+
+def deeper_values(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    several = st.lists(inner, max_size=3).map(tuple)
+    return (
+        st.builds(Listed, several)
+        | st.builds(negative, inner)
+        | st.builds(Arithmetic, st.sampled_from("+-*/%"), inner, inner)
+        | st.builds(
+            lambda name, value: Called(name, (value,)), st.sampled_from(["len", "lower", "abs"]), inner
+        )
+        | st.builds(
+            lambda name, values: Called(name, values), st.sampled_from(["min", "max"]), several.filter(bool)
+        )
+    )
+
+
+values = st.recursive(paths | literals, deeper_values, max_leaves=5)
+OPERATORS = ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "contains", "startswith", "endswith"]
+patterns = st.sampled_from(["a", "^b+$", "[0-9]+", "", r"\."]).map(Literal)
+comparisons = st.builds(Comparison, st.sampled_from(OPERATORS), values, values) | st.builds(
+    Comparison, st.just("matches"), values, patterns
+)
+spans = st.sampled_from([(0.0, 10.0), (5.0, None), (0.25, 7.5), (20.0, 1e6)])
+occurrences = (
+    st.builds(Every, st.integers(1, 5))
+    | st.builds(Probability, st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+    | spans.map(lambda span: Between(*span))
+)
+limits = st.builds(First, st.integers(1, 4))
+
+
+def deeper_conditions(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+    return st.builds(And, several) | st.builds(Or, several) | st.builds(Not, inner)
+
+
+counters = st.builds(
+    lambda n: Comparison("==", Arithmetic("%", Called("counter", (Literal("c"),)), Literal(n)), Literal(0)),
+    st.integers(1, 3),
+)
+acted = st.builds(lambda n: Comparison("<", Path(("acted",)), Literal(n)), st.integers(0, 3))
+leaves = comparisons | occurrences | paths | st.booleans().map(Literal)
+placewise = st.recursive(leaves, deeper_conditions, max_leaves=6)
+anything = st.recursive(leaves | counters | acted, deeper_conditions, max_leaves=6)
+
+
+def joined(condition: Expression, limit: Expression | None) -> Expression:
+    return condition if limit is None else And((condition, limit))
+
+
+conditions = st.builds(joined, placewise | anything, st.none() | limits).filter(
+    lambda node: len(printed(node)) <= MAX_CHARACTERS and max(depth for _, depth in walk(node)) <= MAX_DEPTH
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-20, 20) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+payloads = json_values.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=6)
+occurrence_fields = st.fixed_dictionaries(
+    {"payload": payloads}, optional={"topic": TEXTS, "serial": st.integers(0, 9), "job": st.none() | TEXTS}
+)
+bundles = st.lists(st.lists(occurrence_fields, max_size=6), min_size=1, max_size=4)
+
+
+class Reference:
+    """The language again, one occurrence after the other and without any short cut."""
+
+    def __init__(self, tree: Expression, elapsed: float) -> None:
+        self._tree = tree
+        self._elapsed = elapsed
+        self._count = self._acted = self._counter = 0
+        nodes = [node for node, _ in walk(tree) if isinstance(node, Probability)]
+        self._picks = {
+            id(node): set(Chance(node.p, SEED, number).picks(0, 100)) for number, node in enumerate(nodes)
+        }
+
+    def holds(self, fields: Mapping[str, Any]) -> bool:
+        self._count += 1
+        self._fields = fields
+        held = self._test(self._tree)
+        self._acted += held
+        return held
+
+    def _test(self, node: Expression) -> bool:
+        match node:
+            case And(operands):
+                return all(self._test(operand) for operand in operands)
+            case Or(operands):
+                return any(self._test(operand) for operand in operands)
+            case Not(operand):
+                return not self._test(operand)
+            case Every(n):
+                return self._count % n == 0
+            case Probability():
+                return self._count in self._picks[id(node)]
+            case First(n):
+                return self._acted < n
+            case Between(start, end):
+                return start <= self._elapsed < (math.inf if end is None else end)
+            case Comparison(operator, left, right):
+                return compared(operator, self._value(left), self._value(right))
+        return self._value(node) is True
+
+    def _value(self, node: Expression) -> Any:
+        match node:
+            case Literal(value):
+                return value
+            case Path((name, *rest)):
+                value = self._named(str(name))
+                for step in rest:
+                    value = inside(value, step)
+                return value
+            case Listed(items):
+                return [self._value(item) for item in items]
+            case Negative(operand):
+                number = numeric(self._value(operand))
+                return None if number is None else numeric(-number)
+            case Arithmetic(sign, left, right):
+                return calculated(sign, self._value(left), self._value(right))
+            case Called("counter"):
+                self._counter += 1
+                return self._counter
+            case Called(name, arguments):
+                return called(name, [self._value(argument) for argument in arguments])
+        return self._test(node)
+
+    def _named(self, name: str) -> Any:
+        if name == "count":
+            return self._count
+        if name == "acted":
+            return self._acted
+        if name != "event":
+            return self._fields.get(name)
+        try:
+            return json.loads(self._fields["payload"])
+        except ValueError:
+            return None
+
+
+def inside(value: Any, step: str | int) -> Any:
+    if isinstance(value, dict) and isinstance(step, str):
+        return value.get(step)
+    if isinstance(value, list) and isinstance(step, int):
+        return value[step] if -len(value) <= step < len(value) else None
+    return None
+
+
+def numeric(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return None
+    return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+
+
+def text_of(value: Any) -> Any:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+def calculated(sign: str, left: Any, right: Any) -> Any:
+    one, other = numeric(left), numeric(right)
+    if one is None or other is None:
+        return None
+    functions: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b,
+        "%": lambda a, b: a % b,
+    }
+    try:
+        return numeric(functions[sign](one, other))
+    except ArithmeticError:
+        return None
+
+
+def called(name: str, arguments: list[Any]) -> Any:
+    first = arguments[0]
+    if name == "len":
+        return len(first) if isinstance(first, str | bytes | list | dict) else None
+    if name == "lower":
+        return text_of(first).lower() if isinstance(first, str | bytes) else None
+    if name == "abs":
+        number = numeric(first)
+        return None if number is None else numeric(abs(number))
+    given_values = first if len(arguments) == 1 and isinstance(first, list) else arguments
+    numbers = [numeric(each) for each in given_values if numeric(each) is not None]
+    return (min if name == "min" else max)(numbers) if numbers else None
+
+
+def same(left: Any, right: Any) -> bool:
+    left, right = text_of(left), text_of(right)
+    if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
+        return left is right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return numeric(left) is not None and numeric(left) == numeric(right)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return set(left) == set(right) and all(same(left[key], right[key]) for key in left)
+    return isinstance(left, str) and isinstance(right, str) and left == right
+
+
+def compared(operator: str, left: Any, right: Any) -> bool:
+    if operator in ("!=", "not in"):
+        return not compared({"!=": "==", "not in": "in"}[operator], left, right)
+    if operator == "==":
+        return same(left, right)
+    if operator == "in":
+        return compared("contains", right, left)
+    left, right = text_of(left), text_of(right)
+    texts = isinstance(left, str) and isinstance(right, str)
+    if operator == "contains":
+        if isinstance(left, list):
+            return any(same(each, right) for each in left)
+        return isinstance(right, str) and isinstance(left, str | dict) and right in left
+    if operator == "matches":
+        return texts and re.search(right, left) is not None
+    if operator in ("startswith", "endswith"):
+        return texts and getattr(left, operator)(right)
+    one, other = (left, right) if texts else (numeric(left), numeric(right))
+    if one is None or other is None:
+        return False
+    return {"<": one < other, "<=": one <= other, ">": one > other, ">=": one >= other}[operator]
+
+
+@given(conditions)
+def test_condition_when_written_down_then_it_reads_as_the_same(tree: Expression) -> None:
+    assert parsed(printed(tree)) == tree
+
+
+@settings(max_examples=300)
+@given(conditions, bundles, st.sampled_from([0.0, 6.0, 30.0]), st.booleans())
+def test_select_when_given_any_bundles_then_it_equals_one_look_after_the_other(
+    tree: Expression, given_bundles: list[list[dict[str, Any]]], elapsed: float, with_columns: bool
+) -> None:
+    condition = compile_condition(printed(tree))
+    at_once = condition.start(seed=SEED, loaded_at=0.0, clock=lambda: elapsed)
+    singly = condition.start(seed=SEED, loaded_at=0.0, clock=lambda: elapsed)
+    reference = Reference(tree, elapsed)
+    for bundle in given_bundles:
+
+        def columns(name: str, bundle: list[dict[str, Any]] = bundle) -> Sequence[Any] | None:
+            return [fields.get(name) for fields in bundle] if with_columns else None
+
+        expected = [place for place, fields in enumerate(bundle) if reference.holds(fields)]
+        assert [place for place, fields in enumerate(bundle) if singly.holds(fields)] == expected
+        assert at_once.select(len(bundle), bundle.__getitem__, columns) == expected
+    assert (at_once.looked, at_once.acted) == (singly.looked, singly.acted)
+
+
+FRAGMENTS = r"""
+and or not in every probability once first after before between startswith contains matches
+payload event count args . [ ] ( ) , + - * / % == != < <= > >= = ! $ _x __class__
+1 0.5 30s 10ms "a" 'b' "(" "\d" len hash counter cpu_percent site true null
+lambda import eval exec : { } @ ` \ ; # é 1e999 99999999999999999999
+"""
+WORDS = [*FRAGMENTS.split(), "\x00", "\n"]
+scribbles = st.lists(st.sampled_from(WORDS), max_size=25).map(" ".join) | st.text(max_size=60)
+
+
+def compiled(compile_text: Callable[[str], Any], text: str, field: str) -> Any:
+    """What a text is read as; null when it is refused, which then says all it has to."""
+    try:
+        return compile_text(text)
+    except TowpathError as error:
+        if error.detail.field != field or error.detail.value is None:
+            raise AssertionError(f"refused without its place: {error.detail}") from error
+        return None
+
+
+@settings(max_examples=500)
+@given(scribbles, occurrence_fields)
+@example("(" * 1990 + "1", {})
+@example("-" * 1990 + "1", {})
+@example("[" * 600 + "]" * 600, {})
+@example("x." * 900 + "x", {})
+def test_text_when_it_is_anything_then_it_is_a_condition_or_refused_and_never_fails(
+    text: str, fields: dict[str, Any]
+) -> None:
+    condition = compiled(compile_condition, text, "condition")
+    if condition is not None:
+        evaluation = condition.start(seed=SEED, loaded_at=0.0, clock=lambda: 1.0)
+        assert evaluation.holds(fields) in (True, False)
+        assert condition.describe()
+    value = compiled(compile_value, text, "value")
+    if value is not None:
+        value(fields)
+
+
+@settings(max_examples=60, deadline=None)
+@given(conditions, st.sampled_from([b"[" * 50_000, b"a" * 200_000, b'{"a": "' + b"b" * 200_000 + b'"}']))
+@example(parsed(r'payload matches "(a+)+$" or payload matches "(a|a)*b"'), b"a" * 200_000)
+@example(parsed("event.a * event.a * event.a * event.a > 0"), b'{"a": ' + b"9" * 4_000 + b"}")
+def test_condition_when_the_payload_is_large_then_it_still_ends_soon(
+    tree: Expression, payload: bytes
+) -> None:
+    evaluation = compile_condition(printed(tree)).start(seed=SEED, loaded_at=0.0, clock=lambda: 1.0)
+    begun = time.process_time()
+    evaluation.holds({"payload": payload})
+    assert time.process_time() - begun < 1.0
