@@ -52,6 +52,20 @@ def rules_of(scenario: Scenario) -> list[Rule]:
     return [rule for step in scenario.timeline for rule in step.load or ()]
 
 
+def idle_rules(scenario: Scenario) -> list[Rule]:
+    """Rules like those about processes, machines and disks, but that never act.
+
+    Loaded early, they see to it that the programs are there which carry such rules out: starting one takes
+    seconds on a busy machine, and a fault shall come at its moment.
+    """
+    guarded = (TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER)
+    return [
+        rule.model_copy(update={"name": f"idle-{position}", "condition": "false", "for_s": None})
+        for position, rule in enumerate(rules_of(scenario))
+        if isinstance(rule.event, OnTarget) and rule.event.target in guarded
+    ]
+
+
 def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
     known = scenario.mesh.sites
     if len(set(known)) < len(known):

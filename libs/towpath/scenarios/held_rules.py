@@ -22,6 +22,7 @@ LEASE_S = 12.0
 RENEW_S = 3.0
 ASK_S, ATTEMPT_S = 20.0, 5.0
 RENEWAL_S = 2.5
+LOOK_EVERY_S = 0.2
 
 
 class HeldRules:
@@ -32,6 +33,7 @@ class HeldRules:
         """Rule → what is known of how often it was looked at and acted."""
         self._bus, self._journal = bus, journal
         self._held: dict[str, Rule] = {}
+        self._uncounted: set[str] = set()
         self._renewing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -62,7 +64,15 @@ class HeldRules:
         command = LoadRules(rules=[*rules], lease_s=LEASE_S)
         self._take(await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S))
         self._held |= {rule.name: rule for rule in rules}
+        self._uncounted |= {rule.name for rule in rules}
         self._journal.add(Entry.LOADED, rules=[rule.name for rule in rules])
+
+    async def load_idle(self, rules: Sequence[Rule]) -> None:
+        """Load rules that never act and are not counted. Raises `TowpathError` when they are refused."""
+        if rules:
+            command = LoadRules(rules=[*rules], lease_s=LEASE_S)
+            await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
+            self._held |= {rule.name: rule for rule in rules}
 
     async def unload(self, names: Sequence[str]) -> None:
         """Unload rules. Raises `TowpathError` when nobody answers: then they end with their lease."""
@@ -71,6 +81,24 @@ class HeldRules:
             self._held.pop(name, None)
         await self._bus.request(UnloadRules(names=[*names]), deadline_s=ASK_S, attempt_s=ATTEMPT_S)
         self._journal.add(Entry.UNLOADED, rules=[*names], why="unloaded")
+
+    async def counted(self, within_s: float) -> None:
+        """Wait until the last counts of all rules that ended are known, for so long at most."""
+        loop = asyncio.get_running_loop()
+        end_at = loop.time() + within_s
+        while self._uncounted and loop.time() < end_at:
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def acted(self, names: Sequence[str], within_s: float) -> None:
+        """Wait until all of these rules that are still held have acted, for so long at most."""
+        loop = asyncio.get_running_loop()
+        end_at = loop.time() + within_s
+        while any(self._idle(name) for name in names) and loop.time() < end_at:
+            await asyncio.sleep(LOOK_EVERY_S)
+            await self.count()
+
+    def _idle(self, name: str) -> bool:
+        return name in self._held and not (name in self.counts and self.counts[name].acted)
 
     async def count(self) -> None:
         """Ask how often the rules acted. What cannot be told now is told another time."""
@@ -82,6 +110,7 @@ class HeldRules:
     def ended(self, name: str, why: str, count: RuleCount) -> None:
         """Take in that the injector says a rule has ended: it is not renewed any more."""
         self._count(count)
+        self._uncounted.discard(name)
         if self._held.pop(name, None) is not None:
             self._journal.add(Entry.UNLOADED, rules=[name], why=why)
 

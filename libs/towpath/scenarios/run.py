@@ -12,10 +12,11 @@ from typing import Any
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import OnTarget
 from towpath.contracts.pipeline import DeletePipeline
 from towpath.contracts.scenario import Scenario
 from towpath.drill.stage import Stage
-from towpath.scenarios.checking import rules_of
+from towpath.scenarios.checking import idle_rules, rules_of
 from towpath.scenarios.commands import Commands
 from towpath.scenarios.expectations import unmet
 from towpath.scenarios.held_rules import HeldRules
@@ -46,6 +47,12 @@ SETTLE_S = 60.0
 DRAIN_S = 40.0
 SURPLUS_S = 0.8
 """After the last expected result, for one too many to show."""
+
+ACT_S = 4.0
+"""For rules about processes and the like, where another program has to see that they are loaded."""
+
+COUNT_S = 3.0
+"""For the last counts of rules, which come behind their end."""
 
 RESTORE_S = 90.0
 LOOK_EVERY_S = 0.1
@@ -118,6 +125,7 @@ class Run:
         if scenario.pipeline is not None:
             await commands.apply(scenario.pipeline)
         self._start_load(commands.sampler)
+        await commands.rules.load_idle(idle_rules(scenario))
         self.journal.add(Entry.PHASE, phase="before")
         if not await _until_held(steadiness, phases.before_s, STEADY_S):
             self._problem(f"steady state did not come about within {STEADY_S:g} s")
@@ -141,6 +149,8 @@ class Run:
     async def _recover(self, commands: Commands, steadiness: Steadiness) -> None:
         """Unload everything, and wait until steady state holds."""
         phases = self.scenario.phases
+        targeted = [rule.name for rule in rules_of(self.scenario) if isinstance(rule.event, OnTarget)]
+        await commands.rules.acted(targeted, ACT_S)
         self.journal.add(Entry.PHASE, phase="after")
         if commands.rules.names:
             await commands.rules.unload(commands.rules.names)
@@ -189,6 +199,7 @@ class Run:
         try:
             async with asyncio.timeout(RESTORE_S):
                 await rules.unload_all()
+                await rules.counted(COUNT_S)
                 await end([device.task for device in commands.sampler.devices])
                 for name in reversed(commands.pipelines):
                     delete = DeletePipeline(pipeline=name, now=True, purge=True)

@@ -71,9 +71,9 @@ class Sampler:
         return status is not None and fresh and status.state is SiteState.UP
 
     def status(self, job: str) -> JobStatus | None:
-        """As the job's owner last told."""
-        found = [s for h in self._heard.values() for s in h.jobs if s.job == job]
-        return max(found, key=lambda s: (s.epoch, s.state is JobState.RUNNING), default=None)
+        """As the site told that is further with the job: while it moves, two sites have it."""
+        found = [s for h in self._heard.values() for s in h.jobs if s.job == job and s.serials]
+        return max(found, key=lambda s: sum(s.serials.values()), default=None)
 
     def lag(self, job: str) -> int | None:
         """Events stored and not processed; null while nothing is known."""
