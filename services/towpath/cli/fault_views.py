@@ -51,7 +51,7 @@ def rule_table(rules: Sequence[RuleView]) -> Table:
 def print_explanation(explanation: Explanation) -> None:
     """What a rule would do, and who would look at it."""
     print(f"{explanation.rule}: {explanation.text}")
-    print(f"  looked at by: {', '.join(explanation.processes) or 'no process that runs now'}")
+    print(f"At this moment that is about: {', '.join(explanation.processes) or 'no process'}.\n")
 
 
 def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
@@ -63,7 +63,7 @@ def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
         _print_words("target", there_are)
     if part in (None, Part.FAULTS):
         rows = [row for fault in catalogue.faults for row in _fault_rows(fault)]
-        print_table(("fault", "for", "parameter", "meaning"), rows, nothing="no faults")
+        print_table(("fault", "for, or type", "meaning"), rows, nothing="no faults")
         print()
     if part in (None, Part.FUNCTIONS):
         _print_words("in conditions", catalogue.functions)
@@ -97,13 +97,13 @@ def _row(view: RuleView) -> tuple[object, ...]:
 
 
 def _fault_rows(fault: FaultDescription) -> list[tuple[object, ...]]:
-    head = (fault.name, ", ".join(fault.applies_to), "", fault.meaning)
-    return [head, *(("", "", _parameter(each), each.meaning) for each in fault.parameters)]
+    head = (fault.name, ", ".join(fault.applies_to), fault.meaning)
+    return [head, *((f"  {each.name}", _type(each), each.meaning) for each in fault.parameters)]
 
 
-def _parameter(parameter: FaultParameter) -> str:
+def _type(parameter: FaultParameter) -> str:
     default = "" if parameter.required or parameter.default is None else f" = {parameter.default}"
-    return f"{parameter.name}: {parameter.type}{default}"
+    return f"{parameter.type}{default}"
 
 
 def _print_words(title: str, words: Mapping[str, str]) -> None:

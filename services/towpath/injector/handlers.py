@@ -31,7 +31,7 @@ from towpath.injector.courier import ATTEMPT_S, Letter
 from towpath.injector.metrics import Metrics
 from towpath.injector.rules import Rules
 from towpath.injector.scopes import scopes_of
-from towpath.injector.surroundings import Surroundings, without_links
+from towpath.injector.surroundings import Surroundings, looking, without_links
 from towpath.mesh.home import Home
 
 
@@ -63,7 +63,8 @@ class Handlers:
         new = self._rules.loaded.different(command.rules)
         if new:
             world = await self._surroundings.world(new)
-            refuse(command.rules, {rule.name: all_problems(rule, world) for rule in new})
+            wrong = {rule.name: await asyncio.to_thread(all_problems, rule, world) for rule in new}
+            refuse(command.rules, wrong)
         sites = await self.serve_sites()
         scoped = {rule.name: (rule, scopes_of(rule, sites, self._home)) for rule in command.rules}
         return await self._rules.load(scoped, command.lease_s)
@@ -80,11 +81,12 @@ class Handlers:
         """See `ExplainRule`."""
         rule = command.rule
         world = await self._surroundings.world([rule])
-        errors = all_problems(rule, world)
+        errors = await asyncio.to_thread(all_problems, rule, world)
+        running = await asyncio.to_thread(self._surroundings.running, world)
         return Explanation(
             rule=rule.name,
-            text=await asyncio.to_thread(explain, rule, world),
-            processes=await self._surroundings.looking(rule, world),
+            text=await asyncio.to_thread(explain, rule, running),
+            processes=looking(rule, running),
             loadable=not errors,
             errors=errors,
         )

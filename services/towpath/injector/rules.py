@@ -163,7 +163,7 @@ class Rules:
         )
 
     async def _publish(self, event: Event) -> None:
-        log.info("%s", event)
+        log.info("%s %s", event.to_subject(), event.model_dump_json())
         try:
             await self._bus.publish(event)
         except (NatsError, OSError) as error:

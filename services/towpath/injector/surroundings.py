@@ -65,16 +65,11 @@ class Surroundings:
         await self._ask_for_jobs(frozenset())
         return await asyncio.to_thread(self._look, await self.mesh(), True)
 
-    async def looking(self, rule: Rule, world: World) -> list[str]:
-        """Processes that run now and would look at a rule, or that it would hit."""
-        running = await asyncio.to_thread(self._running)
-        if isinstance(rule.event, OnTarget):
-            return [name for name in sorted(running) if name == rule.event.name]
-        able = frozenset(name for name in running if name != SUPERVISOR and not name.endswith(guard_name("")))
-        return looking_processes(rule, replace(world, processes=able))
-
-    def _running(self) -> frozenset[str]:
-        return frozenset(record.name for record in listed(self._home.run) if record.process is not None)
+    def running(self, world: World) -> World:
+        """The same, with the processes only that run now and carry rules out. Blocks for a moment."""
+        running = (record.name for record in listed(self._home.run) if record.process is not None)
+        able = (name for name in running if name != SUPERVISOR and not name.endswith(guard_name("")))
+        return replace(world, processes=frozenset(able))
 
     async def _ask_for_jobs(self, named: Iterable[str]) -> None:
         """Take `named` for jobs when the coordinator does not say."""
@@ -102,6 +97,15 @@ class Surroundings:
     def _archives(self, sites: Iterable[str]) -> tuple[Path, ...]:
         found = {path.name: path for site in sites for path in self._home.site_artefacts(site).glob("*.zip")}
         return tuple(path for _, path in sorted(found.items()))
+
+
+def looking(rule: Rule, world: World) -> list[str]:
+    """Processes of `world` that would look at a rule, or that it would hit."""
+    event = rule.event
+    if not isinstance(event, OnTarget):
+        return looking_processes(rule, world)
+    hit = "links" if event.target is TargetKind.LINK else event.name
+    return [name for name in sorted(world.processes) if name == hit]
 
 
 def without_links(rule: Rule, world: World) -> ErrorDetail | None:
