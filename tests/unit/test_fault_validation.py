@@ -1,0 +1,342 @@
+"""Rules that cannot be meant are refused, with file and line, what is wrong, and what would be allowed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import Rule, TargetKind
+from towpath.faults.explanation import explain
+from towpath.faults.validation import World, problems, read_rules, targets
+
+WORLD = World(
+    sites=frozenset({"jfk", "lga"}),
+    processes=frozenset(
+        {"hub", "coordinator", "injector", "jfk-nats", "jfk-agent", "jfk-engine", "lga-engine"}
+    ),
+    links=frozenset({"jfk"}),
+    jobs=frozenset({"delays"}),
+    containers=frozenset({"towpath-jfk-1"}),
+)
+DELAY = {"fault": "delay", "parameters": {"ms": 10}}
+
+
+def rule(**fields: Any) -> Rule:
+    return Rule.model_validate(
+        {"name": "r", "event": {"point": "operator.event"}, "actions": [DELAY], **fields}
+    )
+
+
+def wrong(*, world: World = WORLD, **fields: Any) -> list[ErrorDetail]:
+    return problems(rule(**fields), world)
+
+
+def refused(given: Any) -> list[ErrorDetail]:
+    with pytest.raises(TowpathError) as raised:
+        read_rules(given, "faults.yaml")
+    return raised.value.detail.errors or [raised.value.detail]
+
+
+def yaml(text: str) -> str:
+    return textwrap.dedent(text).lstrip()
+
+
+# Files
+
+
+def test_read_rules_when_a_file_has_one_or_a_list_or_several_documents_then_all_are_read() -> None:
+    one = yaml("""
+        name: a
+        event: {point: source.read}
+        actions: [{fault: delay, parameters: {ms: 1}}]
+    """)
+    listed = "- " + one.replace("\n", "\n  ").strip()
+    under_rules = yaml("description: two\nrules:\n") + listed + "\n" + listed.replace("name: a", "name: b")
+    assert [each.name for each in read_rules(one)] == ["a"]
+    assert [each.name for each in read_rules(listed)] == ["a"]
+    assert [each.name for each in read_rules(under_rules)] == ["a", "b"]
+    assert [each.name for each in read_rules(f"{one}---\n{one.replace('name: a', 'name: c')}")] == ["a", "c"]
+
+
+def test_read_rules_when_it_is_json_or_plain_data_then_it_is_the_same() -> None:
+    document = {"name": "a", "event": {"point": "source.read"}, "actions": [DELAY]}
+    expected = [Rule.model_validate(document)]
+    assert read_rules(json.dumps(document, indent="\t")) == expected
+    assert read_rules(document) == expected
+    assert read_rules({"rules": [document]}) == expected
+
+
+def test_read_rules_when_several_things_are_wrong_then_each_is_told_with_its_line() -> None:
+    errors = refused(
+        yaml("""
+            rules:
+            - name: slow
+              event: {point: operator.evnt}
+              conditon: every 1000
+              actions: [{fault: delay, parameters: {ms: 10}}]
+            - name: slow
+              event:
+                point: operator.event
+              condition: payload startwith "t_p"
+              actions:
+              - fault: delya
+              - fault: delay
+                parameters:
+                  msec: 10
+        """)
+    )
+    said = {(error.message.partition(": ")[0], error.field): error for error in errors}
+    assert said.keys() == {
+        ("faults.yaml:3", "rules.0.event.point"),
+        ("faults.yaml:4", "rules.0.conditon"),
+        ("faults.yaml:9", "rules.1.condition"),
+        ("faults.yaml:11", "rules.1.actions.0.fault"),
+        ("faults.yaml:13", "rules.1.actions.1.parameters.ms"),
+        ("faults.yaml:14", "rules.1.actions.1.parameters.msec"),
+    }
+    by_field = {error.field: error for error in errors}
+    assert "did you mean `operator.event`?" in by_field["rules.0.event.point"].message
+    assert "source.read" in (by_field["rules.0.event.point"].allowed or [])
+    assert "did you mean `condition`?" in by_field["rules.0.conditon"].message
+    assert "column 9: `startwith`" in by_field["rules.1.condition"].message
+    assert "did you mean `delay`?" in by_field["rules.1.actions.0.fault"].message
+    assert "did you mean `ms`?" in by_field["rules.1.actions.1.parameters.msec"].message
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "faults.yaml:1:5: not YAML"),
+        ("name: a\nname: b", "faults.yaml:2:1: not YAML: 'name' stands there twice"),
+        ("", "faults.yaml: there are no rules in it"),
+        ("[]", "faults.yaml: there are no rules in it"),
+        ("rules: []", "faults.yaml: there are no rules in it"),
+        ("just words", "faults.yaml:1: this is no rule"),
+        ("rules:\n- 3", "faults.yaml:2: this is no rule"),
+        ("a: &a [*a]", "faults.yaml: not YAML that can be read"),
+        ("x: &x [1, 1]\n" + "y: &y [*x, *x, *x]\nz: [*y]\n", "faults.yaml:1: this field is missing"),
+        ("- !!python/object/apply:os.getcwd []", "faults.yaml:1:3: not YAML"),
+    ],
+)
+def test_read_rules_when_the_text_is_no_rule_then_it_is_refused_with_the_place(text: str, says: str) -> None:
+    assert refused(text)[0].message.startswith(says)
+
+
+def test_read_rules_when_anchors_stand_for_billions_then_it_is_refused_at_once() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    assert "100000 values" in refused("\n".join(lines))[0].message
+
+
+def test_read_rules_when_two_have_the_same_name_then_the_second_is_refused() -> None:
+    document = {"name": "a", "event": {"point": "source.read"}, "actions": [DELAY]}
+    (error,) = refused([document, document])
+    assert error.field == "1.name"
+    assert error.value == "a"
+
+
+# Rules of a mesh
+
+
+def test_problems_when_a_rule_is_right_then_there_are_none() -> None:
+    assert wrong(where={"job": "delays", "site": "jfk"}, condition="every 1000 and event.delay > 3") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "allowed"),
+    [
+        ("process", "jfk-egine", sorted(WORLD.processes)),
+        ("disk", "nobody", sorted(WORLD.processes)),
+        ("clock", "jfk-nats", ["coordinator", "injector", "jfk-agent", "jfk-engine", "lga-engine"]),
+        ("link", "lga", ["jfk"]),
+        ("machine", "ewr", ["hub", "jfk", "lga"]),
+        ("container", "nobody", ["towpath-jfk-1"]),
+    ],
+)
+def test_problems_when_a_target_does_not_exist_then_those_that_do_are_named(
+    kind: str, name: str, allowed: list[str]
+) -> None:
+    errors = wrong(event={"target": kind, "name": name}, actions=[{"fault": "no_matter"}])
+    (error,) = [error for error in errors if error.field == "event.name"]
+    assert error.allowed == allowed
+    assert error.value == name
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "allowed"),
+    [
+        ({"site": "ewr"}, ErrorCode.UNKNOWN_SITE, ["hub", "jfk", "lga"]),
+        ({"job": "delay"}, ErrorCode.UNKNOWN_JOB, ["delays"]),
+        ({"process": "jfk-engin"}, ErrorCode.INVALID, sorted(WORLD.processes)),
+    ],
+)
+def test_problems_when_the_place_does_not_exist_then_those_that_do_are_named(
+    where: dict[str, str], code: ErrorCode, allowed: list[str]
+) -> None:
+    (error,) = wrong(where=where)
+    assert (error.code, error.field, error.allowed) == (code, f"where.{next(iter(where))}", allowed)
+
+
+def test_problems_when_a_condition_names_what_the_point_does_not_offer_then_its_names_are_told() -> None:
+    (error,) = wrong(event={"point": "bus.send"}, condition="serial > 3")
+    assert "the point bus.send offers no `serial`" in error.message
+    assert {"payload", "event", "subject", "count"} <= {*(error.allowed or [])}
+    assert wrong(event={"point": "source.read"}, condition="serial > 3") == []
+
+
+def test_problems_when_a_value_that_is_emitted_names_what_is_not_there_then_the_parameter_is_told() -> None:
+    emit = {"fault": "emit", "parameters": {"metric": "delay_s", "value": "tok_s"}}
+    (error,) = wrong(event={"code": "json:loads", "at": "exit"}, actions=[emit])
+    assert error.field == "actions.0.parameters.value"
+    assert "did you mean `took_s`?" in error.message
+
+
+def test_problems_when_an_emitted_expression_is_wrong_then_the_parameter_and_the_column_are_told() -> None:
+    emit = {"fault": "emit", "parameters": {"metric": "delay_s", "value": "event.delay +"}}
+    (error,) = wrong(actions=[emit])
+    assert error.field == "actions.0.parameters.value"
+    assert "column 14" in error.message
+
+
+def test_problems_when_a_fault_does_not_fit_the_event_then_those_that_do_are_named() -> None:
+    (error,) = wrong(event={"code": "json:loads"}, actions=[{"fault": "drop"}])
+    assert error.message.startswith("a function at entry cannot have this fault")
+    assert "delay" in (error.allowed or [])
+    assert "drop" not in (error.allowed or [])
+
+
+def test_problems_when_the_condition_asks_about_an_unknown_scope_then_the_scopes_are_named() -> None:
+    (error,) = wrong(condition="cpu_percent(jfx) > 80")
+    assert error.code is ErrorCode.UNKNOWN_SITE
+    assert "did you mean `jfk`?" in error.message
+    assert wrong(condition="cpu_percent(hub) > 80 and memory_percent(site) > 1") == []
+
+
+def test_problems_when_a_job_is_named_where_nobody_knows_jobs_then_it_is_refused() -> None:
+    (error,) = wrong(event={"code": "json:loads"}, where={"job": "delays"})
+    assert error.field == "where.job"
+
+
+# Code points
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "json:loads",
+        "towpath.bus.bus:Bus.request",
+        "towpath.bus:Bus.request",  # Imported by the package from its module.
+        "towpath.faults.registry:LinkFault.worsen",
+        "time:sleep",  # Has no source.
+        "os.path:join",  # No file has this name.
+    ],
+)
+def test_problems_when_a_function_exists_then_there_are_none(code: str) -> None:
+    assert wrong(event={"code": code}) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "allowed"),
+    [
+        ("json:lods", "module json has no function lods; did you mean", "json:loads"),
+        ("towpath.bus:Bus.requst", "did you mean `Bus.request`?", "towpath.bus:Bus.request"),
+        ("towpath.bux:Bus.request", "there is no module towpath.bux; did you mean", "towpath.bus"),
+        ("no_such_package.a:b", "there is no module no_such_package", "towpath"),
+        ("towpath.bus.bus:Bus", "Bus is a class: name one of its methods", "towpath.bus.bus:Bus.request"),
+    ],
+)
+def test_problems_when_a_function_does_not_exist_then_those_of_its_module_are_named(
+    code: str, says: str, allowed: str
+) -> None:
+    (error,) = wrong(event={"code": code})
+    assert error.field == "event.code"
+    assert error.value == code
+    assert says in error.message
+    assert allowed in (error.allowed or [])
+
+
+def test_problems_when_an_argument_does_not_exist_then_the_parameters_are_named() -> None:
+    (error,) = wrong(event={"code": "towpath.bus:Bus.request"}, condition="args.comand.job == 3")
+    assert "no parameter `comand`; did you mean `command`?" in error.message
+    assert wrong(event={"code": "towpath.bus:Bus.request"}, condition="args.command.job == 3") == []
+
+
+def archive(folder: Path, **files: str) -> World:
+    path = folder / "user.zip"
+    with zipfile.ZipFile(path, "w") as content:
+        for name, text in files.items():
+            content.writestr(f"{name.replace('__', '/')}.py", textwrap.dedent(text))
+    return World(archives=(path,))
+
+
+def test_problems_when_the_code_is_in_an_archive_then_it_is_found_without_running_it(tmp_path: Path) -> None:
+    world = archive(
+        tmp_path,
+        fleet="raise SystemExit('this module was run')\n\ndef score(row, *, limit=3):\n    return row\n",
+        depot__base="class Base:\n    def shared(self, event):\n        return event\n",
+        depot__trucks="""
+            from dataclasses import dataclass
+            from .base import Base
+
+            @dataclass
+            class Truck(Base):
+                def drive(self, to):
+                    return to
+        """,
+    )
+    assert wrong(world=world, event={"code": "fleet:score"}, condition="args.limit == 3") == []
+    assert wrong(world=world, event={"code": "depot.trucks:Truck.drive"}) == []
+    assert wrong(world=world, event={"code": "depot.trucks:Truck.shared"}, condition="args.event == 1") == []
+    (error,) = wrong(world=world, event={"code": "depot.trucks:Truck.fly"})
+    assert error.allowed == ["depot.trucks:Truck.drive"]
+    (error,) = wrong(world=world, event={"code": "flet:score"})
+    assert "did you mean `fleet`?" in error.message
+    assert not {"fleet", "depot", "depot.trucks"} & sys.modules.keys()
+
+
+def test_problems_when_only_running_the_code_would_tell_then_the_rule_is_not_refused(tmp_path: Path) -> None:
+    world = archive(
+        tmp_path,
+        dynamic="import functools\nscore = functools.partial(max, 3)\nfrom nowhere import other\n",
+        lazy="def __getattr__(name):\n    return print\n",
+        broken="def (:",
+    )
+    for code in ("dynamic:score", "dynamic:other", "lazy:anything", "broken:anything"):
+        assert wrong(world=world, event={"code": code}) == []
+    assert wrong(world=world, event={"code": "dynamic:nothing"}) != []
+
+
+# In words
+
+
+def test_explain_when_a_rule_is_about_a_point_then_it_says_when_what_and_where() -> None:
+    text = explain(
+        rule(
+            where={"job": "delays", "site": "jfk"}, condition="every 1000 and payload contains 'x'", for_s=30
+        ),
+        WORLD,
+    )
+    assert "Whenever an event comes to an operator of job delays (operator.event)" in text
+    assert 'if it is the 1,000th time, the 2,000th, and so on, and payload contains "x"' in text
+    assert "delay (ms = 10)" in text
+    assert "unloads itself after 30 s" in text
+    assert "only at jfk; 1 process looks at it now: jfk-engine." in text
+
+
+def test_explain_when_a_rule_is_wrong_then_it_still_says_what_was_meant() -> None:
+    text = explain(rule(condition="evry 3", actions=[{"fault": "nothing"}]), WORLD)
+    assert "(evry 3)" in text
+    assert "1. nothing." in text
+    assert "It counts everywhere; 2 processes look at it now: jfk-engine and lga-engine." in text
+
+
+def test_targets_when_asked_by_kind_then_only_what_runs_python_has_a_clock() -> None:
+    assert "jfk-nats" in targets(TargetKind.PROCESS, WORLD)
+    assert "jfk-nats" not in targets(TargetKind.CLOCK, WORLD)
