@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from types import TracebackType
@@ -34,6 +35,7 @@ class HeldRules:
         self._bus, self._journal = bus, journal
         self._held: dict[str, Rule] = {}
         self._uncounted: set[str] = set()
+        self._all_counted = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -65,6 +67,7 @@ class HeldRules:
         self._take(await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S))
         self._held |= {rule.name: rule for rule in rules}
         self._uncounted |= {rule.name for rule in rules}
+        self._all_counted.clear()
         self._journal.add(Entry.LOADED, rules=[rule.name for rule in rules])
 
     async def load_idle(self, rules: Sequence[Rule]) -> None:
@@ -84,10 +87,9 @@ class HeldRules:
 
     async def counted(self, within_s: float) -> None:
         """Wait until the last counts of all rules that ended are known, for so long at most."""
-        loop = asyncio.get_running_loop()
-        end_at = loop.time() + within_s
-        while self._uncounted and loop.time() < end_at:
-            await asyncio.sleep(LOOK_EVERY_S)
+        if self._uncounted:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_counted.wait(), within_s)
 
     async def acted(self, names: Sequence[str], within_s: float) -> None:
         """Wait until all of these rules that are still held have acted, for so long at most."""
@@ -111,6 +113,8 @@ class HeldRules:
         """Take in that the injector says a rule has ended: it is not renewed any more."""
         self._count(count)
         self._uncounted.discard(name)
+        if not self._uncounted:
+            self._all_counted.set()
         if self._held.pop(name, None) is not None:
             self._journal.add(Entry.UNLOADED, rules=[name], why=why)
 

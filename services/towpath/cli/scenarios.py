@@ -147,9 +147,8 @@ def export_scenario(
     scenario: Given,
     output: Annotated[Path | None, typer.Option(help="Where it goes; stdout unless given.")] = None,
 ) -> None:
-    """Turn a scenario into an experiment of Chaos Toolkit, for `chaos run`. Imported, it is the same again."""
+    """Turn a scenario into an experiment of Chaos Toolkit. Imported, it is the same again."""
     from towpath.scenarios.chaostoolkit.exporting import exported
-
     from towpath.scenarios.reading import read
 
     _put(json.dumps(exported(read(scenario)), indent=2, ensure_ascii=False) + "\n", output)
