@@ -7,7 +7,7 @@ does not matter, and the cheap ones go first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,10 @@ Fields = Callable[[int], Mapping[str, Any]]
 Columns = Callable[[str], Sequence[Any] | None]
 
 
+_DENSE = 4
+"""A whole column costs less than the fields of every fourth place."""
+
+
 @dataclass
 class Bundle:
     """Several occurrences at once."""
@@ -45,14 +49,25 @@ class Bundle:
     size: int
     fields: Fields
     columns: Columns
+    _asked: dict[str, Sequence[Any] | None] = field(default_factory=dict)
 
-    def load(self, names: Sequence[str]) -> Fields:
-        """How to read the fields of these names at a place: from columns if there is one for each."""
-        columns = {name: self.columns(name) for name in names}
-        found = {name: column for name, column in columns.items() if column is not None}
-        if len(found) < len(columns):
-            return self.fields
-        return lambda place: {name: column[place] for name, column in found.items()}
+    def column(self, name: str, places: Sequence[int]) -> Sequence[Any] | None:
+        """All values of a field, if there is such a column and it is worth it for these places."""
+        if len(places) * _DENSE < self.size:
+            return None
+        if name not in self._asked:
+            self._asked[name] = self.columns(name)
+        return self._asked[name]
+
+    def load(self, names: Sequence[str], places: Sequence[int]) -> Fields:
+        """How to read the fields of these names at one of the places: from columns if there are all."""
+        columns: dict[str, Sequence[Any]] = {}
+        for name in names:
+            column = self.column(name, places)
+            if column is None:
+                return self.fields
+            columns[name] = column
+        return lambda place: {name: column[place] for name, column in columns.items()}
 
 
 Selector = Callable[[Bundle, Sequence[int]], Sequence[int]]
@@ -167,7 +182,7 @@ def _looked(
     test: Callable[[Scope], bool], names: Sequence[str], bundle: Bundle, places: Sequence[int]
 ) -> Sequence[int]:
     """Look at one place after the other."""
-    scope, load = bundle.scope, bundle.load(names) if names else bundle.fields
+    scope, load = bundle.scope, bundle.load(names, places) if names else bundle.fields
     first = bundle.before + 1
     found: list[int] = []
     for place in places:
@@ -188,7 +203,7 @@ def _column(node: Comparison, chances: Mapping[int, int]) -> Selector:
     compare = matcher(node) if node.operator == "matches" else partial(_compared, node.operator, wanted)
 
     def select(bundle: Bundle, places: Sequence[int]) -> Sequence[int]:
-        column = bundle.columns(name)
+        column = bundle.column(name, places)
         if column is None or not places:
             return _looked(test, (), bundle, places)
         if quick is not None and isinstance(wanted, str):

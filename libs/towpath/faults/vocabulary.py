@@ -62,6 +62,7 @@ ANYWHERE: Mapping[str, str] = {
     "acted": "how often the rule has acted in this process",
     "site": "the scope of the process: a site, or hub",
     "process": "the name of the process",
+    "worker": "in a Python worker of a Spark cluster: the number of its executor",
 }
 
 _PAYLOAD: Mapping[str, str] = {
@@ -74,7 +75,6 @@ _INPUT: Mapping[str, str] = {
     "job": "the job that reads",
     "topic": "the topic that the event was sent to",
     "serial": "the event's serial number",
-    "worker": "on a cluster: the number of the Spark executor",
 }
 
 _MESSAGE: Mapping[str, str] = {**_PAYLOAD, "subject": "the subject of the message"}
@@ -83,7 +83,6 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
     DataPoint.SOURCE_READ: _INPUT,
     DataPoint.OPERATOR_BATCH: {
         "job": _INPUT["job"],
-        "worker": _INPUT["worker"],
         "size": "how many events the bundle has",
         "serial": "the serial number of its first event",
     },
@@ -96,6 +95,8 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
     },
     DataPoint.CHECKPOINT_SHIP: {
         "payload": "the bytes of the chunk",
+        "path": "the file of the checkpoint that it is a part of",
+        "offset": "where it begins in the file, bytes",
         "job": "the job whose checkpoint it is",
         "migration": "the migration that the chunk belongs to",
     },
@@ -123,8 +124,6 @@ _AT_MOMENTS: Mapping[Moment, Mapping[str, str]] = {
     },
 }
 
-_ON_TARGET: Mapping[str, str] = {"target": "the kind of target", "name": "which one"}
-
 
 def names_at(event: RuleEvent) -> Mapping[str, str]:
     """What conditions can name at an event → what it is."""
@@ -134,7 +133,7 @@ def names_at(event: RuleEvent) -> Mapping[str, str]:
         case AtCode(at=moment):
             return {**ANYWHERE, **_AT_CODE, **_AT_MOMENTS[moment]}
         case _:
-            return {**ANYWHERE, **_ON_TARGET}
+            return ANYWHERE
 
 
 KEYWORDS = frozenset(
