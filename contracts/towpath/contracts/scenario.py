@@ -25,6 +25,8 @@ class ScenarioMesh(Model):
     sites: list[SiteName] = Field(default=["jfk", "cloud"], min_length=1)
     emulate_links: bool = True
     """For rules whose target is a link."""
+    jobs: list[JobName] = []
+    """Jobs that run there already. They may be looked at and moved; they are neither judged nor removed."""
 
 
 class ThroughputProbe(Model):

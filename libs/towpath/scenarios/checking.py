@@ -39,7 +39,7 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
 
 def job_names(scenario: Scenario) -> list[str]:
     """Names of all jobs that a run may have."""
-    names = [job.name for job in scenario.jobs]
+    names = [*scenario.mesh.jobs, *(job.name for job in scenario.jobs)]
     names += [job.name for job in scenario.pipeline.jobs] if scenario.pipeline else []
     for step in scenario.timeline:
         names += [step.deploy.name] if step.deploy else []
@@ -90,7 +90,7 @@ def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
 def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
     deployed = [job.name for job in scenario.jobs]
     for i, name in enumerate(deployed):
-        if name in deployed[:i]:
+        if name in deployed[:i] or name in scenario.mesh.jobs:
             yield _wrong(f"jobs.{i}.name", name, "another name", "two jobs have the same name")
     known = job_names(scenario)
     for i, probe in enumerate(scenario.steady_state):

@@ -62,6 +62,18 @@ class Commands:
         )
         return observed
 
+    async def watch(self, job: str) -> None:
+        """Hear the results of a job that runs already. Raises `TowpathError` when there is none."""
+        views = {view.spec.name: view for view in await self.stage.ask_jobs()}
+        if job not in views:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_JOB, "no such job runs", field="mesh.jobs", value=job, allowed=sorted(views)
+            )
+        observing = observed_job(self.stage, views[job].spec, deploy=False)
+        self.sampler.jobs[job] = observed = await self.exits.enter_async_context(observing)
+        # What it had in its state is not known, so there is no truth about its next results.
+        observed.changed, observed.ours = True, False
+
     async def apply(self, spec: PipelineSpec) -> None:
         """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`."""
         await self.stage.bus.request(ApplyPipeline(spec=spec), deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)

@@ -52,6 +52,8 @@ class ObservedJob:
     arrivals: list[Arrival] = field(default_factory=list)
     changed: bool = False
     """It does not compute what it was deployed for any more."""
+    ours: bool = True
+    """The run brought it, and takes it away."""
     stored: list[StoredEvent] = field(default_factory=list)
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0

@@ -43,6 +43,14 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
     Raises `TowpathError` when the running one has not what is needed.
     """
     if running is None:
+        if needs.jobs:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "a new mesh has no jobs",
+                field="mesh.jobs",
+                value=needs.jobs[0],
+                allowed="with --home, on a mesh that runs them",
+            )
         async with stage(own, needs.sites, needs.emulate_links) as up:
             yield up
         return

@@ -120,6 +120,8 @@ class Run:
 
     async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
         phases, scenario = self.scenario.phases, self.scenario
+        for name in scenario.mesh.jobs:
+            await commands.watch(name)
         for job in scenario.jobs:
             await commands.deploy(job)
         if scenario.pipeline is not None:
@@ -205,7 +207,7 @@ class Run:
                     delete = DeletePipeline(pipeline=name, now=True, purge=True)
                     await self.stage.bus.request(delete, deadline_s=60, attempt_s=10)
                 listed = {view.spec.name: view for view in await self.stage.ask_jobs()}
-                ours = [job for name, job in commands.sampler.jobs.items() if name in listed]
+                ours = [job for name, job in commands.sampler.jobs.items() if name in listed and job.ours]
                 await asyncio.gather(*(job.remove() for job in ours if listed[job.name].pipeline is None))
         except (TowpathError, TimeoutError, NatsError) as error:
             self._problem(f"not everything could be put back: {str(error) or 'no answer'}")

@@ -55,6 +55,9 @@ Document = dict[str, Any]
 def exported(scenario: Scenario) -> Document:
     """The experiment of a scenario, as plain data."""
     plain = scenario.model_dump(mode="json", exclude_defaults=True)
+    asks_rest = any(isinstance(probe, RestProbe) for probe in scenario.steady_state)
+    # Only where it is used: Chaos Toolkit wants every secret to be there.
+    secrets = {"secrets": {EXTENSION: {TOKEN: {"type": "env", "key": "TOWPATH_TOKEN"}}}} if asks_rest else {}
     return {
         "version": VERSION,
         "title": scenario.name,
@@ -64,7 +67,7 @@ def exported(scenario: Scenario) -> Document:
             "towpath_home": {"type": "env", "key": "TOWPATH_HOME", "default": ""},
             API: {"type": "env", "key": "TOWPATH_API", "default": "http://127.0.0.1:8080"},
         },
-        "secrets": {EXTENSION: {TOKEN: {"type": "env", "key": "TOWPATH_TOKEN", "default": ""}}},
+        **secrets,
         "extensions": [
             {"name": EXTENSION, **{name: plain[name] for name in EXTENDED if name in plain}},
         ],

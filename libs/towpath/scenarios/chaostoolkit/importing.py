@@ -23,6 +23,7 @@ from towpath.scenarios.chaostoolkit.exporting import (
     WRAPPED,
     Document,
 )
+from towpath.scenarios.chaostoolkit.assumed_mesh import assumed_mesh
 from towpath.scenarios.chaostoolkit.http_steps import probe_of_request, step_of_request
 from towpath.scenarios.reading import parse
 
@@ -72,7 +73,7 @@ def imported(experiment: Mapping[str, Any], *, allow_process: bool = False) -> S
     }
     _check_rollbacks(experiment)
     if not extension:
-        document["mesh"] = {"jobs": sorted(_named_jobs(document)), "emulate_links": False}
+        document["mesh"] = assumed_mesh(document)
     return parse(document, "experiment")
 
 
@@ -185,17 +186,6 @@ def _check_rollbacks(experiment: Mapping[str, Any]) -> None:
         provider = entry.get("provider") or {}
         if provider.get("module") != ACTIONS or provider.get("func") not in ("unload_rules", "remove"):
             raise _foreign(provider, f"rollbacks.{position}", f"unload_rules and remove of {ACTIONS}")
-
-
-def _named_jobs(document: Document) -> set[str]:
-    """Jobs that an experiment from elsewhere takes for granted."""
-    named = {probe["job"] for probe in document["steady_state"] if "job" in probe}
-    for step in document["timeline"]:
-        for action in ("migrate", "scale", "remove"):
-            named |= {step[action]["job"]} if "job" in step.get(action, ()) else set()
-        named |= {r["where"]["job"] for r in step.get("load", ()) if "job" in (r.get("where") or ())}
-    deployed = {step["deploy"]["name"] for step in document["timeline"] if "deploy" in step}
-    return named - deployed
 
 
 def _foreign(provider: Mapping[str, Any], place: str, allowed: str) -> TowpathError:
