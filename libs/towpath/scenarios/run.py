@@ -30,6 +30,7 @@ from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, Ru
 from towpath.scenarios.sampler import Sampler
 from towpath.scenarios.steadiness import Steadiness
 from towpath.scenarios.timeline import Timeline
+from towpath.scenarios.writing import plain
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class Run:
     def _announce(self) -> None:
         self.journal.add(
             Entry.BEGUN,
-            scenario=self.scenario.model_dump(mode="json", exclude_defaults=True),
+            scenario=plain(self.scenario),
             seed=self.seed,
             chosen=self.chosen,
         )

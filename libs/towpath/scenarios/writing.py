@@ -10,11 +10,11 @@ from towpath.contracts.scenario import Scenario
 
 
 def plain(scenario: Scenario) -> dict[str, Any]:
-    """A scenario as plain content, without what is as it would be anyway."""
-    content = scenario.model_dump(mode="json", exclude_defaults=True)
-    # Defaults, but what tells one kind from another.
+    """A scenario as plain content, as far as it says something: what it leaves open is left out."""
+    content = scenario.model_dump(mode="json", exclude_unset=True)
+    # What tells one kind from another stands there, also when nobody wrote it.
     content["steady_state"] = [
-        {"probe": probe.probe, **probe.model_dump(mode="json", exclude_defaults=True)}
+        {"probe": probe.probe, **probe.model_dump(mode="json", exclude_unset=True)}
         for probe in scenario.steady_state
     ]
     return content

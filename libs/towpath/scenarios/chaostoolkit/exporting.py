@@ -54,7 +54,7 @@ Document = dict[str, Any]
 
 def exported(scenario: Scenario) -> Document:
     """The experiment of a scenario, as plain data."""
-    plain = scenario.model_dump(mode="json", exclude_defaults=True)
+    content = scenario.model_dump(mode="json", exclude_unset=True)
     asks_rest = any(isinstance(probe, RestProbe) for probe in scenario.steady_state)
     # Only where it is used: Chaos Toolkit wants every secret to be there.
     secrets = {"secrets": {EXTENSION: {TOKEN: {"type": "env", "key": "TOWPATH_TOKEN"}}}} if asks_rest else {}
@@ -69,7 +69,7 @@ def exported(scenario: Scenario) -> Document:
         },
         **secrets,
         "extensions": [
-            {"name": EXTENSION, **{name: plain[name] for name in EXTENDED if name in plain}},
+            {"name": EXTENSION, **{name: content[name] for name in EXTENDED if name in content}},
         ],
         "steady-state-hypothesis": {
             "title": "Steady state",
@@ -115,12 +115,12 @@ def _action(position: int, step: Step) -> Document:
         # What comes next does not wait for it, as in a scenario.
         action["background"] = True
     if step.on is not None:
-        action["provider"]["arguments"]["on"] = step.on.model_dump(mode="json", exclude_defaults=True)
+        action["provider"]["arguments"]["on"] = step.on.model_dump(mode="json", exclude_unset=True)
     return action
 
 
 def _arguments(step: Step) -> Document:
-    content = step.model_dump(mode="json", exclude_defaults=True)[step.action]
+    content = step.model_dump(mode="json", exclude_unset=True)[step.action]
     wrapper = WRAPPED.get(step.action)
     return {wrapper: content} if wrapper is not None else dict(content)
 
@@ -161,7 +161,7 @@ def _probe(probe: Probe) -> Document:
 def asked(probe: Probe) -> Document:
     """What is measured, without what the tolerance says."""
     said = {"probe", "within_percent", "at_most_s", "at_most_events", "at_least", "at_most", "status"}
-    return probe.model_dump(mode="json", exclude_defaults=True, exclude=said)
+    return probe.model_dump(mode="json", exclude_unset=True, exclude=said)
 
 
 def _tolerance(probe: Probe) -> Any:

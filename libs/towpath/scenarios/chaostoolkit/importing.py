@@ -13,6 +13,7 @@ from towpath.composition.texts import load
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
 from towpath.contracts.scenario import Scenario
+from towpath.scenarios.chaostoolkit.assumed_mesh import assumed_mesh
 from towpath.scenarios.chaostoolkit.configuration import substituted
 from towpath.scenarios.chaostoolkit.exporting import (
     ACTIONS,
@@ -23,7 +24,6 @@ from towpath.scenarios.chaostoolkit.exporting import (
     WRAPPED,
     Document,
 )
-from towpath.scenarios.chaostoolkit.assumed_mesh import assumed_mesh
 from towpath.scenarios.chaostoolkit.http_steps import probe_of_request, step_of_request
 from towpath.scenarios.reading import parse
 
