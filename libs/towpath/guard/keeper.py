@@ -21,13 +21,14 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import LoadedRule, Metric, RuleSet, RulesSet
 from towpath.faults.clock import real_time
 from towpath.guard.process import guard_spec
-from towpath.guard.report_reader import ReportReader
+from towpath.guard.report_reader import ReportReader, RuleVersion
 from towpath.guard.rule_file import is_guarded
 from towpath.guard.scopes import guard_name, held_path
 from towpath.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory
 from towpath.processes import find, launch, stop
+from towpath.tasks import check_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,8 @@ class Keeper:
         self._scope = scope
         self._publish = publish
         self._rules: list[LoadedRule] = []
+        self._counted: set[RuleVersion] = set()
+        """Those, and the ones before, whose last counts are still to be told."""
         self._expires_at = 0.0
         """When they end unless they are renewed, Unix seconds."""
         self._reports = ReportReader(home.fault_reports(scope), since=real_time())
@@ -65,6 +68,7 @@ class Keeper:
         self._measured: dict[str, float] = {}
         self._asked_until = 0.0
         """Until when somebody wants to know the use of the machine, seconds of the loop's clock."""
+        self._measure_at = 0.0
         self._guard: subprocess.Popen[bytes] | None = None
         """Set when it was started here, and must be reaped."""
         self._reading, self._writing = asyncio.Lock(), asyncio.Lock()
@@ -92,15 +96,23 @@ class Keeper:
             ) from error
         if _asks_for_usage(rules, shared):
             self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
-        before, self._rules, self._expires_at = self._rules, rules, expires_at
+        self._counted = {(each.rule.name, each.version) for each in (*self._rules, *rules)}
+        self._rules, self._expires_at = rules, expires_at
         self._came.set()
-        return await self._answer({(each.rule.name, each.version) for each in (*before, *rules)})
+        return await self._answer()
 
     async def watch(self) -> None:
         """Publish what is measured, and keep the guard running while it is needed; for ever."""
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._watch_reports())
-            both.create_task(self._watch_usage())
+        while True:
+            check_cancelled()
+            self._came.clear()
+            try:
+                await self._look()
+            except (OSError, psutil.Error, TowpathError) as error:
+                log.error("rules of %s: %s", self._scope, error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._came.wait()
 
     async def close(self) -> None:
         """End all rules of the scope and everything that was done for them. Call before what they hold is
@@ -108,29 +120,26 @@ class Keeper:
         await asyncio.to_thread(self._home.fault_rules(self._scope).unlink, missing_ok=True)
         await asyncio.to_thread(stop, self._home.run, guard_name(self._scope), grace_s=GUARD_STOP_S)
         if self._guard is not None:
-            await asyncio.to_thread(self._guard.wait)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._guard.wait, GUARD_STOP_S)
 
-    async def _answer(self, loaded: set[tuple[str, int]]) -> RulesSet:
+    async def _answer(self) -> RulesSet:
         async with self._reading:
-            counts = [count for count in self._reports.counts() if (count.rule, count.version) in loaded]
+            counts = [
+                count for count in self._reports.counts() if (count.rule, count.version) in self._counted
+            ]
         return RulesSet(scope=self._scope, counts=counts, measured=dict(self._measured))
 
-    async def _watch_reports(self) -> None:
-        while True:
-            self._came.clear()
-            try:
-                async with self._reading:
-                    metrics = await asyncio.to_thread(self._read_reports)
-                await asyncio.to_thread(self._keep_guard)
-                await self._send(metrics)
-            except (OSError, psutil.Error, TowpathError) as error:
-                log.error("rules of %s: %s", self._scope, error)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), LOOK_EVERY_S)
+    async def _look(self) -> None:
+        async with self._reading:
+            metrics = await asyncio.to_thread(self._read_reports)
+        await asyncio.to_thread(self._keep_guard)
+        await self._send(metrics)
+        await self._measure()
 
     def _read_reports(self) -> list[Metric]:
         metrics = self._reports.read()
-        self._reports.forget((each.rule.name, each.version) for each in self._rules)
+        self._reports.forget(self._counted)
         return metrics
 
     async def _send(self, metrics: list[Metric]) -> None:
@@ -141,15 +150,13 @@ class Keeper:
         except Exception as error:  # Whatever the transport raises: a metric is not worth ending for.
             log.warning("metrics of %s were not published: %r", self._scope, error)
 
-    async def _watch_usage(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            if loop.time() < self._asked_until:
-                with contextlib.suppress(psutil.Error, OSError):
-                    self._measured = await asyncio.to_thread(self._usage.measure)
-            else:
-                self._usage, self._measured = Usage(self._home, self._scope), {}
-            await asyncio.sleep(MEASURE_EVERY_S)
+    async def _measure(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._asked_until:
+            self._usage, self._measured = Usage(self._home, self._scope), {}
+        elif now >= self._measure_at:
+            self._measure_at = now + MEASURE_EVERY_S
+            self._measured = await asyncio.to_thread(self._usage.measure)
 
     def _keep_guard(self) -> None:
         """Start the guard if there is something for it, and none runs."""

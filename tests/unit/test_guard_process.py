@@ -1,0 +1,211 @@
+"""The guard as a process: started by a keeper, one a scope, and whatever is killed, nothing stays held."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from guard_trial import (
+    DEADLINE_S,
+    SCOPE,
+    counts,
+    is_gone,
+    is_paused,
+    loaded,
+    new_home,
+    running,
+    tell,
+    until,
+)
+
+from towpath.contracts.faults import Metric
+from towpath.guard.guard import IDLE_S
+from towpath.guard.keeper import Keeper
+from towpath.guard.process import guard_spec
+from towpath.guard.scopes import guard_name, held_path
+from towpath.mesh.home import Home
+from towpath.processes import find, launch, stop
+from towpath.tasks import end
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return new_home(tmp_path)
+
+
+async def nowhere(metric: Metric) -> None:
+    """Takes what is measured."""
+
+
+@contextlib.asynccontextmanager
+async def keeping(home: Home) -> AsyncIterator[Keeper]:
+    """A keeper that watches. Its guard is ended in any case."""
+    keeper = Keeper(home, SCOPE, nowhere)
+    watching = asyncio.create_task(keeper.watch())
+    try:
+        yield keeper
+        assert not watching.done()
+    finally:
+        await end([watching])
+        await keeper.close()
+
+
+def guard_of(home: Home) -> psutil.Process | None:
+    record = find(home.run, guard_name(SCOPE))
+    return record.process if record is not None else None
+
+
+async def eventually(condition: Callable[[], object], within_s: float = DEADLINE_S) -> None:
+    async with asyncio.timeout(within_s):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_guard_runs_only_while_rules_need_it(home: Home) -> None:
+    async with keeping(home) as keeper:
+        await keeper.set(1, 60, [loaded("cut", "link", SCOPE)], {})
+        with pytest.raises(TimeoutError):
+            await eventually(lambda: guard_of(home), within_s=1)
+        with running(home, "jfk-nats") as process:
+            await keeper.set(2, 60, [loaded("pause", "process", "jfk-nats")], {})
+            await eventually(lambda: is_paused(process))
+            await keeper.set(3, 60, [], {})
+            began = time.monotonic()
+            await eventually(lambda: not is_paused(process))
+            assert time.monotonic() - began < 1.0
+            await eventually(lambda: guard_of(home) is None, within_s=IDLE_S + DEADLINE_S)
+            assert not (home.run / f"{guard_name(SCOPE)}.json").exists()
+
+
+async def test_counts_come_with_the_answer_when_the_guard_has_reported(home: Home) -> None:
+    rule = loaded("pause", "process", "jfk-nats")
+    async with keeping(home) as keeper:
+        with running(home, "jfk-nats"):
+            async with asyncio.timeout(DEADLINE_S):
+                while not (answer := await keeper.set(1, 60, [rule], {})).counts:
+                    await asyncio.sleep(0.05)
+            [count] = answer.counts
+            assert (count.rule, count.version) == ("pause-jfk-nats", 1)
+            assert count.acted == count.looked > 0
+
+
+async def test_paused_process_goes_on_when_the_keeper_is_not_heard_of_any_more(home: Home) -> None:
+    with running(home, "jfk-agent") as process:
+        async with keeping(home) as keeper:
+            rule = loaded("pause", "process", "jfk-agent")
+            async with asyncio.timeout(DEADLINE_S):
+                while not is_paused(process):
+                    await keeper.set(1, 1.5, [rule], {})
+                    await asyncio.sleep(0.05)
+            await eventually(lambda: not is_paused(process))
+
+
+async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_twice(home: Home) -> None:
+    rules = [loaded("kill", "process", "jfk-nats", "once"), loaded("pause", "process", "jfk-agent")]
+    with running(home, "jfk-agent") as agent:
+        async with keeping(home) as keeper:
+            with running(home, "jfk-nats") as struck:
+                await keeper.set(1, 60, rules, {})
+                await eventually(lambda: is_gone(struck) and is_paused(agent))
+            first = guard_of(home)
+            assert first is not None
+            with running(home, "jfk-nats") as spared:
+                first.kill()
+                await eventually(lambda: guard_of(home) not in (None, first))
+                looked = counts(home)["kill-jfk-nats"][0]
+                await eventually(lambda: counts(home)["kill-jfk-nats"][0] > looked)
+                assert not is_gone(spared)
+                assert is_paused(agent)
+                await keeper.set(2, 60, [], {})
+                await eventually(lambda: not is_paused(agent))
+
+
+def test_everything_is_released_when_the_guard_is_killed_and_nobody_else_is_there(home: Home) -> None:
+    """As when the guard has paused the agent, whose keeper would start it anew."""
+    rules = [
+        loaded("pause", "process", "jfk-agent"),
+        loaded("disk_full", "disk", "jfk-nats"),
+        loaded("cpu_load", "machine", SCOPE, cores=1, percent=1),
+    ]
+    with running(home, "jfk-agent") as agent, running(home, "jfk-nats") as nats:
+        tell(home, *rules, lease_s=5)
+        guard = launch(guard_spec(home, SCOPE), home.run)
+        try:
+            until(lambda: is_paused(agent) and nats.rlimit(psutil.RLIMIT_FSIZE)[0] == 0)
+            until(lambda: any("cpu.py" in word for word in commands(guard.pid)))
+            guard.kill()
+            guard.wait()
+            until(lambda: not is_paused(agent) and nats.rlimit(psutil.RLIMIT_FSIZE)[0] != 0)
+            until(lambda: guard_of(home) is None)
+            assert not held_path(home, SCOPE).exists()
+            assert not any("cpu.py" in word for process in psutil.process_iter() for word in words(process))
+        finally:
+            stop(home.run, guard_name(SCOPE), grace_s=2)
+
+
+def commands(pid: int) -> list[str]:
+    """What the children of a process were started with."""
+    return [word for child in psutil.Process(pid).children() for word in words(child)]
+
+
+def words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_nothing_stays_held_when_the_guard_is_killed_at_any_moment(home: Home) -> None:
+    with running(home, "jfk-agent") as agent:
+        for moment in range(6):
+            tell(home, loaded("pause", "process", "jfk-agent"), lease_s=3)
+            guard = launch(guard_spec(home, SCOPE), home.run)
+            with contextlib.suppress(psutil.TimeoutExpired):
+                psutil.Process(guard.pid).wait(0.35 + moment * 0.1)
+            guard.kill()
+            guard.wait()
+            tell(home)
+            until(lambda: not is_paused(agent) and not held_path(home, SCOPE).exists())
+            until(lambda: guard_of(home) is None)
+
+
+def test_everything_is_released_when_the_guard_is_asked_to_end(home: Home) -> None:
+    with running(home, "jfk-agent") as agent:
+        tell(home, loaded("pause", "process", "jfk-agent"))
+        guard = launch(guard_spec(home, SCOPE), home.run)
+        until(lambda: is_paused(agent))
+        guard.terminate()
+        assert guard.wait(DEADLINE_S) == 0
+        assert not is_paused(agent)
+        assert guard_of(home) is None
+        assert not held_path(home, SCOPE).exists()
+
+
+async def test_rules_and_guard_end_when_the_keeper_is_closed(home: Home) -> None:
+    with running(home, "jfk-agent") as agent:
+        async with keeping(home) as keeper:
+            await keeper.set(1, 60, [loaded("pause", "process", "jfk-agent")], {})
+            await eventually(lambda: is_paused(agent))
+        assert not is_paused(agent)
+        assert guard_of(home) is None
+        assert not home.fault_rules(SCOPE).exists()
+
+
+async def test_next_keeper_finishes_what_a_killed_guard_left(home: Home) -> None:
+    with running(home, "jfk-agent") as agent:
+        tell(home, loaded("pause", "process", "jfk-agent"))
+        guard = launch(guard_spec(home, SCOPE), home.run)
+        until(lambda: is_paused(agent))
+        watchers = psutil.Process(guard.pid).children()
+        for each in (*watchers, psutil.Process(guard.pid)):
+            each.kill()
+        guard.wait()
+        home.fault_rules(SCOPE).unlink()
+        assert is_paused(agent)
+        async with keeping(home):
+            await eventually(lambda: not is_paused(agent))
