@@ -197,11 +197,7 @@ class ActiveRule:
             return PassingFields(items[place], access, context)
 
         def column(name: str) -> Sequence[Any] | None:
-            if name in context:
-                return None
-            if name == "payload":
-                return [access.payload(item) for item in items]
-            return [access.fields(item).get(name) for item in items]
+            return [context[name]] * len(items) if name in context else access.column(name, items)
 
         with self._asking:
             hits = self._evaluation.select(len(items), fields, column)

@@ -1,0 +1,89 @@
+"""What a process tells of its rules, and of which executor it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from fault_trial import read_reports
+
+from towpath.contracts.faults import Metric, RuleCount
+from towpath.contracts.message import now
+from towpath.faults import reports as module
+from towpath.faults.loading import executor
+from towpath.faults.reports import Reports
+
+
+def metric(value: float) -> Metric:
+    return Metric(site="jfk", entity="e", name="n", value=value, at=now())
+
+
+def test_reports_when_flushed_again_then_lines_are_added_whole_and_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "not" / "there" / "p-1.jsonl"
+    reports = Reports(file)
+    reports.metric(metric(1))
+    reports.flush()
+    reports.flush()
+    reports.count(RuleCount(rule="r", version=2, looked=3))
+    reports.metric(metric(2))
+    reports.flush()
+
+    told = read_reports(file)
+    assert [line.kind for line in told] == ["metric", "count", "metric"]
+    assert told[1].count == RuleCount(rule="r", version=2, looked=3)
+
+
+def test_reports_when_several_threads_add_and_write_then_no_line_is_lost_or_mixed(tmp_path: Path) -> None:
+    file = tmp_path / "p-1.jsonl"
+    reports = Reports(file)
+
+    def work(first: int) -> None:
+        for n in range(first, first + 500):
+            reports.metric(metric(n))
+            if n % 50 == 0:
+                reports.flush()
+
+    threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    reports.flush()
+    values = sorted(r.metric.value for r in read_reports(file) if r.metric)
+    assert values == [1000 * k + n for k in range(4) for n in range(500)]
+
+
+def test_reports_when_they_cannot_be_written_then_nothing_fails_and_later_ones_are(tmp_path: Path) -> None:
+    blocked = tmp_path / "reports"
+    blocked.write_text("a file where the directory should be")
+    reports = Reports(blocked / "p-1.jsonl")
+    reports.metric(metric(1))
+    reports.flush()
+    blocked.unlink()
+    reports.metric(metric(2))
+    reports.flush()
+    assert [r.metric.value for r in read_reports(blocked / "p-1.jsonl") if r.metric] == [2.0]
+
+
+def test_reports_when_more_come_than_are_kept_then_the_newest_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEPT_LINES", 3)
+    reports = Reports(tmp_path / "p-1.jsonl")
+    for n in range(10):
+        reports.metric(metric(n))
+    reports.flush()
+    assert [r.metric.value for r in read_reports(tmp_path / "p-1.jsonl") if r.metric] == [7.0, 8.0, 9.0]
+
+
+WORKER = "from towpath.faults.loading import executor; print(executor())"
+BACKEND = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
+
+
+def test_executor_when_a_parent_is_one_then_is_its_number() -> None:
+    assert executor() is None
+    command = [sys.executable, "-c", BACKEND, WORKER, "--cores", "1", "--executor-id", "7"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == "7"
