@@ -11,6 +11,7 @@ from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount
 from towpath.faults.conditions import compile_condition
 from towpath.faults.registry import Fault, StrikingFault, made
 from towpath.guard.held_record import Progress, RuleKey
+from towpath.guard.scopes import guard_name
 from towpath.guard.targets import BY_PROCESS, target_of
 from towpath.mesh.home import Home
 
@@ -38,7 +39,12 @@ class GuardedRule:
             for place, action in enumerate(rule.actions)
         ]
         self.count = RuleCount(rule=rule.name, version=loaded.version)
-        self._fields: dict[str, Any] = {"site": scope, "process": rule.event.name, "target": rule.event.name}
+        self._fields: dict[str, Any] = {
+            "target": rule.event.target.value,
+            "name": rule.event.name,
+            "site": scope,
+            "process": guard_name(scope),
+        }
         self._evaluation = compile_condition(rule.condition).start(
             seed=rule.seed, loaded_at=loaded.loaded_at.timestamp(), shared=shared
         )
