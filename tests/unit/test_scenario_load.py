@@ -1,0 +1,144 @@
+"""Loads: the events of a seed, and their truth."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+import pytest
+
+from towpath.checker.accepted import StoredEvent
+from towpath.checker.observation import Observation, observe
+from towpath.contracts.scenario_load import LoadShape, StandardJob, SyntheticLoad
+from towpath.scenarios.jobs import complete, disorder_s, identity_for, judged, spec_of, verdict
+from towpath.scenarios.load import SentEvent, synthetic
+from towpath.scenarios.shapes import due_times, planned, rate_at
+
+LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)
+SPEC = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
+
+
+def events(load: SyntheticLoad, count: int, seed: int = 1) -> list[SentEvent]:
+    sent: list[SentEvent] = []
+    for event in synthetic(load, "test", 0, seed, lambda: len(sent) >= count):
+        sent.append(event)
+    return sent
+
+
+def stored(load: SyntheticLoad, count: int) -> list[StoredEvent]:
+    return [StoredEvent(serial, e.payload) for serial, e in enumerate(events(load, count), start=1)]
+
+
+def results(inputs: list[StoredEvent]) -> list[Observation]:
+    """What a job without faults would publish: windows counted by hand."""
+    windows: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for event in inputs:
+        body = json.loads(event.payload)
+        if body["key"] != "closing":
+            second = body["at"][:19]
+            windows.setdefault((second, body["key"]), []).append((event.serial, body["value"]))
+    observations = []
+    for (second, key), inside in sorted(windows.items()):
+        ends = f"{second[:17]}{int(second[17:]) + 1:02d}"
+        body = {
+            "job": "counted",
+            "input": None,
+            "site": "jfk",
+            "epoch": 1,
+            "serial": max(serial for serial, _ in inside),
+            "count": len(inside),
+            "stored_at": "2026-01-01T00:00:00Z",
+            "window": {"start": f"{second}Z", "end": f"{ends}Z"},
+            "key": {"key": key},
+            "values": {"events": len(inside), "total": sum(value for _, value in inside)},
+        }
+        observations.append(observe(json.dumps(body).encode(), identity_for(SPEC), 0.0, 1, "drill/counted"))
+    return observations
+
+
+def test_events_when_the_seed_is_the_same_then_are_the_same() -> None:
+    assert events(LOAD, 200, seed=5) == events(LOAD, 200, seed=5)
+    assert events(LOAD, 200, seed=5) != events(LOAD, 200, seed=6)
+
+
+def test_events_when_stopped_then_one_follows_that_closes_all_windows() -> None:
+    *_, last = events(LOAD, 100)
+    assert json.loads(last.payload)["key"] == "closing"
+
+
+def test_events_when_repeats_are_likely_then_some_come_twice_with_the_same_number() -> None:
+    load = LOAD.model_copy(update={"repeats": 0.3})
+    numbers = [json.loads(event.payload)["n"] for event in events(load, 300)]
+    assert 30 < len(numbers) - len(set(numbers)) < 150
+
+
+def test_events_when_out_of_order_then_not_beyond_what_the_job_waits_for() -> None:
+    inputs = stored(LOAD.model_copy(update={"disorder_s": 1.0}), 500)
+    times = [json.loads(event.payload)["at"] for event in inputs]
+    assert times != sorted(times)
+    assert disorder_s(SPEC, inputs) == 0
+
+
+def test_disorder_when_beyond_the_watermark_then_is_told() -> None:
+    assert disorder_s(SPEC, stored(LOAD.model_copy(update={"disorder_s": 4.0}), 900)) > 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "at_s", "rate"),
+    [
+        ({"shape": LoadShape.CONSTANT}, 5.0, 100.0),
+        ({"shape": LoadShape.RAMP, "peak": 300, "period_s": 10}, 5.0, 200.0),
+        ({"shape": LoadShape.RAMP, "peak": 300, "period_s": 10}, 50.0, 300.0),
+        ({"shape": LoadShape.BURST, "peak": 400, "period_s": 4, "burst_s": 1}, 4.5, 400.0),
+        ({"shape": LoadShape.BURST, "peak": 400, "period_s": 4, "burst_s": 1}, 5.5, 100.0),
+        ({"shape": LoadShape.DIURNAL, "peak": 300, "period_s": 12}, 6.0, 300.0),
+        ({"shape": LoadShape.DIURNAL, "peak": 300, "period_s": 12}, 12.0, 100.0),
+    ],
+)
+def test_rate_when_a_load_has_a_shape_then_follows_it(
+    shape: dict[str, object], at_s: float, rate: float
+) -> None:
+    load = SyntheticLoad.model_validate({"site": "jfk", "rate": 100, **shape})
+    assert rate_at(load, at_s) == pytest.approx(rate)
+
+
+def test_due_times_when_a_load_bursts_then_as_many_are_due_as_planned() -> None:
+    load = SyntheticLoad.model_validate(
+        {"site": "jfk", "shape": "burst", "rate": 50, "peak": 500, "period_s": 4, "burst_s": 1}
+    )
+    within = [at for at in islice(due_times(load), 5_000) if at < 8.0]
+    assert len(within) == pytest.approx(planned(load, 0.0, 8.0), rel=0.02)
+    assert planned(load, 0.0, 8.0) == pytest.approx(2 * (500 + 3 * 50), rel=0.02)
+
+
+def test_verdict_when_all_windows_came_right_then_is_clean_and_complete() -> None:
+    inputs = stored(LOAD, 300)
+    observations = results(inputs)
+    found = verdict(SPEC, inputs, observations)
+    assert found.clean
+    assert found.expected == len(observations) > 10
+    assert complete(SPEC, inputs, {observation.identity for observation in observations})
+
+
+def test_verdict_when_a_window_is_missing_then_it_is_lost_and_not_complete() -> None:
+    inputs = stored(LOAD, 300)
+    observations = results(inputs)[1:]
+    assert verdict(SPEC, inputs, observations).lost == 1
+    assert not complete(SPEC, inputs, {observation.identity for observation in observations})
+
+
+def test_verdict_when_an_event_was_not_read_then_a_window_is_wrong() -> None:
+    inputs = stored(LOAD, 300)
+    assert verdict(SPEC, inputs, results(inputs[:50] + inputs[51:])).wrong == 1
+
+
+def test_cleaned_events_when_a_device_repeats_one_then_one_result_is_expected() -> None:
+    spec = spec_of(StandardJob(name="cleaned", workload="cleaned", site="jfk"))
+    inputs = stored(LOAD, 50)
+    assert verdict(spec, [*inputs, *inputs[:10]], []).lost == len(inputs)
+
+
+def test_job_when_its_operator_says_not_enough_then_has_no_truth() -> None:
+    forward = {**SPEC.model_dump(), "operator": {"kind": "forward"}}
+    assert judged(SPEC)
+    assert not judged(type(SPEC).model_validate(forward))

@@ -1,0 +1,283 @@
+"""Timeline, steady state, rules on a lease, expectations: without a mesh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from test_scenario_reading import document, rule
+
+from towpath.contracts.commands import OperationState, StrategyName
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.contracts.scenario import Expectations, Step, Trigger
+from towpath.scenarios import held_rules
+from towpath.scenarios.expectations import unmet
+from towpath.scenarios.held_rules import HeldRules
+from towpath.scenarios.journal import Entry, Journal
+from towpath.scenarios.mesh_events import MeshEvents, matches
+from towpath.scenarios.probes import Measured
+from towpath.scenarios.reading import parse
+from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.scenarios.steadiness import Steadiness
+from towpath.scenarios.timeline import Timeline
+
+RULE = Rule.model_validate(rule()["load"][0])
+
+
+class FakeInjector:
+    """Keeps rules as the injector does, and can be away."""
+
+    def __init__(self) -> None:
+        self.loaded: dict[str, Rule] = {}
+        self.leases: list[float | None] = []
+        self.identifiers: set[str] = set()
+        self.away = False
+
+    async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> RuleList:
+        if self.away:
+            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
+        assert command.id not in self.identifiers, "who serves a command answers a repeated one from memory"
+        self.identifiers.add(command.id)
+        if isinstance(command, LoadRules):
+            self.loaded |= {entry.name: entry for entry in command.rules}
+            self.leases.append(command.lease_s)
+        elif isinstance(command, UnloadRules):
+            for name in command.names or list(self.loaded):
+                self.loaded.pop(name, None)
+        else:
+            assert isinstance(command, ListRules)
+        return RuleList.model_validate({"rules": [self._view(entry) for entry in self.loaded.values()]})
+
+    def _view(self, entry: Rule) -> dict[str, Any]:
+        count = {"rule": entry.name, "version": 1, "looked": 5, "acted": 2}
+        at = "2026-01-01T00:00:00Z"
+        return {"rule": entry, "version": 1, "loaded_at": at, "scopes": ["jfk"], "count": count}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_rules, "RENEW_S", 0.01)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_rules_when_held_then_are_renewed_with_a_lease_until_unloaded() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        await until(lambda: len(injector.leases) > 3)
+        assert all(lease is not None and lease <= 30 for lease in injector.leases)
+        await rules.unload([RULE.name])
+        assert injector.loaded == {}
+        assert rules.counts[RULE.name].acted == 2
+
+
+@pytest.mark.usefixtures("quick")
+async def test_rules_when_the_injector_forgot_them_then_are_not_loaded_again() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        injector.loaded.clear()
+        await until(lambda: not rules.names)
+        assert injector.loaded == {}
+
+
+@pytest.mark.usefixtures("quick")
+async def test_rules_when_the_injector_is_away_for_a_moment_then_renewing_goes_on() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        injector.away = True
+        await asyncio.sleep(0.05)
+        injector.away, before = False, len(injector.leases)
+        await until(lambda: len(injector.leases) > before)
+        assert rules.names == [RULE.name]
+
+
+async def test_rules_when_nobody_can_unload_them_then_their_lease_is_relied_on() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        injector.away = True
+        await rules.unload_all()
+    assert injector.leases == [held_rules.LEASE_S]
+
+
+async def test_counts_when_told_with_the_end_of_a_rule_then_the_larger_ones_stay() -> None:
+    async with HeldRules(FakeInjector(), Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        rules.ended(RULE.name, "expired", RuleCount(rule=RULE.name, version=1, looked=9, acted=7))
+        await rules.counted(1.0)
+        await rules.count()
+        assert rules.counts[RULE.name].acted == 7
+        assert rules.names == []
+
+
+@pytest.mark.parametrize(
+    ("event", "where", "heard"),
+    [
+        ("operation.*.step", {}, True),
+        ("operation.>", {}, True),
+        ("operation.m1.step", {"step": "set-epoch"}, True),
+        ("operation.*.step", {"step": "set-epoch", "phase": "confirmed"}, False),
+        ("operation.*.ended", {}, False),
+        ("operation.*", {}, False),
+        ("operation.m1.step.>", {}, False),
+    ],
+)
+def test_trigger_when_subject_and_fields_fit_then_matches(
+    event: str, where: dict[str, Any], heard: bool
+) -> None:
+    trigger = Trigger(event=event, where=where)
+    assert matches(trigger, "operation.m1.step", {"step": "set-epoch", "phase": "begun"}) is heard
+
+
+def steps(*contents: dict[str, Any]) -> list[Step]:
+    return parse(document(mesh={"jobs": ["other"]}, timeline=list(contents))).timeline
+
+
+async def test_timeline_when_played_then_steps_come_in_order_of_time_and_event() -> None:
+    done: list[str] = []
+
+    async def carry_out(step: Step) -> None:
+        done.append(f"{step.action} {step.at}")
+
+    events = MeshEvents(Journal(None), lambda ended: None)
+    given = steps(
+        {"at": 0.05, "migrate": {"job": "counted"}},
+        {"at": 0, "scale": {"job": "counted", "trigger_s": 1}},
+        {"on": "operation.*.ended", "remove": {"job": "other"}},
+    )
+    playing = asyncio.create_task(Timeline(given, carry_out, events, Journal(None)).play())
+    await until(lambda: len(done) == 2)
+    assert not playing.done()
+    events.take("operation.m1.ended", {})
+    await playing
+    assert done == ["scale 0.0", "migrate 0.05", "remove None"]
+
+
+async def test_timeline_when_a_step_fails_then_the_others_go_on_and_it_is_told() -> None:
+    done: list[str] = []
+
+    async def carry_out(step: Step) -> None:
+        if step.migrate is not None:
+            raise TowpathError(ErrorCode.BUSY, "another operation is under way")
+        done.append(step.action)
+
+    journal = Journal(None)
+    given = steps({"at": 0, "migrate": {"job": "counted"}}, {"at": 0, "remove": {"job": "counted"}})
+    timeline = Timeline(given, carry_out, MeshEvents(journal, lambda ended: None), journal)
+    await timeline.play()
+    assert done == ["remove"]
+    assert timeline.problems == [
+        "the step migrate counted by auto failed: another operation is under way",
+    ]
+    assert [line.get("error") for line in journal.of(Entry.STEP)] == ["another operation is under way", None]
+
+
+async def test_timeline_when_an_event_does_not_come_then_that_is_a_problem() -> None:
+    async def carry_out(step: Step) -> None:
+        raise AssertionError("nothing to do")
+
+    given = steps({"on": {"event": "site.jfk.changed", "within_s": 0.02}, "remove": {"job": "counted"}})
+    timeline = Timeline(given, carry_out, MeshEvents(Journal(None), lambda ended: None), Journal(None))
+    await timeline.play()
+    assert timeline.problems == [
+        "the step remove counted failed: site.jfk.changed did not come within 0.02 s"
+    ]
+
+
+def look(**inside: bool) -> list[Measured]:
+    return [Measured(name, 1.0, value) for name, value in inside.items()]
+
+
+def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> None:
+    journal = Journal(None)
+    steadiness = Steadiness([], None, journal)  # type: ignore[arg-type]
+    steadiness.take(look(lag=False, gap=True), 0.0)
+    steadiness.watch_from_now()
+    for now, inside in ((10.0, True), (11.0, False), (12.0, False), (13.0, True)):
+        steadiness.take(look(lag=inside, gap=True), now)
+    assert (steadiness.deviated, steadiness.last_outside, steadiness.since) == ({"lag": 2}, 12.0, 13.0)
+    assert [line["after_s"] for line in journal.of(Entry.STEADY)] == [2.0]
+    assert [line["probes"] for line in journal.of(Entry.DEVIATED)] == [["lag"]]
+
+
+def run(**changes: Any) -> RunReport:
+    return RunReport.model_validate(
+        {"scenario": "s", "verdicts": {"j": {"expected": 9, "results": 9}}, "recovered_s": 1.0} | changes
+    )
+
+
+def problems(run_report: RunReport, **expected: Any) -> list[str]:
+    return list(unmet(Expectations.model_validate(expected), run_report))
+
+
+def test_expectations_when_all_met_then_no_problem() -> None:
+    assert problems(run()) == []
+
+
+@pytest.mark.parametrize("finding", ["lost", "duplicated", "wrong", "unexpected", "out_of_order"])
+def test_finding_when_none_is_expected_then_is_a_problem_with_its_example(finding: str) -> None:
+    verdict = JobVerdict.model_validate({finding: 2, "examples": {finding: ["window 7"]}})
+    [text] = problems(run(verdicts={"j": verdict}))
+    assert text.startswith(f"2 results {finding.replace('_', ' ')}, expected 0, e.g. window 7")
+
+
+def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> None:
+    assert problems(run(), lost={"at_least": 1}) == ["0 results lost, expected 1 or more"]
+    found = run(verdicts={"j": {"lost": 3}})
+    assert problems(found, lost={"at_least": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "problem"),
+    [
+        ({"recovered_s": None, "deviated": {"lag j": 3}}, {}, "steady state did not come back: lag j"),
+        (
+            {"recovered_s": 12.0},
+            {"recovers_within_s": 10},
+            "steady state came back after 12.0 s, expected 10 s",
+        ),
+        ({}, {"deviates": "must"}, "steady state was never left"),
+        ({"deviated": {"lag j": 1}}, {"deviates": "must_not"}, "steady state was left: lag j"),
+        (
+            {"rules": [RuleReport(rule="r", event="point sink.publish", faults=["drop"])]},
+            {},
+            "the rule r never acted",
+        ),
+        (
+            {"migrations": [MigrationReport(job="j", strategy=StrategyName.GENERAL)]},
+            {},
+            "the migration of j did not end",
+        ),
+    ],
+)
+def test_run_when_not_as_expected_then_says_what(
+    changes: dict[str, Any], expected: dict[str, Any], problem: str
+) -> None:
+    assert problems(run(**changes), **expected) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("state", "allowed", "fine"),
+    [
+        (OperationState.COMPLETED, "completed", True),
+        (OperationState.ROLLED_BACK, "completed", False),
+        (OperationState.ROLLED_BACK, "well", True),
+        (OperationState.NEEDS_OPERATOR, "well", False),
+    ],
+)
+def test_migration_when_it_ended_then_is_judged_by_how_it_may_end(
+    state: OperationState, allowed: str, fine: bool
+) -> None:
+    move = MigrationReport(job="j", strategy=StrategyName.HANDOVER, state=state)
+    assert (problems(run(migrations=[move]), migrations=allowed) == []) is fine
