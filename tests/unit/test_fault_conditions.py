@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -264,6 +265,15 @@ def test_select_when_a_column_holds_more_than_texts_then_it_still_holds_where_it
         places = started(f'payload {operator} "zz"').select(6, no_fields, lambda name: column)
         assert places == [0, 3, 5]
     assert started('payload contains "zz"').select(6, no_fields, lambda name: column) == [0, 1, 3, 5]
+
+
+def test_evaluation_when_threads_share_it_then_none_of_what_they_look_at_is_counted_twice() -> None:
+    evaluation = started("every 10")
+    with ThreadPoolExecutor(8) as threads:
+        hits = threads.map(lambda _: len(evaluation.select(7, no_fields)), range(1_000))
+        single = threads.map(lambda _: evaluation.holds({}), range(3_000))
+        assert sum(hits) + sum(single) == 1_000
+    assert evaluation.looked == 10_000
 
 
 def test_select_when_fields_fail_then_the_next_bundle_is_counted_on() -> None:

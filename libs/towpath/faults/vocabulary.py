@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, RuleEvent
 
 OCCURRENCES: Mapping[str, str] = {
-    "every N": "the Nth time, the 2Nth time, and so on",
+    "every N": "the Nth time, the 2Nth time, and so on, that the rule is looked at in a process",
     "probability P": "each time with probability P (0 to 1); the rule's seed decides",
     "once": "until the rule has acted, in each process",
     "first N": "until the rule has acted N times, in each process",
@@ -52,7 +52,8 @@ FUNCTIONS: Mapping[str, str] = {
     **OPERATORS,
     **{f"{name}(x)": meaning for name, (_, most, meaning) in VALUE_FUNCTIONS.items() if most == 1},
     **{f"{name}(x, …)": meaning for name, (_, most, meaning) in VALUE_FUNCTIONS.items() if most is None},
-    f'{COUNTER}("name")': "counts up each time it is asked for, from 1; in each process",
+    f'{COUNTER}("name")': "counts up each time it is asked for, from 1, in each process: "
+    'every 10th that has a topic is `topic == "a" and counter("a") % 10 == 0`',
     **{f"{name}(scope)": f"{meaning}; `site`: its own" for name, meaning in SHARED_FUNCTIONS.items()},
 }
 """All that conditions may call, for people: how it is written → what it means."""
