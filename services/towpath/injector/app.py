@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from towpath.bus import Bus
-from towpath.contracts.faults import HUB_SCOPE, Metric
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.guard.keeper import Keeper
 from towpath.injector.handlers import Handlers
 from towpath.injector.metrics import Metrics
@@ -43,7 +43,6 @@ async def _inject(settings: Settings, bus: Bus, stopping: asyncio.Task[bool]) ->
     metrics = Metrics()
     handlers = Handlers(settings.home, bus, keeper, rules, Surroundings(settings.home, bus), metrics)
     await handlers.serve_sites()
-    await bus.subscribe(Metric, metrics.hear)
     working = [asyncio.create_task(work) for work in (keeper.watch(), rules.carry_out())]
     try:
         await handlers.serve()

@@ -17,6 +17,7 @@ from towpath.contracts.faults import (
     ListMetrics,
     ListRules,
     LoadRules,
+    Metric,
     Rule,
     RuleList,
     RulesSet,
@@ -47,6 +48,8 @@ class Handlers:
         self._rules = rules
         self._surroundings = surroundings
         self._metrics = metrics
+        self._heard: set[str] = set()
+        """Scopes whose metrics are heard."""
 
     async def serve(self) -> None:
         """Listen for all commands."""
@@ -96,12 +99,22 @@ class Handlers:
         return catalogue(await self._surroundings.everything())
 
     async def serve_sites(self) -> list[str]:
-        """Bring rules to the hub and to all sites that there are now. Returns the sites."""
+        """Bring rules to the hub and to all sites that there are now, and hear their metrics. Returns the
+        sites."""
         sites = sorted((await self._surroundings.mesh()).sites)
+        for scope in (HUB_SCOPE, *sites):
+            await self._hear(scope)
         self._rules.distribution.add(HUB_SCOPE, self._keep)
         for site in sites:
             self._rules.distribution.add(site, partial(self._send, site))
         return sites
+
+    async def _hear(self, scope: str) -> None:
+        """Each scope by name: what its server may let out is its own metrics, and one subscription to those
+        of all scopes would be wider than that, so that nothing came."""
+        if scope not in self._heard:
+            self._heard.add(scope)
+            await self._bus.subscribe(Metric, self._metrics.hear, site=scope)
 
     async def _keep(self, letter: Letter) -> RulesSet:
         return await self._keeper.set(letter.revision, letter.lease_s, letter.rules, letter.shared)
