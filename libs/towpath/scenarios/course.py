@@ -71,8 +71,8 @@ def _metrics(lines: list[dict[str, Any]]) -> dict[str, Curve]:
 
 def _phases(lines: list[dict[str, Any]], last: float) -> list[Mark]:
     begins = [(line["t"], line["phase"]) for line in of(lines, Entry.PHASE)]
-    ends = [at for at, _ in begins[1:]] + [last]
-    return [Mark(at, end, phase) for (at, phase), end in zip(begins, ends, strict=True)]
+    ends = [*(at for at, _ in begins[1:]), last]
+    return [Mark(at, end, phase) for (at, phase), end in zip(begins, ends, strict=False)]
 
 
 def _rules(lines: list[dict[str, Any]], last: float) -> list[Mark]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from towpath.contracts.scenario_load import Load, LoadShape, SyntheticLoad
 
-_STEP_S = 0.01
-"""For adding up rates: short beside any period."""
+_LONGEST_STEP_S = 0.01
+_STEPS_OF_A_BURST, _STEPS_OF_A_PERIOD = 50, 200
+"""Rates are added up in steps that are short beside what they go by."""
 
 
 def rate_at(load: Load, at_s: float) -> float:
@@ -27,26 +28,34 @@ def rate_at(load: Load, at_s: float) -> float:
 
 def due_times(load: Load) -> Iterator[float]:
     """Seconds after the beginning at which each event is due, without end: never descending."""
-    at_s = 0.0
+    at_s, step_s = 0.0, _step_s(load)
     while True:
         yield at_s
-        at_s = _after(load, at_s)
+        at_s = _after(load, at_s, step_s)
 
 
-def _after(load: Load, at_s: float) -> float:
+def _step_s(load: Load) -> float:
+    if not isinstance(load, SyntheticLoad) or load.period_s is None:
+        return _LONGEST_STEP_S
+    burst_s = load.period_s if load.burst_s is None else load.burst_s
+    shortest = min(load.period_s / _STEPS_OF_A_PERIOD, burst_s / _STEPS_OF_A_BURST)
+    return max(min(_LONGEST_STEP_S, shortest), 1e-4)
+
+
+def _after(load: Load, at_s: float, step_s: float) -> float:
     """When one more event is due: where the integral of the rate has grown by one."""
     left = 1.0
     while True:
         rate = rate_at(load, at_s)
-        if rate * _STEP_S >= left:
+        if rate * step_s >= left:
             return at_s + left / rate
-        left -= rate * _STEP_S
-        at_s += _STEP_S
+        left -= rate * step_s
+        at_s += step_s
 
 
 def planned(load: Load, since_s: float, until_s: float) -> float:
     """How many events are due between two moments, seconds after the beginning."""
     begin, end = max(0.0, since_s), max(0.0, until_s)
-    steps = max(1, math.ceil((end - begin) / _STEP_S))
+    steps = max(1, math.ceil((end - begin) / _step_s(load)))
     width = (end - begin) / steps
     return sum(rate_at(load, begin + (step + 0.5) * width) for step in range(steps)) * width

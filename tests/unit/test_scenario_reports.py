@@ -1,0 +1,140 @@
+"""Journals, reports, pictures, campaigns: made from what runs left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_scenario_reading import document
+
+from towpath.contracts.errors import TowpathError
+from towpath.scenarios.campaign import PlannedRun, chosen_scenarios, plan, together
+from towpath.scenarios.campaign_files import write_campaign
+from towpath.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
+from towpath.scenarios.course import course
+from towpath.scenarios.journal import FILE, Entry, Journal, read_journal
+from towpath.scenarios.reading import library, parse
+from towpath.scenarios.report import RunReport
+from towpath.scenarios.writing import plain
+from towpath.scenarios.written_report import write_report
+
+
+def report(scenario: str = "a-scenario", seed: int = 3, **changes: Any) -> RunReport:
+    content: dict[str, Any] = {
+        "scenario": scenario,
+        "seed": seed,
+        "recovered_s": 2.0,
+        "verdicts": {"counted": {"expected": 90, "results": 89, "lost": 1}},
+        "rules": [{"rule": "r", "event": "point sink.publish", "faults": ["drop"], "looked": 9, "acted": 1}],
+    }
+    return RunReport.model_validate(content | changes)
+
+
+def write_run(directory: Path, *, ended: bool = True) -> None:
+    with Journal(directory / FILE) as journal:
+        journal.add(Entry.BEGUN, scenario=plain(parse(document())), seed=3, chosen={})
+        journal.add(Entry.PHASE, phase="before")
+        journal.add(Entry.SAMPLE, values={"lag counted": None}, outside=["lag counted"])
+        journal.add(Entry.PHASE, phase="during")
+        journal.add(Entry.LOADED, rules=["results-lost"])
+        journal.add(Entry.DEVIATED, probes=["lag counted"])
+        journal.add(Entry.SAMPLE, values={"lag counted": 700}, outside=["lag counted"])
+        begun = {"kind": "migrate", "job": "counted", "source": "jfk", "target": "cloud"}
+        journal.add(Entry.EVENT, subject="operation.m1.begun", body=begun | {"strategy": "handover"})
+        journal.add(Entry.EVENT, subject="operation.m1.ended", body={"state": "rolled_back"})
+        journal.add(Entry.UNLOADED, rules=["results-lost"], why="unloaded")
+        journal.add(Entry.STEADY, after_s=1.5)
+        if ended:
+            content = report(chosen={"timeline.0.at": 1.2}, problems=["1 results lost"])
+            journal.add(Entry.ENDED, report=content.model_dump(mode="json"))
+
+
+def test_report_when_written_then_says_outcome_seed_timeline_and_verdict(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    text = write_report(tmp_path).read_text()
+    for part in (
+        "1 results lost",
+        "`timeline.0.at` = 1.2",
+        "towpath scenario run a-scenario --seed 3",
+        "rule results-lost",
+        "counted: jfk → cloud (handover), rolled_back",
+        "| counted | 90 | 89 | 1 |",
+        "at most 500 events",
+    ):
+        assert part in text
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_report_when_the_run_was_killed_in_a_line_then_tells_what_was_known(tmp_path: Path) -> None:
+    write_run(tmp_path, ended=False)
+    with (tmp_path / FILE).open("a") as journal:
+        journal.write('{"at": 1, "t": 3, "ki')
+    assert "did not end" in write_report(tmp_path).read_text()
+    assert len(read_journal(tmp_path)) == 11
+
+
+def test_report_when_there_is_no_journal_then_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TowpathError) as refused:
+        write_report(tmp_path)
+    assert refused.value.detail.field == "directory"
+
+
+def test_course_when_a_rule_was_never_unloaded_then_lasts_to_the_end(tmp_path: Path) -> None:
+    journal = Journal(None)
+    journal.add(Entry.LOADED, rules=["r"])
+    journal.add(Entry.SAMPLE, values={}, outside=[])
+    [mark] = course(journal.lines).rules
+    assert mark.end == journal.lines[-1]["t"]
+
+
+def test_plan_when_the_seed_is_the_same_then_is_the_same_and_spreads_evenly() -> None:
+    names = library()
+    planned = plan(names, 60, 1)
+    assert planned == plan(names, 60, 1) != plan(names, 60, 2)
+    assert len(planned) == 60
+    counts = [sum(run.scenario == name for run in planned) for name in names]
+    assert max(counts) - min(counts) <= 1
+    assert all(run.seed > 0 for run in planned)
+
+
+def test_campaign_when_scenarios_are_chosen_then_one_mesh_has_what_all_need() -> None:
+    assert chosen_scenarios(None) == library()
+    assert chosen_scenarios("lossy-link, agent-paused") == ["lossy-link", "agent-paused"]
+    needs = together(["lossy-link", "agent-paused"])
+    assert (needs.sites, needs.emulate_links) == (["jfk", "cloud"], True)
+    with pytest.raises(TowpathError):
+        together(["no-such"])
+
+
+def test_campaign_when_aggregated_then_counts_runs_findings_and_times() -> None:
+    runs = [report(), report(seed=4, recovered_s=6.0), report("other", recovered_s=None, problems=["stuck"])]
+    ours, other = by_scenario(runs)
+    assert (ours.name, ours.runs, ours.passed, ours.findings["lost"]) == ("a-scenario", 2, 2, 2)
+    assert (ours.recovery_median_s, ours.recovery_max_s) == (4.0, 6.0)
+    assert (other.passed, other.never_recovered, other.recovery_max_s) == (0, 1, None)
+    assert [row.name for row in by_event(runs)] == ["point sink.publish"]
+
+
+def test_coverage_when_a_rule_never_acted_then_its_fault_is_not_covered() -> None:
+    idle = report(rules=[{"rule": "k", "event": "process jfk-engine", "faults": ["kill"], "looked": 3}])
+    assert [row.name for row in by_fault([report(), idle])] == ["drop"]
+    assert coverage([report(), idle], ["drop", "kill"]) == (["drop"], ["kill"])
+
+
+def test_campaign_when_written_then_failures_say_how_to_repeat_them(tmp_path: Path) -> None:
+    failed = report("other", seed=77, problems=["steady state did not come back"], recovered_s=None)
+    campaign = CampaignReport(planned=2, seconds=70, runs=[report(), failed])
+    write_campaign(tmp_path, campaign, picture=True)
+    text = (tmp_path / "campaign.md").read_text()
+    assert "towpath scenario run other --seed 77" in text
+    assert "1 of 2 runs went as expected" in text
+    assert (tmp_path / "campaign.png").read_bytes().startswith(b"\x89PNG")
+    assert CampaignReport.model_validate_json((tmp_path / "campaign.json").read_text()) == campaign
+    assert not campaign.passed
+
+
+def test_campaign_when_runs_are_missing_then_has_not_passed() -> None:
+    assert CampaignReport(planned=1, runs=[report()]).passed
+    assert not CampaignReport(planned=2, runs=[report()]).passed
+    assert PlannedRun("lossy-link", 3).name == "lossy-link-3"
