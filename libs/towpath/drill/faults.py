@@ -9,15 +9,21 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine
+from random import Random
 from typing import Any
 
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import TargetKind
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.drill.cues import Cues
 from towpath.drill.matrix import BROKERS, ActorName, FaultName
 from towpath.drill.stage import OUTPUT_SITE, Stage
+from towpath.faults.faults.disk_full import DiskFull
+from towpath.faults.faults.pause import Pause
+from towpath.faults.registry import NoParameters, Target
+from towpath.guard.targets import family
 from towpath.processes import find
 
 OUTAGE_S = 10.0
@@ -58,14 +64,9 @@ class Victim:
             raise TowpathError(ErrorCode.FAILED, f"{name or self.name} does not run", field="actor")
         return process
 
-    def family(self, process: psutil.Process) -> list[psutil.Process]:
-        """What hangs together with it: an engine is a JVM and workers, too. An agent's children are other
-        actors."""
-        whole = self.name.endswith("-engine")
-        try:
-            return [process, *(process.children(recursive=True) if whole else [])]
-        except psutil.NoSuchProcess:
-            return [process]
+    def target(self, kind: TargetKind) -> Target:
+        """For the faults that rules can have, too. It is nothing while the process does not run."""
+        return Target(kind, self.name, processes=lambda: family(self._run, self.name))
 
 
 async def kill(stage: Stage, victim: Victim, cues: Cues) -> float:
@@ -81,12 +82,12 @@ async def stop(stage: Stage, victim: Victim, cues: Cues) -> float:
     process = await asyncio.to_thread(victim.process)
     await cues.begun.wait()
     process.suspend()  # First: it must not get any further while its children are looked up.
-    frozen = await asyncio.to_thread(victim.family, process)
+    pause, target = Pause(NoParameters(), Random()), victim.target(TargetKind.PROCESS)
     try:
-        _each(frozen[1:], psutil.Process.suspend)
+        await asyncio.to_thread(pause.hold, target)
         await asyncio.sleep(BROKER_OUTAGE_S if victim.actor in BROKERS else OUTAGE_S)
     finally:
-        _each(frozen, psutil.Process.resume)
+        await asyncio.shield(asyncio.to_thread(pause.release, target))
     return time.time()
 
 
@@ -101,44 +102,18 @@ async def cut(stage: Stage, victim: Victim, cues: Cues) -> float:
 
 
 async def fill_disk(stage: Stage, victim: Victim, cues: Cues) -> float:
-    """See `FaultName.DISK_FULL`.
-
-    By the limit on the size of files that every process has (RLIMIT_FSIZE), set to nothing: it needs no
-    rights, and hits one process instead of the whole machine. Agent, engine and nats-server get an error
-    from every write (their runtimes ignore the signal that comes with it); nats-server then behaves as on a
-    disk without space. Redis dies of the signal, as often as it starts meanwhile; one that syncs always
-    would end itself on a full disk, too.
-    """
-    limited: dict[psutil.Process, tuple[int, int]] = {}
+    """See `FaultName.DISK_FULL`, and `DiskFull` for what that does to which process."""
+    disk_full, target = DiskFull(NoParameters(), Random()), victim.target(TargetKind.DISK)
     await asyncio.to_thread(victim.process)
     await cues.begun.wait()
     end = asyncio.get_running_loop().time() + OUTAGE_S
     try:
         while asyncio.get_running_loop().time() < end:
-            await asyncio.to_thread(_limit, victim, limited)
+            await asyncio.to_thread(disk_full.hold, target)
             await asyncio.sleep(LOOK_EVERY_S)
     finally:
-        await asyncio.shield(asyncio.to_thread(_lift, limited))
+        await asyncio.shield(asyncio.to_thread(disk_full.release, target))
     return time.time()
-
-
-def _limit(victim: Victim, limited: dict[psutil.Process, tuple[int, int]]) -> None:
-    with contextlib.suppress(TowpathError):
-        for process in victim.family(victim.process()):
-            if process not in limited:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    before = process.rlimit(psutil.RLIMIT_FSIZE)
-                    limited[process] = before
-                    process.rlimit(psutil.RLIMIT_FSIZE, (0, before[1]))
-
-
-def _lift(limited: dict[psutil.Process, tuple[int, int]]) -> None:
-    """Also from what a limited process has started meanwhile: children inherit limits."""
-    for process, limits in limited.items():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for member in (process, *process.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    member.rlimit(psutil.RLIMIT_FSIZE, limits)
 
 
 async def lose_reply(stage: Stage, victim: Victim, cues: Cues) -> float:
@@ -163,12 +138,6 @@ async def deliver_twice(stage: Stage, victim: Victim, cues: Cues) -> float:
     command = await cues.command
     await stage.prompter.connection.publish(command.subject, command.data, headers=command.headers)
     return time.time()
-
-
-def _each(processes: list[psutil.Process], send: Callable[[psutil.Process], None]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            send(process)
 
 
 FAULTS: dict[FaultName, Fault] = {
