@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog test test-fast bench bench-migration bench-compositions lint export up down clean
+.PHONY: help setup demo demo-fog test test-fast bench bench-migration bench-compositions campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -39,6 +39,9 @@ bench-migration: setup ## Measure all strategies of migration on the same jobs a
 
 bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify, delete, memory, registry (SCALE=--quick).
 	@$(PYTHON) tests/bench/compositions.py $(SCALE)
+
+campaign: setup ## Break a mesh on purpose, 60 seeded runs over the scenarios; reports go to campaign/ (RUNS=, SEED=).
+	@.venv/bin/towpath campaign --runs $(or $(RUNS),60) --seed $(or $(SEED),1)
 
 lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
 	$(PYTHON) -m ruff check

@@ -105,7 +105,7 @@ def synthetic(
             break
         number += 1
         late = min(due, draw.uniform(0.0, load.disorder_s))
-        at = BEGIN + timedelta(seconds=round((due - late) * TIME_LAPSE, 6))
+        at = BEGIN + timedelta(milliseconds=round((due - late) * TIME_LAPSE * 1000))
         newest = max(newest, at)
         event = DrillEvent(number, f"k{draw.randrange(load.keys)}", at, draw.randrange(1000) / 4)
         yield SentEvent(event.payload, due)

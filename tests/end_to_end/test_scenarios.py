@@ -1,0 +1,127 @@
+"""Scenarios on a real mesh: what they find, what they leave behind, and how they end when interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.faults import ListRules
+from towpath.drill.stage import Stage, stage
+from towpath.mesh.home import Home
+from towpath.scenarios.journal import FILE, read_journal
+from towpath.scenarios.playing import Play, play_on
+from towpath.scenarios.reading import read_document
+from towpath.scenarios.report import RunReport
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+async def up(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with stage(Home(tmp_path / "mesh"), ("jfk", "cloud")) as running:
+        yield running
+
+
+async def play(up: Stage, name: str, output: Path, seed: int = 0) -> RunReport:
+    return await play_on(up, Play(read_document(name), name, seed), output)
+
+
+async def left_behind(up: Stage) -> list[str]:
+    rules = (await up.bus.request(ListRules(), deadline_s=20)).rules
+    jobs = (await up.bus.request(ListJobs(), deadline_s=20)).jobs
+    return [*(view.rule.name for view in rules), *(view.spec.name for view in jobs)]
+
+
+async def test_scenarios_when_run_one_after_another_then_find_what_is_there_and_leave_nothing(
+    up: Stage, tmp_path: Path
+) -> None:
+    moved = await play(up, "handover-without-faults", tmp_path / "moved")
+    assert moved.problems == []
+    assert [str(move.state) for move in moved.migrations] == ["completed"]
+    assert await left_behind(up) == []
+
+    lost = await play(up, "results-lost-at-sink", tmp_path / "lost")
+    assert lost.problems == []
+    assert lost.total("lost") >= 1, "the checker finds the planted bug"
+    assert lost.rules[0].acted >= 1
+    assert await left_behind(up) == []
+
+    killed = await play(up, "engine-killed-mid-batch", tmp_path / "killed")
+    assert killed.problems == []
+    assert killed.deviated
+    assert killed.recovered_s is not None
+    assert killed.total("lost") == killed.total("duplicated") == killed.total("wrong") == 0
+
+    kinds = {line["kind"] for line in read_journal(tmp_path / "killed")}
+    assert kinds >= {"begun", "phase", "loaded", "deviated", "steady", "unloaded", "verdict", "ended"}
+    assert "**As expected.**" in (tmp_path / "killed" / "report.md").read_text()
+    assert (tmp_path / "killed" / "run.png").stat().st_size > 10_000
+
+
+async def run_beside(up: Stage, output: Path, *, name: str) -> asyncio.subprocess.Process:
+    command = (sys.executable, "-m", "towpath.cli", "scenario", "run", name)
+    arguments = ("--home", str(up.home.root), "--output", str(output), "--json")
+    return await asyncio.create_subprocess_exec(*command, *arguments, stdout=asyncio.subprocess.PIPE)
+
+
+async def until_loaded(output: Path) -> None:
+    """Wait until a run has loaded its rules."""
+
+    def loaded() -> bool:
+        path = output / FILE
+        return path.exists() and '"kind": "loaded"' in path.read_text()
+
+    async with asyncio.timeout(120):
+        while not await asyncio.to_thread(loaded):
+            await asyncio.sleep(0.1)
+
+
+async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage, tmp_path: Path) -> None:
+    endless = tmp_path / "endless.yaml"
+    document: dict[str, Any] = {**read_document("sink-publish-delayed"), "phases": {"during_s": 600}}
+    endless.write_text(json.dumps(document))
+
+    interrupted = await run_beside(up, tmp_path / "interrupted", name=str(endless))
+    await until_loaded(tmp_path / "interrupted")
+    os.kill(interrupted.pid, signal.SIGINT)
+    assert await asyncio.wait_for(interrupted.wait(), 60) == 130
+    assert await left_behind(up) == []
+    assert read_journal(tmp_path / "interrupted")[-1]["phase"] == "ended"
+
+    killed = await run_beside(up, tmp_path / "killed", name=str(endless))
+    await until_loaded(tmp_path / "killed")
+    killed.kill()
+    await killed.wait()
+    # The lease, and what the injector needs to see that it is over. The job is for whoever looks after it.
+    async with asyncio.timeout(40):
+        while (await up.bus.request(ListRules(), deadline_s=20)).rules:
+            await asyncio.sleep(0.2)
+
+
+async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_path: Path) -> None:
+    async def towpath(*arguments: str) -> tuple[int, str]:
+        command = (sys.executable, "-m", "towpath.cli", "scenario", *arguments)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await asyncio.wait_for(process.communicate(), 60)
+        return process.returncode or 0, output.decode()
+
+    assert "engine-killed-mid-batch" in (await towpath("list"))[1]
+    shown = await towpath("show", "lossy-link")
+    assert (shown[0], "fault: lossy" in shown[1]) == (0, True)
+    experiment, copy = tmp_path / "experiment.json", tmp_path / "copy.yaml"
+    assert (await towpath("export", "lossy-link", "--output", str(experiment)))[0] == 0
+    assert (await towpath("import", str(experiment), "--output", str(copy)))[0] == 0
+    assert (await towpath("show", str(copy)))[0] == 0
+    code, complaint = await towpath("run", "lossy-lnk")
+    assert (code, "no such scenario" in complaint) == (2, True)
