@@ -1,4 +1,4 @@
-"""The REST service as a process of its own, beside a coordinator on real servers, and a client for it."""
+"""The REST service as a process of its own, beside coordinator and injector on real servers, and a client."""
 
 from __future__ import annotations
 
@@ -26,22 +26,29 @@ class Api:
     trial: Trial
     client: aiohttp.ClientSession
     process: asyncio.subprocess.Process | None = None
+    injector: asyncio.subprocess.Process | None = None
 
     @property
     def running(self) -> Mesh:
         return self.trial.running
 
     async def start(self) -> None:
-        command = [sys.executable, "-m", "towpath.api", "--home", str(self.running.home.root)]
-        with self.running.home.log("api").open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        self.process = await self._start("api")
+        if self.injector is None:
+            self.injector = await self._start("injector")
         await eventually(self.works)
+
+    async def _start(self, service: str) -> asyncio.subprocess.Process:
+        command = [sys.executable, "-m", f"towpath.{service}", "--home", str(self.running.home.root)]
+        with self.running.home.log(service).open("ab") as log:
+            return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
 
     async def works(self) -> bool:
         """Whether requests reach the coordinator."""
         if not await port_open("127.0.0.1", self.running.state.spec.api_port):
             return False
-        return (await self.send("GET", "/sites"))[0] == 200
+        statuses = [(await self.send("GET", path))[0] for path in ("/sites", "/faults/rules")]
+        return statuses == [200, 200]
 
     async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
         assert self.process is not None
@@ -91,3 +98,6 @@ async def running_api(running: Mesh) -> AsyncIterator[Api]:
             yield api
         finally:
             await api.end(signal.SIGKILL)
+            if api.injector is not None:
+                api.injector.kill()
+                await api.injector.wait()

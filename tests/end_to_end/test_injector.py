@@ -189,19 +189,17 @@ async def test_everything_is_unloaded_when_the_injector_is_ended(trial: Trial) -
 
 
 async def test_rules_end_when_their_loader_stops_renewing_them(trial: Trial) -> None:
-    for _ in range(3):
-        await trial.load(DROP, lease_s=2)
-        await trial.until(lambda: trial.sees()["events"] == 0)
-        await asyncio.sleep(1)
-    [view] = (await trial.ask(ListRules())).rules
-    assert (view.version, view.until is not None) == (1, True)
-    await trial.until(lambda: trial.sees() == UNTOUCHED, within_s=3)
+    begun = time.monotonic()
+    while time.monotonic() < begun + 6:
+        [view] = (await trial.load(DROP, lease_s=3)).rules
+        assert (view.version, view.until is not None) == (1, True)
+    await trial.until(lambda: trial.sees() == UNTOUCHED, within_s=5)
     await trial.until(lambda: trial.ended)
     assert [(event.rule, event.why) for event in trial.ended] == [("drop", RuleEnd.EXPIRED)]
 
 
 async def test_rule_ends_by_itself_when_its_time_is_over_and_says_how_often_it_acted(trial: Trial) -> None:
-    await trial.load({**DROP, "for_s": 2.0})
+    await trial.load({**DROP, "for_s": 8.0})
     await trial.until(lambda: trial.sees()["events"] == 0)
     await trial.until(lambda: trial.ended)
     assert trial.ended[0].why is RuleEnd.EXPIRED
@@ -209,12 +207,17 @@ async def test_rule_ends_by_itself_when_its_time_is_over_and_says_how_often_it_a
     assert trial.sees() == UNTOUCHED
 
 
-async def test_counts_of_all_processes_are_in_the_list_while_a_rule_is_loaded(trial: Trial) -> None:
+async def test_counts_are_in_the_list_while_a_rule_is_loaded_and_in_what_is_told_of_its_end(
+    trial: Trial,
+) -> None:
     await trial.load({**DROP, "condition": "every 3"})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not (count := (await trial.ask(ListRules())).rules[0].count).acted:
             await asyncio.sleep(0.1)
     assert count.looked // 3 == count.acted
+    await trial.unload()
+    await trial.until(lambda: trial.ended)
+    assert trial.ended[0].count.acted >= count.acted
 
 
 async def test_no_rule_is_loaded_when_one_of_them_is_wrong(trial: Trial) -> None:
@@ -272,7 +275,7 @@ async def test_rules_hold_on_when_the_agent_is_started_anew(trial: Trial) -> Non
 async def test_metrics_are_heard_and_kept_when_rules_emit_them(trial: Trial) -> None:
     parameters = {"metric": "delay_min", "value": "event.delay", "labels": {"topic": "{topic}"}}
     await trial.load({**DROP, "name": "measure", "fault": "emit", "parameters": parameters})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while len((heard := await trial.ask(ListMetrics(name="delay_min"))).metrics) < 5:
             await asyncio.sleep(0.1)
     metric = heard.metrics[0].metric
