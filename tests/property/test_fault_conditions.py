@@ -116,12 +116,13 @@ occurrence_fields = st.fixed_dictionaries(
 bundles = st.lists(st.lists(occurrence_fields, max_size=6), min_size=1, max_size=4)
 
 
+@settings(deadline=None)
 @given(conditions)
 def test_condition_when_written_down_then_it_reads_as_the_same(tree: Expression) -> None:
     assert parsed(printed(tree)) == tree
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(conditions, bundles, st.sampled_from([0.0, 6.0, 30.0]), st.booleans())
 def test_select_when_given_any_bundles_then_it_equals_one_look_after_the_other(
     tree: Expression, given_bundles: list[list[dict[str, Any]]], elapsed: float, with_columns: bool
@@ -161,7 +162,7 @@ def compiled(compile_text: Callable[[str], Any], text: str, field: str) -> Any:
         return None
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None)
 @given(scribbles, occurrence_fields)
 @example("(" * 1990 + "1", {})
 @example("-" * 1990 + "1", {})
