@@ -47,7 +47,7 @@ class History:
         self.table.append(held.own, held.beside)
         self.lines.append(line)
         self.payloads.append(hash(held.text if held.text is not None else payload))
-        self.readable.append(record is not None)
+        self.readable.append(record is not None and record.trouble is None)
         self.epochs.append(NEVER if held.epoch is None else held.epoch)
         self.offsets.append(NEVER if held.offset is None else held.offset)
         self.received_at.append(math.nan if held.received_at is None else held.received_at)
@@ -115,6 +115,8 @@ def inputs_of(
     for number, text in lines:
         try:
             record = read_record(text, identified=identified)
+            if record.trouble is not None:
+                raise ValueError(record.trouble)
         except ValueError as error:
             problem = f"not a JSON object: {error}"
             shown = text[:80].decode(errors="replace")

@@ -110,8 +110,8 @@ class _Judging:
         return _Match(np.where(found, row, ABSENT), copy, np.where(found, times[place], 0))
 
     def _read(self, history: History, name: str) -> Column:
-        if not len(history):
-            return Column()
+        if not any(history.readable):
+            return Column(len(history))
         column = history.column(name)
         reading = self._expectation.readings.get(name)
         return column if reading is None else column.mapped(reading)

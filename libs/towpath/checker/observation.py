@@ -41,6 +41,7 @@ def observe(
     connection: int = 1,
     topic: str = "",
     subscriber: str = "",
+    offset: int | None = None,
 ) -> Observation:
     """The observation of a message. Whatever the message is, it becomes one: nothing is skipped.
 
@@ -53,4 +54,4 @@ def observe(
     except (ValueError, KeyError, TypeError) as error:
         reason = str(error).replace("\n", " ")[:200]
         identity = Unreadable(topic, reason, payload[:200].decode(errors="replace"), crc32(payload))
-    return Observation(identity, payload, received_at, connection, topic, subscriber)
+    return Observation(identity, payload, received_at, connection, topic, subscriber, offset)

@@ -71,12 +71,14 @@ class Record:
     subscriber: str | None = None
     text: bytes | None = None
     """What came, if it is not the whole line."""
+    trouble: str | None = None
+    """Why the payload of a recorded message cannot be read."""
 
 
 def read_record(text: bytes | str, marks: Marks = PLAIN, *, identified: bool = False) -> Record:
     """The record of a JSON text. With `identified`, results of Towpath have a field `result` beside them.
 
-    Raises `ValueError` for what is no JSON object.
+    Raises `ValueError` for what is no JSON object. A recorded message with such a payload has a `trouble`.
     """
     body = json.loads(text)
     if not isinstance(body, dict):
@@ -113,10 +115,13 @@ def _is_object(payload: bytes) -> bool:
 
 def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Record:
     payload = message["payload"]
-    body = json.loads(payload) if isinstance(payload, str) else payload
-    if not isinstance(body, dict):
-        raise ValueError(f"the payload must be a JSON object, not {type(body).__name__}")
-    record = _record(body, marks, identified)
+    try:
+        body = json.loads(payload) if isinstance(payload, str) else payload
+        if not isinstance(body, dict):
+            raise ValueError(f"the payload must be a JSON object, not {type(body).__name__}")
+        record = _record(body, marks, identified)
+    except ValueError as error:
+        record = Record({}, trouble=str(error))
     record.text = (payload if isinstance(payload, str) else json.dumps(payload, sort_keys=True)).encode()
     record.received_at = _seconds(message.get("received_at", message.get("tst")), marks.unit)
     record.connection = _whole(message.get("connection")) or 1
