@@ -1,0 +1,193 @@
+"""What a point costs where nothing or little is done at it: in one process, by turns, without a mesh."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+import timeit
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import reports
+from benchmark import Benchmark, Say, Scale
+from faults_ratios import dearer
+from figures import Case, Measured, Target, Value, rounded
+from measured_mesh import MeasuredMesh
+
+from towpath.contracts.faults import LoadedRule, Rule, RuleSet
+from towpath.contracts.message import now
+from towpath.faults.board import Board
+from towpath.faults.loading import LoadedRules
+from towpath.faults.points import SOURCE_READ
+from towpath.streams.passing import EVENTS, ChangedMessage
+from towpath.streams.source import as_record_batch
+
+BUNDLE = 1_000
+LEASE_S = 3600.0
+LOOKS = 1_000_000
+
+NONE, BOARD, NO_POINT = "no rules", "no rules, a thread looks for some", "no point, no thread"
+NS_EVENT, NS_CALL, MORE = "ns an event", "ns a call", "more than without, %"
+
+DELAY: dict[str, Any] = {"fault": "delay", "parameters": {"ms": 0}}
+EMIT: dict[str, Any] = {"fault": "emit", "parameters": {"metric": "seen_events", "value": "serial"}}
+READ = {"point": "source.read"}
+CALLED = {"code": "faults_points:called"}
+
+AT_THE_POINT: Mapping[str, dict[str, Any]] = {
+    "text condition, never true": {
+        "event": READ,
+        "condition": 'payload startswith "t_p"',
+        "actions": [DELAY],
+    },
+    "field condition, never true": {"event": READ, "condition": "event.value > 1000000", "actions": [DELAY]},
+    "every 1000, no delay": {"event": READ, "condition": "every 1000", "actions": [DELAY]},
+    "every 1000, emit": {"event": READ, "condition": "every 1000", "actions": [EMIT]},
+}
+AT_THE_CODE: Mapping[str, dict[str, Any]] = {
+    "condition on an argument, never true": {"event": CALLED, "condition": "args.n < 0", "actions": [DELAY]},
+    "every 1000, no delay": {"event": CALLED, "condition": "every 1000", "actions": [DELAY]},
+}
+
+
+def called(n: int) -> int:
+    """What rules at a code point look at here."""
+    return n
+
+
+async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """Points, conditions, code points; then the thread that looks for rules."""
+    turns = {Scale.QUICK: 20, Scale.DEFAULT: 100, Scale.FULL: 400}[scale]
+    with tempfile.TemporaryDirectory(prefix="towpath-bench-") as directory:
+        await asyncio.to_thread(_all, Path(directory), turns, say, measured)
+
+
+def _all(directory: Path, turns: int, say: Say, measured: Measured) -> None:
+    say("the point itself")
+    look_ns = _look_ns()
+    events = _events()
+    say("what a bundle takes, by turns")
+    taken = _bundles(directory, events, turns)
+    plain = median(taken[NO_POINT])
+    share = 100 * look_ns / (1e9 * plain)
+    name = f"the look at a point, once for {BUNDLE:,} events"
+    figures: dict[str, Value] = {NS_EVENT: rounded(look_ns / BUNDLE, 4), MORE: rounded(share, 5)}
+    measured.cases.append(Case(name, figures, {MORE: Target(at_most=1.0)}))
+    for setting, seconds in taken.items():
+        figures = {NS_EVENT: rounded(1e9 * median(seconds) / BUNDLE, 1)}
+        targets: dict[str, Target] = {}
+        if setting != NO_POINT:
+            ratio = dearer(seconds, taken[NO_POINT])
+            figures |= {MORE: round(ratio.percent, 2), "95 %": f"{ratio.low:+.2f} … {ratio.high:+.2f}"}
+        if setting in (NONE, BOARD):
+            targets = {MORE: Target(at_most=1.0)}
+        measured.cases.append(Case(f"read: {setting}", figures, targets))
+    say("calls")
+    for setting, ns in _calls(directory, turns).items():
+        measured.cases.append(Case(f"call: {setting}", {NS_CALL: rounded(ns, 1)}))
+    measured.notes.append(
+        f"'read' is what a source's task does with {BUNDLE:,} events of {reports.SIZE} bytes once it has "
+        "them, up to Arrow; JSON, windows and the sink come on top, so that shares of the whole are smaller"
+    )
+
+
+def _look_ns() -> float:
+    """Nanoseconds of `if POINT.rules:`, the loop around it left out."""
+    looked = timeit.repeat("if point.rules: pass", globals={"point": SOURCE_READ}, number=LOOKS, repeat=7)
+    empty = timeit.repeat("pass", number=LOOKS, repeat=7)
+    return 1e9 * (min(looked) - min(empty)) / LOOKS
+
+
+def _events() -> list[ChangedMessage]:
+    at = datetime.now(UTC)
+    payload = reports.template(reports.SIZE)
+    return [
+        ChangedMessage(payload=payload, subject="site.bench", stream_sequence=serial, published=at)
+        for serial in range(BUNDLE)
+    ]
+
+
+def _read(events: list[ChangedMessage]) -> None:
+    if SOURCE_READ.rules:
+        events = list(SOURCE_READ.through(events, EVENTS, job="bench"))
+    as_record_batch(events)
+
+
+def _bundles(directory: Path, events: list[ChangedMessage], turns: int) -> dict[str, list[float]]:
+    """Setting → seconds for a bundle, turn by turn."""
+    taken: defaultdict[str, list[float]] = defaultdict(list)
+
+    def plainly() -> None:
+        as_record_batch(events)
+
+    settings: dict[str, Callable[[], float]] = {
+        NO_POINT: lambda: _seconds(plainly),
+        NONE: lambda: _seconds(lambda: _read(events)),
+        BOARD: lambda: _with_board(directory, lambda: _read(events)),
+    }
+    loaded = LoadedRules("bench", "bench", directory / "reports")
+    for setting, given in AT_THE_POINT.items():
+        settings[setting] = lambda given=given: _with_rule(loaded, given, lambda: _read(events))
+    for turn in range(turns):
+        for setting in random.Random(turn).sample(list(settings), len(settings)):
+            taken[setting].append(settings[setting]())
+    return {setting: taken[setting] for setting in settings}
+
+
+def _seconds(work: Callable[[], object], times: int = 30) -> float:
+    """Seconds of CPU time that a call of `work` takes this process."""
+    begun = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - begun) / times
+
+
+def _with_board(directory: Path, work: Callable[[], object]) -> float:
+    board = Board(directory / "bench.json", "bench")
+    board.start()
+    try:
+        return _seconds(work, times=150)  # Long enough for the thread to look once, about.
+    finally:
+        board.close()
+
+
+@contextmanager
+def _loaded(loaded: LoadedRules, given: Mapping[str, Any]) -> Iterator[None]:
+    rule = LoadedRule(rule=Rule.model_validate({"name": "bench", **given}), version=1, loaded_at=now())
+    rules = RuleSet(scope="bench", revision=1, expires_at=time.time() + LEASE_S, rules=[rule])
+    loaded.apply(rules)
+    try:
+        yield
+    finally:
+        loaded.apply(None)
+
+
+def _with_rule(loaded: LoadedRules, given: Mapping[str, Any], work: Callable[[], object]) -> float:
+    with _loaded(loaded, given):
+        return _seconds(work)
+
+
+def _calls(directory: Path, turns: int) -> dict[str, float]:
+    """Setting → nanoseconds for a call, the median over turns."""
+    taken: defaultdict[str, list[float]] = defaultdict(list)
+    loaded = LoadedRules("bench", "bench", directory / "reports")
+    for _ in range(max(turns // 5, 5)):
+        taken["not looked at"].append(_seconds(_call, times=5_000))
+        for setting, given in AT_THE_CODE.items():
+            with _loaded(loaded, given):
+                taken[setting].append(_seconds(_call, times=5_000))
+    return {setting: 1e9 * median(seconds) for setting, seconds in taken.items()}
+
+
+def _call() -> None:
+    called(1)
+
+
+BENCHMARK = Benchmark("points", "what a point costs in a process", (), measure)
