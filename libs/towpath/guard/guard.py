@@ -73,7 +73,7 @@ class Guard:
     def look(self) -> bool:
         """Carry out what the rules say now. Returns whether any are loaded, or anything is held.
 
-        Raises `OSError` when the record cannot be written: then nothing more is held.
+        Raises `OSError` when it cannot be written down that something is released: it is once more.
         """
         self._follow(self._file.rules())
         acting = [rule for rule in self._rules.values() if rule.acts()]
@@ -105,7 +105,7 @@ class Guard:
         for key, each in by_key.items():
             if key not in self._rules and key not in self._refused:
                 self._take_up(key, each)
-        if self._file.exists:
+        if loaded:
             # Only then: a lease that was over for a moment shall not make `once` happen again.
             self._progress.keep_only(set(by_key))
 
@@ -122,17 +122,16 @@ class Guard:
         self._rules[key] = rule
 
     def _act(self, rule: GuardedRule) -> None:
-        self._progress.put(rule.progress)
         for place, fault in enumerate(rule.faults):
             try:
+                # First of all: what cannot be written down is not done.
+                self._progress.put(rule.progress)
                 if isinstance(fault, StrikingFault):
                     log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
                     fault.strike(rule.target)
                 elif isinstance(fault, HeldFault):
                     self._hold(rule, place, fault)
-            except OSError:
-                raise
-            except Exception as error:  # Whatever a fault does wrong: others go on.
+            except Exception as error:  # Whatever goes wrong with one: others go on.
                 log.exception("rule %s: %s failed", rule.key.rule, fault.name)
                 rule.failed(error)
 

@@ -137,7 +137,8 @@ class ProgressRecord:
 
     def put(self, progress: Progress) -> None:
         """Write down that a rule is about to act. Raises `OSError`, and then it must not."""
-        self._save({**self._progress, progress.key: progress})
+        if self._progress.get(progress.key) != progress:
+            self._save({**self._progress, progress.key: progress})
 
     def keep_only(self, loaded: set[RuleKey]) -> None:
         """Forget rules that are not loaded any more."""

@@ -28,14 +28,14 @@ class RuleFile:
     def rules(self) -> list[LoadedRule]:
         """The rules for a guard that hold now: none when there is no file, or its lease is over."""
         self._look()
-        if self._set is None or real_time() >= self._set.expires_at:
+        if self._set is None or not self.holds:
             return []
         return [loaded for loaded in self._set.rules if is_guarded(loaded, self._set.scope)]
 
     @property
-    def exists(self) -> bool:
-        """Whether there is a file of rules, as last looked; its lease may be over."""
-        return self._set is not None
+    def holds(self) -> bool:
+        """Whether there was a file of rules at the last look, and its lease is not over."""
+        return self._set is not None and real_time() < self._set.expires_at
 
     def shared(self, key: str) -> float | None:
         """What is known of the whole mesh, such as `cpu_percent(jfk)`."""

@@ -23,7 +23,9 @@ MOST_RESENDS = 15
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
+    """What was read at once, on its way."""
+
     data: bytes
     entered_at: float
     luck: float
@@ -53,7 +55,7 @@ class DelayLine:
     def __init__(self, weather: Weather, in_flight: int = IN_FLIGHT_BYTES) -> None:
         self._weather = weather
         self._limit = in_flight
-        self._pieces: deque[_Piece] = deque()
+        self._pieces: deque[Piece] = deque()
         self._bytes = 0
         self._came = asyncio.Event()
         self._left = asyncio.Event()
@@ -64,7 +66,7 @@ class DelayLine:
             self._left.clear()
             await self._left.wait()
         now = asyncio.get_running_loop().time()
-        self._pieces.append(_Piece(data, now, random.uniform(-1, 1), random.random()))
+        self._pieces.append(Piece(data, now, random.uniform(-1, 1), random.random()))
         self._bytes += len(data)
         self._came.set()
 
@@ -79,7 +81,7 @@ class DelayLine:
         self._left.set()
         return data
 
-    async def _arrival(self, piece: _Piece) -> None:
+    async def _arrival(self, piece: Piece) -> None:
         """Wait by the conditions of each moment, so that a change holds for what is under way, too."""
         loop = asyncio.get_running_loop()
         while True:
