@@ -7,6 +7,7 @@ machine's speed falls on all of them.
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import tempfile
 import time
@@ -138,9 +139,11 @@ def _timed(work: Callable[[], None]) -> Callable[[], float]:
 
 def _interleaved(timings: dict[str, Callable[[], float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {name: [] for name in timings}
+    order, chance = list(timings), random.Random(0)
     for _ in range(ROUNDS):
-        for name, measure in timings.items():
-            found[name].append(measure())
+        chance.shuffle(order)  # What one leaves in caches and heap is not always the same one's trouble.
+        for name in order:
+            found[name].append(timings[name]())
     return {name: statistics.median(values) for name, values in found.items()}
 
 
