@@ -53,8 +53,9 @@ def test_document_when_varied_then_is_not_changed_itself() -> None:
 
 def test_rules_when_they_have_no_seed_then_get_one_from_the_run() -> None:
     def seed_of(seed: int) -> int:
-        [rule] = varied(document(), seed)[0].timeline[0].load or ()
-        return rule.seed
+        rules = varied(document(), seed)[0].timeline[0].load
+        assert rules is not None
+        return rules[0].seed
 
     assert seed_of(4) == seed_of(4)
     assert seed_of(4) != seed_of(5)
