@@ -27,6 +27,8 @@ class History:
         """`source` is named in examples. `fields`, `beside`: what to keep, see `Table`."""
         self.source = source
         self.table = Table(fields, beside)
+        self.fields: list[str] = []
+        """What the first record has, read or not: to say what may be asked for."""
         self.lines = array("q")
         self.payloads = array("q")
         """A hash of each text: two copies are the same message only if these are equal."""
@@ -44,6 +46,8 @@ class History:
     def append(self, record: Record | None, line: int, payload: bytes) -> None:
         """Take the next record; None for a text that is none."""
         held = record if record is not None else _UNREADABLE
+        if not self.fields:
+            self.fields = sorted({*held.own, *held.beside})
         self.table.append(held.own, held.beside)
         self.lines.append(line)
         self.payloads.append(hash(held.text if held.text is not None else payload))
@@ -65,7 +69,7 @@ class History:
                 "no line has this field",
                 field=name,
                 value="nothing",
-                allowed=", ".join(self.table.present()) or "a field of the file",
+                allowed=", ".join(self.fields) or "a field of the file",
             )
         return self.table.columns[name]
 

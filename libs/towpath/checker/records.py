@@ -122,7 +122,7 @@ def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Rec
         record = _record(body, marks, identified)
     except ValueError as error:
         record = Record({}, trouble=str(error))
-    record.text = (payload if isinstance(payload, str) else json.dumps(payload, sort_keys=True)).encode()
+    record.text = (payload if isinstance(payload, str) else repr(payload)).encode()
     record.received_at = _seconds(message.get("received_at", message.get("tst")), marks.unit)
     record.connection = _whole(message.get("connection")) or 1
     subscriber = message.get("subscriber")
