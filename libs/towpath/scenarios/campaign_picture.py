@@ -9,6 +9,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from towpath.scenarios.campaign_report import CampaignReport, by_scenario
 from towpath.scenarios.picture import FAULT, INK, LINE, QUIET, STYLE
@@ -37,6 +38,7 @@ def draw_campaign(path: Path, report: CampaignReport) -> None:
         left.set_xlabel("s from the last fault's end to steady state (left of 0: never)")
         left.grid(axis="x", color=QUIET, alpha=0.3)
         right.set_xlabel("runs, as expected in blue")
+        right.xaxis.set_major_locator(MaxNLocator(integer=True))
         good = len(report.runs) - len(report.failed)
         title = f"{good} of {len(report.runs)} runs went as expected, in {report.seconds / 60:.1f} min"
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
