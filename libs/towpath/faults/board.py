@@ -1,7 +1,8 @@
 """Looks at the file with the rules of this process's scope, for as long as the process lives.
 
-A thread of its own, five times a second. It imports what carries rules out when there are some: without any,
-a process pays for a look at a file that is not there. The file says until when its rules count; so they
+A thread of its own, five times a second. What carries rules out is imported once the process has started:
+that takes a third of a second, too long for a first rule and for a start. After that, without any rule, a
+process pays for a look at a file that is not there. The file says until when its rules count; so they
 end here whatever becomes of those who wrote it.
 """
 
@@ -31,6 +32,9 @@ PROCESS = "TOWPATH_PROCESS"
 """Environment variable: the name of this process, and of those it starts."""
 
 LOOK_S = 0.2
+PREPARE_AFTER_S = 5.0
+"""By then a process has started, and can import what its first rule will need."""
+
 LAST_LOOK_S = 1.0
 """For the thread, when the process ends."""
 
@@ -61,8 +65,12 @@ class Board:
             self._loaded.apply(None)
 
     def _run(self) -> None:
+        looks = 0
         while not self._ended.wait(LOOK_S):
             self.look()
+            looks += 1
+            if looks == round(PREPARE_AFTER_S / LOOK_S):
+                prepare()
 
     def look(self) -> None:
         """Carry out what the file says now. Never raises: no rule is worth a process."""
@@ -107,6 +115,15 @@ def _parsed(content: bytes) -> RuleSet | None:
     except ValidationError as error:
         log.warning("rules are not readable: %s", error)
         return None
+
+
+def prepare() -> None:
+    """Import what carries rules out, so that the first one is felt at once."""
+    from towpath.faults import loading
+    from towpath.faults.conditions import compile_condition
+    from towpath.faults.registry import faults
+
+    _ = loading, faults(), compile_condition("true")
 
 
 _board: tuple[int, Board] | None = None

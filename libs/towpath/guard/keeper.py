@@ -45,6 +45,9 @@ MEASURED_FOR_S = 10.0
 GUARD_STOP_S = 2.0
 """For a guard to release everything: it sends signals and sets limits, and waits for nobody."""
 
+LAST_COUNTS_S = 5.0
+"""How long the counts of rules that have ended are told: processes report them within a second or two."""
+
 Publish = Callable[[Metric], Awaitable[None]]
 
 
@@ -59,8 +62,9 @@ class Keeper:
         self._scope = scope
         self._publish = publish
         self._rules: list[LoadedRule] = []
-        self._counted: set[RuleVersion] = set()
-        """Those, and the ones before, whose last counts are still to be told."""
+        self._ended: dict[RuleVersion, float] = {}
+        """Rules that are not loaded any more → until when their last counts are told, of the loop's clock:
+        the processes report them a moment after they hear that the rules are gone."""
         self._expires_at = 0.0
         """When they end unless they are renewed, Unix seconds."""
         self._reports = ReportReader(home.fault_reports(scope), since=real_time())
@@ -81,7 +85,7 @@ class Keeper:
         """Let these rules, and no others, hold for `lease_s` seconds from now.
 
         Processes follow within half a second. Answers with the counts of these rules and of those that
-        they replace. Raises `TowpathError` (failed) when the rules cannot be written.
+        ended a moment ago. Raises `TowpathError` (failed) when the rules cannot be written.
         """
         expires_at = real_time() + lease_s
         told = RuleSet(
@@ -96,7 +100,8 @@ class Keeper:
             ) from error
         if _asks_for_usage(rules, shared):
             self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
-        self._counted = {(each.rule.name, each.version) for each in (*self._rules, *rules)}
+        until = asyncio.get_running_loop().time() + LAST_COUNTS_S
+        self._ended.update(dict.fromkeys(_versions(self._rules) - _versions(rules), until))
         self._rules, self._expires_at = rules, expires_at
         self._came.set()
         return await self._answer()
@@ -124,23 +129,26 @@ class Keeper:
                 await asyncio.to_thread(self._guard.wait, GUARD_STOP_S)
 
     async def _answer(self) -> RulesSet:
+        counted = self._counted()
         async with self._reading:
-            counts = [
-                count for count in self._reports.counts() if (count.rule, count.version) in self._counted
-            ]
+            counts = [count for count in self._reports.counts() if (count.rule, count.version) in counted]
         return RulesSet(scope=self._scope, counts=counts, measured=dict(self._measured))
+
+    def _counted(self) -> set[RuleVersion]:
+        """The rules whose counts are told: those that are loaded, and those that were a moment ago."""
+        now = asyncio.get_running_loop().time()
+        self._ended = {version: until for version, until in self._ended.items() if until > now}
+        return _versions(self._rules) | self._ended.keys()
 
     async def _look(self) -> None:
         async with self._reading:
-            metrics = await asyncio.to_thread(self._read_reports)
+            metrics = await asyncio.to_thread(self._reports.read)
+            # What counts is looked at afterwards: rules may have come meanwhile. Before the first, who knows?
+            if self._expires_at:
+                await asyncio.to_thread(self._reports.forget, self._counted())
         await asyncio.to_thread(self._keep_guard)
         await self._send(metrics)
         await self._measure()
-
-    def _read_reports(self) -> list[Metric]:
-        metrics = self._reports.read()
-        self._reports.forget(self._counted)
-        return metrics
 
     async def _send(self, metrics: list[Metric]) -> None:
         try:
@@ -174,6 +182,10 @@ class Keeper:
         except TowpathError as error:
             if error.detail.code is not ErrorCode.BUSY:
                 raise
+
+
+def _versions(rules: list[LoadedRule]) -> set[RuleVersion]:
+    return {(each.rule.name, each.version) for each in rules}
 
 
 def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
