@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog test test-fast bench bench-migration bench-compositions campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults test test-fast bench bench-migration bench-compositions campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -22,6 +22,9 @@ demo: setup ## Move a running job between two sites, with real departures, and j
 
 demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a pipeline that changes under load.
 	@.venv/bin/towpath demo-fog
+
+demo-faults: setup ## Slow the workers of a Spark cluster down one by one, then the two sites of a handover.
+	@.venv/bin/towpath demo-faults
 
 test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
 	$(PYTEST) -n 2 $(FAST_TESTS)
@@ -42,6 +45,9 @@ bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify
 
 campaign: setup ## Break a mesh on purpose, 60 seeded runs over the scenarios; reports go to campaign/ (RUNS=, SEED=).
 	@.venv/bin/towpath campaign --runs $(or $(RUNS),60) --seed $(or $(SEED),1)
+
+bench-faults: setup ## Measure what fault rules cost, loaded and not loaded (SCALE=--quick or --full).
+	@$(PYTHON) tests/bench/faults.py $(SCALE)
 
 lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
 	$(PYTHON) -m ruff check
