@@ -42,8 +42,11 @@ BATCH = 10_000
 BACKLOG = 60_000
 """Events that wait, at least, whenever something is measured."""
 
-FASTEST = 60_000.0
-"""Events per second that no job here reaches."""
+WARM_UP = 150_000
+"""Events. The first micro-batches compile and start workers; the last third says how fast the job is."""
+
+MARGIN = 1.5
+"""How much faster than it was a job may become, and still have a backlog."""
 
 SETTLE_S = 1.0
 """After rules have changed."""
@@ -121,14 +124,19 @@ class Engine:
     mesh: MeasuredMesh
     job: JobSpec
     samples: list[Sample]
+    rate: float = 0.0
+    """Events per second, as last seen."""
     turns: defaultdict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
 
     async def provide(self, seconds: float) -> None:
         """Have a backlog for so many seconds. Raises `LoadFailed`, `TimeoutError`."""
         waiting = await self.mesh.last_serial(self.job.site) - await self.mesh.processed(self.job)
-        missing = int(seconds * FASTEST) + BACKLOG - waiting
-        if missing > 0:
-            await send(self.mesh.load_spec(self.job.site, events=missing, connections=2), LOAD_S)
+        await self.send(int(seconds * MARGIN * self.rate) + BACKLOG - waiting)
+
+    async def send(self, events: int) -> None:
+        """Store more events. Raises `LoadFailed`, `TimeoutError`."""
+        if events > 0:
+            await send(self.mesh.load_spec(self.job.site, events=events, connections=2), LOAD_S)
 
     async def turn(self, setting: str, seconds: float) -> None:
         """Measure for so long, from one committed micro-batch to another."""
@@ -145,16 +153,19 @@ class Engine:
             raise RuntimeError(f"{setting}: {len(seen)} micro-batches in {seconds:g} s")
         (first, after), (last, through) = seen[0], seen[-1]
         used = cpu_between(self.samples, first, last)
+        self.rate = (through - after) / (last - first)
         self.turns[setting].append(Turn(first, last, through - after, used))
 
     async def idle(self) -> None:
         """Wait until the backlog is gone. Raises `NotInTime`."""
-        last = await self.mesh.last_serial(self.job.site)
+        await _processed(self, await self.mesh.last_serial(self.job.site))
 
-        async def done() -> bool:
-            return await self.mesh.processed(self.job) >= last
 
-        await until(done, LOAD_S, f"{self.job.name} at {last}")
+async def _processed(engine: Engine, serial: int) -> None:
+    async def done() -> bool:
+        return await engine.mesh.processed(engine.job) >= serial
+
+    await until(done, LOAD_S, f"{engine.job.name} at {serial}")
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
@@ -191,8 +202,13 @@ async def _deployed(mesh: MeasuredMesh, site: SiteSpec, samples: list[Sample]) -
 async def _settled(engine: Engine, say: Say) -> None:
     """The first micro-batches compile and start workers: they are not measured."""
     say(f"{engine.job.site}: warming up")
-    await engine.provide(10.0)
+    begin = await engine.mesh.last_serial(engine.job.site)
+    await engine.send(WARM_UP)
+    await _processed(engine, begin + WARM_UP * 2 // 3)
+    begun = time.monotonic()
     await engine.idle()
+    engine.rate = WARM_UP / 3 / (time.monotonic() - begun)
+    say(f"{engine.job.site}: about {engine.rate:,.0f} events/s")
 
 
 async def _by_turns(engines: Sequence[Engine], rounds: int, seconds: float, say: Say) -> None:
