@@ -47,7 +47,7 @@ class Experiment(StrEnum):
 
 def demo_faults(
     only: Annotated[Experiment | None, typer.Option(help="Only this experiment.")] = None,
-    rate: Annotated[float, typer.Option(min=1, help="Lines of text per second.")] = 5_000.0,
+    rate: Annotated[float, typer.Option(min=1, help="Lines of text per second.")] = 4_000.0,
     step: Annotated[float, typer.Option(min=2, help="Seconds between one rule and the next.")] = 10.0,
     every: Annotated[
         str, typer.Option(help="A delay with every so-manieth line: one staircase for each number.")

@@ -49,7 +49,7 @@ Say = Callable[[str], None]
 class Options:
     """How large a run is."""
 
-    rate: float = 6_000.0
+    rate: float = 4_000.0
     """Lines per second; what two cores can just bear."""
     step_s: float = 10.0
     """Between one rule and the next. The thesis has a minute."""
