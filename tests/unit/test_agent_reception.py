@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from towpath import tasks
 from towpath.agent import reception
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.reception import Reception
@@ -30,7 +31,7 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
         return ""
 
     monkeypatch.setattr(reception, "receive", swallowing_receive)
-    monkeypatch.setattr(reception, "CANCEL_AGAIN_S", 0.01)
+    monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
     opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path))
     assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
     opened.open(assignment)

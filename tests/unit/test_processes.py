@@ -73,7 +73,7 @@ def test_pid_file_names_the_process_when_launch_returns(run: Path, tmp_path: Pat
     assert abs(record.create_time - psutil.Process(started.pid).create_time()) < 1.5
     wait_for(lambda: psutil.Process(started.pid).cmdline()[1:] == ["-c", SLEEPER])
     assert os.getsid(started.pid) == started.pid
-    assert status(record).memory_mb > 1
+    wait_for(lambda: status(record).memory_mb > 1)
 
 
 def test_environment_reaches_the_process_when_given(run: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def demo_faults(
     Rules are loaded into running jobs and unloaded again; other rules measure what comes of it. Exit code 1
     if anything is lost, duplicated or wrong.
 
-    Example: `towpath demo-faults --only word-count --every 1000,100 --delay-ms 10`
+    Example: `towpath demo-faults --only word-count --every 1000,40 --delay-ms 10`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
     from towpath.demonstration.faults import handover, word_count
@@ -105,7 +105,7 @@ def _numbers(text: str) -> list[int]:
         numbers = []
     if not numbers or min(numbers) < 1:
         raise TowpathError(
-            ErrorCode.INVALID, "not counts of lines", field="every", value=text, allowed="such as 1000,100"
+            ErrorCode.INVALID, "not counts of lines", field="every", value=text, allowed="such as 1000,40"
         )
     return numbers
 

@@ -92,7 +92,10 @@ def run_line(report: RunReport) -> str:
 
 @app.command("list")
 def list_scenarios(as_json: AsJson = False) -> None:
-    """List the ready scenarios."""
+    """List the ready scenarios.
+
+    Example: `towpath scenario list --json`
+    """
     from towpath.scenarios.reading import library, read
 
     found = [read(name) for name in library()]
@@ -104,7 +107,10 @@ def list_scenarios(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(scenario: Given, as_json: AsJson = False) -> None:
-    """Print a scenario, checked: a good beginning for one's own."""
+    """Print a scenario, checked: a good beginning for one's own.
+
+    Example: `towpath scenario show agent-paused > mine.yaml`
+    """
     from towpath.scenarios.reading import library, library_text, read
 
     found = read(scenario)
@@ -118,7 +124,10 @@ def show(scenario: Given, as_json: AsJson = False) -> None:
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `run --output` wrote.")],
 ) -> None:
-    """Write report and picture anew from a journal: also from one whose run was killed."""
+    """Write report and picture anew from a journal: also from one whose run was killed.
+
+    Example: `towpath scenario report scenarios/agent-paused`
+    """
     from towpath.scenarios.written_report import write_report
 
     print(write_report(directory).read_text(encoding="utf-8"), end="")
@@ -134,6 +143,8 @@ def import_experiment(
 
     Actions and probes of Towpath, and HTTP calls to its REST interface, become steps and probes. Others are
     refused with their place; programs are kept only with `--allow-process`.
+
+    Example: `towpath scenario import experiment.json --output mine.yaml`
     """
     from towpath.scenarios.chaostoolkit.importing import imported, read_experiment
     from towpath.scenarios.writing import to_yaml
@@ -147,7 +158,10 @@ def export_scenario(
     scenario: Given,
     output: Annotated[Path | None, typer.Option(help="Where it goes; stdout unless given.")] = None,
 ) -> None:
-    """Turn a scenario into an experiment of Chaos Toolkit. Imported, it is the same again."""
+    """Turn a scenario into an experiment of Chaos Toolkit. Imported, it is the same again.
+
+    Example: `towpath scenario export agent-paused > agent-paused.json`
+    """
     from towpath.scenarios.chaostoolkit.exporting import exported
     from towpath.scenarios.reading import read
 

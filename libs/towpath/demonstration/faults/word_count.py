@@ -53,7 +53,7 @@ class Options:
     """Lines per second; what two cores can just bear."""
     step_s: float = 10.0
     """Between one rule and the next. The thesis has a minute."""
-    delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (100, 10.0))
+    delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
     """One staircase for each: a delay of so many milliseconds with every so-manieth line."""
     warm_up_s: float = 15.0
     """Lines that come before the first phase: the first micro-batches start Python workers."""
