@@ -51,7 +51,7 @@ def demo_faults(
     step: Annotated[float, typer.Option(min=2, help="Seconds between one rule and the next.")] = 10.0,
     every: Annotated[
         str, typer.Option(help="A delay with every so-manieth line: one staircase for each number.")
-    ] = "1000,100",
+    ] = "1000,40",
     delay_ms: Annotated[float, typer.Option(min=0.1, help="How long a delay is, milliseconds.")] = 10.0,
     events: Annotated[
         int, typer.Option(min=1000, max=34_000, help="Departures of each airport, for the handover.")
