@@ -37,6 +37,8 @@ def draw_word_count(path: Path, report: WordCountReport) -> None:
         )
         for column, staircase in enumerate(report.staircases):
             _staircase(axes[0][column], axes[1][column], staircase)
+        for row in axes:
+            row[0].set_ylim(bottom=0)  # Last: from then on the axes of a row grow no more.
         axes[0][0].set_ylabel("throughput, lines/s\n(while a batch is worked on)")
         axes[1][0].set_ylabel("processing time of a batch, s")
         title = f"Word count on {report.workers} workers, {report.rate:,.0f} lines/s: delays worker by worker"
@@ -58,7 +60,6 @@ def _staircase(above: Axes, below: Axes, staircase: Staircase) -> None:
     mark(below, staircase.marks, begin)
     for axis in (above, below):
         axis.set_xlim(0, end - begin)
-        axis.set_ylim(bottom=0)
         axis.spines[["top", "right"]].set_visible(False)
     title = f"{staircase.delay_ms:g} ms with every {staircase.every:,}th line of a worker"
     above.set_title(title, loc="left", pad=30)
