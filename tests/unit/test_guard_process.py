@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from guard_trial import (
     until,
 )
 
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import Metric
 from towpath.guard.guard import IDLE_S
 from towpath.guard.keeper import Keeper
@@ -160,11 +162,24 @@ def words(process: psutil.Process) -> list[str]:
         return []
 
 
+def launched(home: Home) -> subprocess.Popen[bytes]:
+    """A new guard. One that was killed may have a successor, which has to end first."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def is_free() -> bool:
+        with contextlib.suppress(TowpathError):
+            started.append(launch(guard_spec(home, SCOPE), home.run))
+        return bool(started)
+
+    until(is_free)
+    return started[0]
+
+
 def test_nothing_stays_held_when_the_guard_is_killed_at_any_moment(home: Home) -> None:
     with running(home, "jfk-agent") as agent:
         for moment in range(6):
             tell(home, loaded("pause", "process", "jfk-agent"), lease_s=3)
-            guard = launch(guard_spec(home, SCOPE), home.run)
+            guard = launched(home)
             with contextlib.suppress(psutil.TimeoutExpired):
                 psutil.Process(guard.pid).wait(0.35 + moment * 0.1)
             guard.kill()
