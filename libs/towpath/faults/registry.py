@@ -48,6 +48,11 @@ class Fault(ABC):
         self.random = random
         """Seeded by the rule: all that is left to chance comes from here."""
 
+    @classmethod
+    def asks(cls, parameters: Any) -> frozenset[str]:
+        """What expressions among the parameters ask of the whole mesh, such as `cpu_percent(jfk)`."""
+        return frozenset()
+
 
 @dataclass(frozen=True)
 class Measurement:

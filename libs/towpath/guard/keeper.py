@@ -19,6 +19,7 @@ import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import LoadedRule, Metric, RuleSet, RulesSet
+from towpath.faults.asking import asked_by
 from towpath.faults.clock import real_time
 from towpath.guard.process import guard_spec
 from towpath.guard.report_reader import ReportReader, RuleVersion
@@ -189,8 +190,8 @@ def _versions(rules: list[LoadedRule]) -> set[RuleVersion]:
 
 
 def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
-    texts = (*shared, *(each.rule.condition for each in rules))
-    return any(name in text for text in texts for name in (CPU_PERCENT, MEMORY_PERCENT))
+    asked = frozenset(shared).union(*(asked_by(each.rule) for each in rules))
+    return any(name.startswith((CPU_PERCENT, MEMORY_PERCENT)) for name in asked)
 
 
 def _write(path: Path, told: RuleSet) -> None:

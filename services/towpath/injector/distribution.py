@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from towpath.contracts.faults import HUB_SCOPE, LoadedRule, RuleCount, RulesSet
-from towpath.faults.conditions import compile_condition
+from towpath.faults.asking import asked_by
 from towpath.faults.expressions import OWN_SITE
 from towpath.injector.courier import Courier, Deliver, Letter
 from towpath.injector.loaded import LoadedRules
@@ -124,6 +124,5 @@ def _all(asked: Mapping[str, frozenset[str]]) -> frozenset[str]:
 
 def _asked(rules: Iterable[LoadedRule], scope: str) -> frozenset[str]:
     own = HUB_SCOPE if scope == LINKS else scope
-    conditions = {each.rule.condition for each in rules}
-    names = frozenset[str]().union(*(compile_condition(text).shared for text in conditions))
+    names = frozenset[str]().union(*(asked_by(each.rule) for each in rules))
     return frozenset(name.replace(f"({OWN_SITE})", f"({own})") for name in names)
