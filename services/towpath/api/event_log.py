@@ -15,6 +15,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, EVENTS_WILDCARD
 from towpath.contracts.message import new_identifier
+from towpath.tasks import check_cancelled
 
 PAGE = 100
 """Events at a time, as long as they are small."""
@@ -87,6 +88,7 @@ class EventReader:
         """
         end = asyncio.get_running_loop().time() + within_s
         while (left := end - asyncio.get_running_loop().time()) > 0:
+            check_cancelled()
             try:
                 reading = self._reading or await self._read_from(self.last + 1)
                 if not follow and self._pending == 0:

@@ -15,6 +15,7 @@ from towpath.api.settings import Settings
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.rest import EVENT_STREAM, LARGEST_SERIAL, EventsQuery, Route
+from towpath.tasks import end
 
 T = TypeVar("T")
 
@@ -79,9 +80,7 @@ class Events:
                 raise Stopping
             return working.result()
         finally:
-            for task in (working, stopping):
-                task.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+            await end((working, stopping))
 
 
 def encoded(event: KeptEvent) -> bytes:
