@@ -202,20 +202,21 @@ class _Judging:
         highest = of_rows.groupby(groups).cummax().to_numpy()
         falls = numbers[rows] < highest
         if strictly:
-            falls |= self._holds_another(rows, numbers[rows], groups)
+            falls |= self._holds_another(rows, numbers[rows], highest, groups)
         found = np.zeros(self._rows, bool)
         found[rows] = falls & ~self._arrival.unsettled[rows]
         self._count(word, found, lambda row: f"{self._told(row)}: {numbers[row]} after a higher one")
 
-    def _holds_another(self, rows: np.ndarray, numbers: np.ndarray, groups: list[np.ndarray]) -> np.ndarray:
-        """Whether the one before had the same number, and another text."""
+    def _holds_another(
+        self, rows: np.ndarray, numbers: np.ndarray, highest: np.ndarray, groups: list[np.ndarray]
+    ) -> np.ndarray:
+        """Whether the latest one at the highest number so far had the same number, and another text."""
         payloads = longs(self._history.payloads)[rows]
-        table = pd.DataFrame({"number": numbers, "payload": payloads})
-        before = table.groupby(groups).shift(1)
-        same = before["number"].to_numpy() == numbers
-        # As integers: a hash does not fit into the floating-point numbers that a shift makes.
-        last = pd.Series(np.arange(len(rows))).groupby(groups).shift(1, fill_value=0).to_numpy()
-        return same & (payloads[last] != payloads)
+        # Where the latest of the highest is; as integers: a hash does not fit into a floating-point number.
+        place = pd.Series(np.where(numbers == highest, np.arange(len(rows)), -1))
+        before = place.groupby(groups).cummax().groupby(groups).shift(1, fill_value=-1).to_numpy()
+        same = (before >= 0) & (numbers[before] == numbers)
+        return same & (payloads[before] != payloads)
 
     def _miss(self, match: _Match, first: np.ndarray, stored: History | None) -> None:
         """What did not come: unseen if the log has it, else lost."""
