@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 CANCEL_AGAIN_S = 0.5
 """Before a task that goes on is cancelled again."""
@@ -22,6 +24,25 @@ async def end(tasks: Iterable[asyncio.Future[Any] | None]) -> None:
             task.cancel()
         await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
     await asyncio.gather(*given, return_exceptions=True)
+
+
+async def to_the_end(work: Awaitable[T]) -> T:
+    """Finish `work` even when cancelled, however often, and pass the cancellation on then.
+
+    For what must not be left half done, and for threads, which cannot be cancelled: a successor would find
+    things changed under its hands.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as once:
+            cancelled = once
+    if cancelled is None:
+        return task.result()
+    await asyncio.gather(task, return_exceptions=True)
+    raise cancelled
 
 
 def check_cancelled() -> None:

@@ -7,52 +7,27 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import fault_victim
 import psutil
 import pytest
-from running_mesh import Mesh, linked
+from running_mesh import Mesh
 
 from towpath.agent.rules import Rules
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import LoadRules, Rule, RuleEnded, RuleList, SetRules, UnloadRules
 from towpath.contracts.message import Command
-from towpath.contracts.site import MeshSpec, SiteSpec
-from towpath.local.app import children
 from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, site_server
-from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, find, launch, stop
 from towpath.tasks import end
 
 DEADLINE_S = 20.0
 VICTIM, SLEEPER, WRITER = "jfk-victim", "jfk-sleeper", "jfk-writer"
-
-
-@contextmanager
-def mesh_with_links(directory: Path) -> Iterator[Mesh]:
-    """Hub, the process of the links, and the servers of jfk and lga."""
-    home = Home(directory)
-    spec = MeshSpec(sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")], emulate_links=True)
-    state = MeshState.create_or_extend(home, spec)
-    specs = [hub_server(state, home)]
-    specs += [child for child in children(state, home) if child.name == "links"]
-    specs += [site_server(state, site, home) for site in state.sites]
-    running = Mesh(state, home, {spec.name: spec for spec in specs})
-    try:
-        for spec in specs:
-            asyncio.run(running.start(spec.name))
-        asyncio.run(linked(running))
-        yield running
-    finally:
-        for spec in reversed(specs):
-            stop(home.run, spec.name, grace_s=3)
 
 
 @dataclass

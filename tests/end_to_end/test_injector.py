@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 from fault_victim import UNTOUCHED
-from running_injector import SLEEPER, VICTIM, WRITER, Trial, mesh_with_links, rule, running_injector
+from running_injector import SLEEPER, VICTIM, WRITER, Trial, rule, running_injector
+from running_links import mesh_with_links
 from running_mesh import Mesh
 
 from towpath.contracts.errors import ErrorCode

@@ -14,7 +14,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js.api import ExternalStream, StreamConfig, StreamSource
-from running_mesh import Mesh, answers_request, eventually, last_is, linked
+from running_links import mesh_with_links
+from running_mesh import Mesh, answers_request, eventually, last_is
 from typer.testing import CliRunner
 
 from towpath.bus import Bus
@@ -30,13 +31,7 @@ from towpath.contracts.links import (
     ShapeLink,
 )
 from towpath.contracts.message import Command
-from towpath.contracts.site import MeshSpec, SiteSpec
-from towpath.local.app import children
 from towpath.mesh import names
-from towpath.mesh.home import Home
-from towpath.mesh.servers import hub_server, site_server
-from towpath.mesh.state import MeshState
-from towpath.processes import stop
 
 QUESTION = "towpath.v1.command.{site}.start-job"
 
@@ -45,22 +40,8 @@ DEADLINE_S = 20.0
 
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """Hub, the process of the links, and the servers of jfk and lga."""
-    home = Home(tmp_path_factory.mktemp("mesh"))
-    spec = MeshSpec(sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")], emulate_links=True)
-    state = MeshState.create_or_extend(home, spec)
-    specs = [hub_server(state, home)]
-    specs += [child for child in children(state, home) if child.name == "links"]
-    specs += [site_server(state, site, home) for site in state.sites]
-    running = Mesh(state, home, {spec.name: spec for spec in specs})
-    try:
-        for spec in specs:
-            asyncio.run(running.start(spec.name))
-        asyncio.run(linked(running))
+    with mesh_with_links(tmp_path_factory.mktemp("mesh")) as running:
         yield running
-    finally:
-        for spec in reversed(specs):
-            stop(home.run, spec.name, grace_s=3)
 
 
 @asynccontextmanager

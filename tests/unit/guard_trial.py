@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import psutil
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
+from towpath.guard.keeper import Keeper, Publish
 from towpath.guard.report_reader import ReportReader
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, launch, stop
+from towpath.tasks import end
 
 SCOPE = "jfk"
 
@@ -106,3 +109,16 @@ def until(condition: Callable[[], object], within_s: float = DEADLINE_S) -> None
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.01)
+
+
+@contextlib.asynccontextmanager
+async def keeping(home: Home, publish: Publish) -> AsyncIterator[Keeper]:
+    """A keeper that watches. Its guard is ended in any case."""
+    keeper = Keeper(home, SCOPE, publish)
+    watching = asyncio.create_task(keeper.watch())
+    try:
+        yield keeper
+        assert not watching.done()
+    finally:
+        await end([watching])
+        await keeper.close()

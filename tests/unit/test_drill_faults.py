@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from guard_trial import WRITER
 
 from towpath.contracts.events import StepDone
 from towpath.drill import faults
@@ -19,17 +20,6 @@ from towpath.drill.faults import Victim, deliver_twice, fill_disk, kill, lose_re
 from towpath.drill.matrix import ActorName
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, launch
-
-WRITER = """\
-import pathlib, sys, time
-path = pathlib.Path(sys.argv[1])
-while True:
-    try:
-        path.write_text("x")
-    except OSError:
-        path.with_suffix(".refused").touch()
-    time.sleep(0.01)
-"""
 
 
 class FakeConnection:

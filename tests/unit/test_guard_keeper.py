@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
-from guard_trial import DEADLINE_S, SCOPE, loaded, new_home, running
+from guard_trial import DEADLINE_S, SCOPE, keeping, loaded, new_home, running
 
 from towpath.contracts.faults import LoadedRule, Metric, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
@@ -23,7 +22,6 @@ from towpath.guard.report_reader import ReportReader
 from towpath.guard.scopes import scope_of
 from towpath.guard.usage import Usage
 from towpath.mesh.home import Home
-from towpath.tasks import end
 
 BUSY = "while True: pass\n"
 
@@ -53,18 +51,6 @@ class Heard:
             self._refusals -= 1
             raise ConnectionError("no connection")
         self.metrics.append(metric)
-
-
-@contextlib.asynccontextmanager
-async def keeping(home: Home, heard: Heard) -> AsyncIterator[Keeper]:
-    keeper = Keeper(home, SCOPE, heard)
-    watching = asyncio.create_task(keeper.watch())
-    try:
-        yield keeper
-        assert not watching.done()
-    finally:
-        await end([watching])
-        await keeper.close()
 
 
 def delay(version: int = 1) -> LoadedRule:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ from guard_trial import (
     counts,
     is_gone,
     is_paused,
+    keeping,
     loaded,
     new_home,
     running,
@@ -27,12 +28,10 @@ from guard_trial import (
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import Metric
 from towpath.guard.guard import IDLE_S
-from towpath.guard.keeper import Keeper
 from towpath.guard.process import guard_spec
 from towpath.guard.scopes import guard_name, held_path
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
-from towpath.tasks import end
 
 
 @pytest.fixture
@@ -42,19 +41,6 @@ def home(tmp_path: Path) -> Home:
 
 async def nowhere(metric: Metric) -> None:
     """Takes what is measured."""
-
-
-@contextlib.asynccontextmanager
-async def keeping(home: Home) -> AsyncIterator[Keeper]:
-    """A keeper that watches. Its guard is ended in any case."""
-    keeper = Keeper(home, SCOPE, nowhere)
-    watching = asyncio.create_task(keeper.watch())
-    try:
-        yield keeper
-        assert not watching.done()
-    finally:
-        await end([watching])
-        await keeper.close()
 
 
 def guard_of(home: Home) -> psutil.Process | None:
@@ -69,7 +55,7 @@ async def eventually(condition: Callable[[], object], within_s: float = DEADLINE
 
 
 async def test_guard_runs_only_while_rules_need_it(home: Home) -> None:
-    async with keeping(home) as keeper:
+    async with keeping(home, nowhere) as keeper:
         await keeper.set(1, 60, [loaded("cut", "link", SCOPE)], {})
         with pytest.raises(TimeoutError):
             await eventually(lambda: guard_of(home), within_s=1)
@@ -86,7 +72,7 @@ async def test_guard_runs_only_while_rules_need_it(home: Home) -> None:
 
 async def test_counts_come_with_the_answer_when_the_guard_has_reported(home: Home) -> None:
     rule = loaded("pause", "process", "jfk-nats")
-    async with keeping(home) as keeper:
+    async with keeping(home, nowhere) as keeper:
         with running(home, "jfk-nats"):
             async with asyncio.timeout(DEADLINE_S):
                 while not (answer := await keeper.set(1, 60, [rule], {})).counts:
@@ -98,7 +84,7 @@ async def test_counts_come_with_the_answer_when_the_guard_has_reported(home: Hom
 
 async def test_paused_process_goes_on_when_the_keeper_is_not_heard_of_any_more(home: Home) -> None:
     with running(home, "jfk-agent") as process:
-        async with keeping(home) as keeper:
+        async with keeping(home, nowhere) as keeper:
             rule = loaded("pause", "process", "jfk-agent")
             async with asyncio.timeout(DEADLINE_S):
                 while not is_paused(process):
@@ -110,7 +96,7 @@ async def test_paused_process_goes_on_when_the_keeper_is_not_heard_of_any_more(h
 async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_twice(home: Home) -> None:
     rules = [loaded("kill", "process", "jfk-nats", "once"), loaded("pause", "process", "jfk-agent")]
     with running(home, "jfk-agent") as agent:
-        async with keeping(home) as keeper:
+        async with keeping(home, nowhere) as keeper:
             with running(home, "jfk-nats") as struck:
                 await keeper.set(1, 60, rules, {})
                 await eventually(lambda: is_gone(struck) and is_paused(agent))
@@ -203,7 +189,7 @@ def test_everything_is_released_when_the_guard_is_asked_to_end(home: Home) -> No
 
 async def test_rules_and_guard_end_when_the_keeper_is_closed(home: Home) -> None:
     with running(home, "jfk-agent") as agent:
-        async with keeping(home) as keeper:
+        async with keeping(home, nowhere) as keeper:
             await keeper.set(1, 60, [loaded("pause", "process", "jfk-agent")], {})
             await eventually(lambda: is_paused(agent))
         assert not is_paused(agent)
@@ -222,5 +208,5 @@ async def test_next_keeper_finishes_what_a_killed_guard_left(home: Home) -> None
         guard.wait()
         home.fault_rules(SCOPE).unlink()
         assert is_paused(agent)
-        async with keeping(home):
+        async with keeping(home, nowhere):
             await eventually(lambda: not is_paused(agent))

@@ -34,7 +34,7 @@ from towpath.checkpoints.layout import digest_of_inventory, inventory
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.faults.items import Items
 from towpath.faults.points import CHECKPOINT_SHIP
-from towpath.tasks import check_cancelled
+from towpath.tasks import check_cancelled, to_the_end
 
 log = logging.getLogger(__name__)
 
@@ -252,7 +252,7 @@ class _Receiver:
         """Bring one entry to disk. Returns the digest when the transfer is complete."""
         kind, generation = entry[b"kind"], entry[b"generation"].decode()
         if kind == b"begin":
-            await _to_the_end(self._prepare, json.loads(entry[b"files"]), generation)
+            await to_the_end(asyncio.to_thread(self._prepare, json.loads(entry[b"files"]), generation))
         elif generation != await asyncio.to_thread(self._current):
             log.info("an entry of an earlier attempt is passed over")
         elif kind == b"chunk":
@@ -260,7 +260,7 @@ class _Receiver:
             if zlib.crc32(data) != int(entry[b"crc"]):
                 raise OSError("a chunk arrived damaged")
             path = self.staging / entry[b"path"].decode()
-            await _to_the_end(_write, path, int(entry[b"offset"]), data)
+            await to_the_end(asyncio.to_thread(_write, path, int(entry[b"offset"]), data))
         else:
             return await self._completed(entry[b"digest"].decode())
         return None
@@ -317,20 +317,3 @@ def _write(path: Path, offset: int, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-async def _to_the_end(work: Callable[..., None], *arguments: Any) -> None:
-    """Run blocking work in a thread; when cancelled, wait for the thread, which cannot be.
-
-    Otherwise a successor in the same process would find its files changed under its hands.
-    """
-    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as once:
-            cancelled = once
-    if cancelled is not None:
-        raise cancelled
-    task.result()

@@ -9,12 +9,33 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.faults.board import watch
+from towpath.tasks import end
 
 Settings = TypeVar("Settings")
+
+
+class HubAccess(Protocol):
+    """Settings that say how a service logs in at the hub."""
+
+    @property
+    def hub_url(self) -> str:
+        """Where the hub is."""
+        ...
+
+    @property
+    def hub_user(self) -> str:
+        """The service's user there."""
+        ...
+
+    @property
+    def hub_password(self) -> str:
+        """Its password."""
+        ...
 
 
 def run_service(
@@ -39,6 +60,20 @@ def run_service(
     watch()
     asyncio.run(_until_signalled(settings, run))
     return 0
+
+
+async def connected(settings: HubAccess, name: str, stop: asyncio.Event) -> Bus | None:
+    """The service's connection to the hub, for the caller to close; null if `stop` was set before there was
+    one."""
+    connecting = asyncio.create_task(
+        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=name)
+    )
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return connecting.result() if connecting.done() else None
+    finally:
+        await end([stopping] if connecting.done() else [stopping, connecting])
 
 
 async def _until_signalled(

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import logging
 import subprocess
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 import psutil
 
@@ -24,6 +24,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import child
 from towpath.processes.child import ChildSpec
+from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +153,7 @@ class Supervisor:
 
     async def _release(self, children: list[_Kept]) -> None:
         """Stop keeping, without ending."""
-        keepers = [kept.keeper for kept in children if kept.keeper is not None]
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        await end(kept.keeper for kept in children)
         for kept in children:
             kept.keeper = None
 
@@ -175,7 +173,7 @@ class Supervisor:
         while True:
             begun = loop.time()
             try:
-                await _uninterrupted(self._begin(kept))
+                await to_the_end(self._begin(kept))
                 await self._watch(kept)
             except (TowpathError, OSError, psutil.Error) as error:
                 log.error("%s: %s", kept.spec.name, error)
@@ -237,17 +235,6 @@ def _reap(started: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill_all([psutil.Process(started.pid)])
     started.wait()
-
-
-async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Finish `work` even when cancelled, then pass the cancellation on."""
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        with contextlib.suppress(TowpathError, OSError, psutil.Error):
-            await task
-        raise
 
 
 async def _answers(spec: ChildSpec) -> bool:

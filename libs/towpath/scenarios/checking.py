@@ -19,15 +19,7 @@ def check_scenario(scenario: Scenario) -> None:
     """Raise `TowpathError` with everything that does not fit together; the first is named."""
     errors = list(problems(scenario))
     if errors:
-        first = errors[0]
-        raise TowpathError(
-            first.code,
-            first.message,
-            field=first.field,
-            value=first.value,
-            allowed=first.allowed,
-            errors=errors,
-        )
+        raise TowpathError.of(errors[0].model_copy(update={"errors": errors}))
 
 
 def problems(scenario: Scenario) -> Iterator[ErrorDetail]:

@@ -71,13 +71,8 @@ def parse(document: dict[str, Any], source: str = "scenario") -> Scenario:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
         detail = TowpathError.of_validation(error).detail
-        raise TowpathError(
-            detail.code,
-            f"{source}: {detail.message}",
-            field=detail.field,
-            value=detail.value,
-            allowed=detail.allowed,
-        ) from error
+        message = f"{source}: {detail.message}"
+        raise TowpathError.of(detail.model_copy(update={"message": message})) from error
     check_scenario(scenario)
     return scenario
 

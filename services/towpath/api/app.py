@@ -21,6 +21,7 @@ from towpath.api.settings import Settings
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import ROUTES
+from towpath.mesh.service import connected
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +32,10 @@ that take nothing."""
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
-    connecting = asyncio.create_task(
-        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="api")
-    )
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not connecting.done():
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
+    connection = await connected(settings, "api", stop)
+    if connection is None:
         return
-    async with connecting.result() as bus:
+    async with connection as bus:
         runner = web.AppRunner(
             application(settings, bus, stop),
             handler_cancellation=True,
@@ -51,7 +46,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             await runner.setup()
             await web.TCPSite(runner, settings.listen, settings.port).start()
             log.info("listening on %s:%d", settings.listen, settings.port)
-            await stopping
+            await stop.wait()
         finally:
             await runner.cleanup()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.output import print_json, print_table, say, working
+from towpath.cli.endings import interrupt_on_sigterm
+from towpath.cli.output import print_json, print_table, progress, say
 from towpath.cli.scenarios import run_line
 from towpath.cli.settings import AsJson
 
@@ -57,18 +57,10 @@ async def _run(under_way: Campaign, seed: int) -> CampaignReport:
     from towpath.scenarios.campaign_files import write_campaign
     from towpath.scenarios.campaign_report import CampaignReport
 
-    ours = asyncio.current_task()
-    assert ours is not None
-    # As Ctrl-C, which asyncio turns into the same: the mesh is brought down on the way out.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
+    interrupt_on_sigterm()
     begun = time.monotonic()
     report = CampaignReport(seed=seed, planned=len(under_way.planned))
-    with working("") as status:
-
-        def tell(text: str) -> None:
-            status.update(text)
-            say(f"{time.monotonic() - begun:6.1f} s  {text}")
-
+    with progress(begun) as tell:
         under_way.say = tell
         async with aclosing(under_way.run()) as done:
             async for run in done:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.output import print_rich, say, working
+from towpath.cli.endings import interrupt_on_sigterm
+from towpath.cli.output import print_rich, progress, say
 from towpath.drill.matrix import Cell, sample, select
 from towpath.drill.report import DrillReport
 from towpath.mesh.home import Home
@@ -74,17 +74,9 @@ async def _run(run: Drill, begun: float, json_file: Path | None) -> DrillReport:
     """Play all cells; the report is written after each one, so that an interrupted drill leaves one."""
     from towpath.drill.table import cell_line
 
-    ours = asyncio.current_task()
-    assert ours is not None
-    # As Ctrl-C, which asyncio turns into the same: the mesh is brought down on the way out.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
+    interrupt_on_sigterm()
     report = DrillReport(planned=len(run.cells))
-    with working("") as status:
-
-        def tell(text: str) -> None:
-            status.update(text)
-            say(f"{time.monotonic() - begun:6.1f} s  {text}")
-
+    with progress(begun) as tell:
         run.say = tell
         async with aclosing(run.run()) as cells:
             async for cell in cells:

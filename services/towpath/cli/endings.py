@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +34,14 @@ INPUT_CODES = frozenset(
     }
 )
 """Errors that the user's input is the cause of: repeating the command cannot help."""
+
+
+def interrupt_on_sigterm() -> None:
+    """Let SIGTERM be what Ctrl-C is for the current task: it is cancelled, and puts everything back on the
+    way out."""
+    ours = asyncio.current_task()
+    assert ours is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
 
 
 def exit_code(error: TowpathError) -> int:

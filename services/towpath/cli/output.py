@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -70,6 +71,19 @@ def working(text: str) -> Iterator[Status]:
     """
     with _console(sys.stderr).status(escape(text)) as status:
         yield status
+
+
+@contextmanager
+def progress(begun: float) -> Iterator[Callable[[str], None]]:
+    """What is told stands in the spinner's line, and on a line of its own with the seconds since `begun`, of
+    the monotonic clock."""
+    with working("") as status:
+
+        def tell(text: str) -> None:
+            status.update(text)
+            say(f"{time.monotonic() - begun:6.1f} s  {text}")
+
+        yield tell
 
 
 def clock(at: datetime | None) -> str | None:

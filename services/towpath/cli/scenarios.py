@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from towpath.cli.endings import OneLineGroup
+from towpath.cli.endings import OneLineGroup, interrupt_on_sigterm
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -69,10 +68,7 @@ def run(
 async def _run(play: Any, directory: Path, running: Home | None) -> RunReport:
     from towpath.scenarios.playing import play as play_scenario
 
-    ours = asyncio.current_task()
-    assert ours is not None
-    # As Ctrl-C, which asyncio turns into the same: everything is put back on the way out.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
+    interrupt_on_sigterm()
     with working(f"{play.scenario.name}, seed {play.seed}"):
         return await play_scenario(play, directory, running)
 

@@ -54,13 +54,8 @@ def _parsed(path: Path, position: int, content: Any) -> JobSpec:
         return JobSpec.model_validate(_with_absolute_artefact(path, content))
     except ValidationError as error:
         detail = TowpathError.of_validation(error).detail
-        raise TowpathError(
-            detail.code,
-            f"{path}: {job}: {detail.message}",
-            field=detail.field,
-            value=detail.value,
-            allowed=detail.allowed,
-        ) from error
+        message = f"{path}: {job}: {detail.message}"
+        raise TowpathError.of(detail.model_copy(update={"message": message})) from error
 
 
 def _with_absolute_artefact(path: Path, content: dict[str, Any]) -> dict[str, Any]:

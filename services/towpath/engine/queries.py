@@ -18,6 +18,7 @@ from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -96,9 +97,7 @@ class Queries:
     async def _halt(self, name: str, within_s: float) -> Paused:
         kept = self._kept.pop(name)
         # First the keeper, then the query: it would start what it sees ending.
-        if kept.task is not None:
-            kept.task.cancel()
-            await asyncio.gather(kept.task, return_exceptions=True)
+        await end([kept.task])
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
         await self._end(kept, within_s)

@@ -14,6 +14,7 @@ from towpath.injector.record import Record
 from towpath.injector.rules import Rules
 from towpath.injector.settings import Settings
 from towpath.injector.surroundings import Surroundings
+from towpath.mesh.service import connected
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -24,19 +25,14 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 
     What an earlier injector has loaded is unloaded first.
     """
-    connecting = asyncio.create_task(
-        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="injector")
-    )
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not connecting.done():
-        await end([connecting])
+    connection = await connected(settings, "injector", stop)
+    if connection is None:
         return
-    async with connecting.result() as bus:
-        await _inject(settings, bus, stopping)
+    async with connection as bus:
+        await _inject(settings, bus, stop)
 
 
-async def _inject(settings: Settings, bus: Bus, stopping: asyncio.Task[bool]) -> None:
+async def _inject(settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
     record = Record(settings.record)
     rules = Rules(bus, record, await record.read())
     keeper = Keeper(settings.home, HUB_SCOPE, bus.publish)
@@ -44,6 +40,7 @@ async def _inject(settings: Settings, bus: Bus, stopping: asyncio.Task[bool]) ->
     handlers = Handlers(settings.home, bus, keeper, rules, Surroundings(settings.home, bus), metrics)
     await handlers.serve_sites()
     working = [asyncio.create_task(work) for work in (keeper.watch(), rules.carry_out())]
+    stopping = asyncio.create_task(stop.wait())
     try:
         await handlers.serve()
         log.info("taking rules")
@@ -53,6 +50,6 @@ async def _inject(settings: Settings, bus: Bus, stopping: asyncio.Task[bool]) ->
             if task.done():
                 task.result()
     finally:
-        await end(working)
+        await end([*working, stopping])
         await rules.close()
         await keeper.close()

@@ -12,6 +12,7 @@ from towpath.links.handlers import Handlers
 from towpath.links.record import Record
 from towpath.links.settings import Settings
 from towpath.proxy import Link
+from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     async with _links(settings, record, restored) as links, asyncio.TaskGroup() as tasks:
         commands = tasks.create_task(_take_commands(settings, links, record, restored))
         await stop.wait()
-        commands.cancel()
+        await end([commands])
 
 
 @asynccontextmanager

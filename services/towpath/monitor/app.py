@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from towpath.bus import Bus
+from towpath.mesh.service import connected
 from towpath.monitor.comparisons import Comparisons
 from towpath.monitor.handlers import Handlers
 from towpath.monitor.settings import Settings
@@ -15,20 +15,14 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Monitor until `stop` is set. What is under way then is continued by the next monitor."""
-    connecting = asyncio.create_task(
-        Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="monitor")
-    )
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not connecting.done():
-        connecting.cancel()
-        await asyncio.gather(connecting, return_exceptions=True)
+    connection = await connected(settings, "monitor", stop)
+    if connection is None:
         return
-    async with connecting.result() as bus:
+    async with connection as bus:
         comparisons = Comparisons(bus)
         try:
             await Handlers(comparisons).serve(bus)
             log.info("monitoring")
-            await stopping
+            await stop.wait()
         finally:
             await comparisons.close()

@@ -25,6 +25,7 @@ from towpath.demonstration.faults.rules import batch_metrics, slow_worker
 from towpath.mesh.names import output_stream
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
+from towpath.tasks import end
 
 SITE, JOB, TOPIC = "text", "word-count", "site/lines"
 WORKERS = ("one", "two", "three")
@@ -150,8 +151,7 @@ class WordCount:
                 ended_at = time.time()
                 sent = await sending
             finally:
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
+                await end([sending])
             await self._quiet(injected)
         batches = batches_of(injected.metrics)
         return Staircase(
