@@ -65,12 +65,13 @@ def _told(error: BaseException, archive: str) -> str:
 
 
 def _confine(memory_bytes: int, seconds: int) -> None:
-    for limit, value in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_CORE, 0),
+    for limit, soft, hard in (
+        (resource.RLIMIT_AS, memory_bytes, memory_bytes),
+        # A signal that says why comes first: the hard limit's is one that anything may have sent.
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
-        resource.setrlimit(limit, (value, value))
+        resource.setrlimit(limit, (soft, hard))
     signal.alarm(seconds)
     with contextlib.suppress(OSError, AttributeError):  # Only Linux has it.
         ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
