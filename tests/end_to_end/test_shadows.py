@@ -204,6 +204,18 @@ async def test_settle_when_results_were_amended_then_these_come_first_and_earlie
     )
 
 
+async def test_settle_when_both_had_the_same_window_then_what_the_new_owner_said_of_it_is_there(
+    streams: SiteStreams, connection: Client
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(DIVERT)
+    assert await publish(connection, 1, range(3)) == 3
+    assert await publish(connection, 3, range(2, 5)) == 3, "two owners' results are two messages"
+    assert await publish(connection, 3, range(2, 5)) == 0, "one owner's are one"
+    await do_settle(shadows, settle(position=3))
+    assert await held(connection) == [2, 3, 4]
+
+
 async def test_undivert_when_rolled_back_then_what_the_source_published_meanwhile_is_in_the_output(
     streams: SiteStreams, connection: Client
 ) -> None:

@@ -23,6 +23,10 @@ MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 MESSAGE_ID_HEADER = "Nats-Msg-Id"
 """A stream drops a message whose id it has seen inside its duplicate window."""
 
+RESULT_ID_HEADER = "Towpath-Result-Id"
+"""The id that a message in a shadow has in the output. In the shadow itself two owners' results must stay
+two messages, also where they say the same of the same window: which of them counts is decided later."""
+
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
 
 
@@ -89,6 +93,11 @@ def shadow_subject(subject: str) -> str:
     overtake what was taken over from the shadow.
     """
     return f"shadow.{subject}"
+
+
+def shadow_id(subject: str, identity: str) -> str:
+    """The message id in the shadow of what is published to `subject`: another one for each epoch."""
+    return f"{subject.rsplit('.', 1)[-1]}/{identity}"
 
 
 def epochs_of(subjects: list[str]) -> list[int]:

@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from towpath.contracts.job import ResolvedOutput
-from towpath.mesh.names import MESSAGE_ID_HEADER, OVERLAP, api_prefix, epochs_of
+from towpath.mesh.names import MESSAGE_ID_HEADER, OVERLAP, RESULT_ID_HEADER, api_prefix, epochs_of
 
 PAGE = 2000
 """Messages of one request."""
@@ -36,8 +36,8 @@ class StoredMessage:
 
     @property
     def identity(self) -> str:
-        """Its message id; empty if it has none."""
-        return self.headers.get(MESSAGE_ID_HEADER, "")
+        """The message id that it has, or will have, in the output; empty if it has none."""
+        return self.headers.get(RESULT_ID_HEADER) or self.headers.get(MESSAGE_ID_HEADER, "")
 
 
 async def last_serial(connection: Client, site: str, stream: str) -> int:

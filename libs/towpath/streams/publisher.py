@@ -22,8 +22,10 @@ from towpath.mesh.names import (
     DIVERTED,
     MESSAGE_ID_HEADER,
     MQTT_QOS_HEADER,
+    RESULT_ID_HEADER,
     api_prefix,
     epochs_of,
+    shadow_id,
     shadow_subject,
 )
 from towpath.streams.pages import overlap
@@ -204,12 +206,13 @@ class _Sending:
     async def _send(self, index: int, *, aside: bool) -> None:
         message = self.messages[index]
         self._unacknowledged += 1
-        await self.connection.publish(
-            shadow_subject(message.subject) if aside else message.subject,
-            message.body,
-            reply=f"{self._inbox}.{self._rounds}.{index}",
-            headers={**self.headers, MESSAGE_ID_HEADER: message.identity},
-        )
+        subject, headers = message.subject, {**self.headers, MESSAGE_ID_HEADER: message.identity}
+        if aside:
+            headers[MESSAGE_ID_HEADER] = shadow_id(subject, message.identity)
+            headers[RESULT_ID_HEADER] = message.identity
+            subject = shadow_subject(subject)
+        reply = f"{self._inbox}.{self._rounds}.{index}"
+        await self.connection.publish(subject, message.body, reply=reply, headers=headers)
 
     async def _on_acknowledgement(self, message: Msg) -> None:
         _, round_, number = message.subject.rsplit(".", 2)
