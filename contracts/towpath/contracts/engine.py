@@ -8,6 +8,7 @@ from pydantic import Field
 
 from towpath.contracts.job import Assignment, JobStatus
 from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
+from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, Recomputed
 from towpath.contracts.reply import Done
 
@@ -72,6 +73,28 @@ class ListQueries(Command[QueryList]):
     site: SiteName
 
 
+class Measures(Model):
+    """What an engine has measured of its jobs."""
+
+    incarnation: str
+    """Changes when the engine's process starts anew."""
+    samples: list[Sample] = []
+    last: int
+    """Number of the last sample; ask for those after it next time."""
+
+
+class ReadMeasures(Command[Measures]):
+    """Samples that the engine took since the agent last asked. It keeps those of some minutes."""
+
+    subject = f"{_ENGINE}.read-measures"
+    answer = Measures
+    example = {"id": "e6", "site": "jfk", "after": 0}
+
+    site: SiteName
+    after: int = Field(default=0, ge=0)
+    """Number of the last sample that the agent has of this incarnation."""
+
+
 class RecomputeRange(Command[Recomputed]):
     """Compute a job over a range of serial numbers as one processing-time window, and publish nothing."""
 
@@ -97,4 +120,5 @@ ENGINE_COMMANDS: tuple[type[Command[Any]], ...] = (
     HaltQuery,
     ListQueries,
     RecomputeRange,
+    ReadMeasures,
 )

@@ -18,6 +18,7 @@ from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
+from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PIPELINE_COMMANDS, PIPELINE_EVENTS, PipelineSpec
@@ -25,6 +26,7 @@ from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
+from towpath.contracts.traces import SPANS, TRACE_COMMANDS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -33,13 +35,16 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *PIPELINE_COMMANDS,
     *LINK_COMMANDS,
     *FAULT_COMMANDS,
+    *METRIC_COMMANDS,
+    *TRACE_COMMANDS,
     *SITE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,
     *RULE_COMMANDS,
+    *SITE_METRIC_COMMANDS,
 )
 ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
-MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, SiteStatus)
+MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
 """Everything that has a subject of its own."""
 
 SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Scenario, Result, Rejected)

@@ -31,6 +31,14 @@ from towpath.contracts.faults import (
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.message import Command, Message
+from towpath.contracts.metrics import (
+    METRIC_COMMANDS,
+    METRICS_TABLE,
+    SITE_METRIC_COMMANDS,
+    Aggregation,
+    EntityKind,
+    MetricKind,
+)
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
@@ -45,6 +53,7 @@ from towpath.contracts.pipeline import (
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState, SiteStatus
+from towpath.contracts.traces import SPANS, TRACE_COMMANDS, SpanKind
 
 HEAD = """\
 # Reference
@@ -76,6 +85,10 @@ ENUMERATIONS: tuple[type[Enum], ...] = (
     Moment,
     TargetKind,
     RuleEnd,
+    MetricKind,
+    EntityKind,
+    Aggregation,
+    SpanKind,
 )
 
 
@@ -95,22 +108,45 @@ def reference() -> str:
             ),
             _messages("Commands for faults", "Served by the injector.", FAULT_COMMANDS),
             _messages(
+                "Commands for metrics and traces",
+                "Served by the collector.",
+                (*METRIC_COMMANDS, *TRACE_COMMANDS),
+            ),
+            _metrics(),
+            _messages(
                 "Events",
                 f"Kept in the stream `{EVENTS_STREAM}` of the hub: a late subscriber can replay them. "
-                "Metrics and the heartbeat of a site, at the end, are not kept.",
-                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, SiteStatus),
+                "What rules measure and the heartbeat of a site, at the end, are not kept there; spans have "
+                "streams of their own.",
+                (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, *SPANS, SiteStatus),
             ),
             _messages(
                 "Protocol commands between services",
                 "From the coordinator to the agents of the sites and to the monitor, from an agent to "
-                "its engine, and from the injector to agents. "
+                "its engine, and from injector and collector to agents. "
                 "`PROTOCOL.md` says in which order. They are no interface for users.",
-                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS, *RULE_COMMANDS),
+                (*SITE_COMMANDS, *MONITOR_COMMANDS, *ENGINE_COMMANDS, *RULE_COMMANDS, *SITE_METRIC_COMMANDS),
             ),
             _specifications(),
             _operators(),
             _errors(),
             _types(),
+        ]
+    )
+
+
+def _metrics() -> str:
+    """The table of all metrics."""
+    rows = [f"| `{m.name}` | `{m.unit}` | {m.kind} | {m.entity} | {m.meaning} |" for m in METRICS_TABLE]
+    return "\n".join(
+        [
+            "## Metrics\n",
+            "Names and units as OpenTelemetry has them; where they are exported, `towpath.` stands before the "
+            "name, and Prometheus has them in its own spelling. What is about what:\n",
+            "| metric | unit | kind | of a | meaning |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
         ]
     )
 
@@ -174,9 +210,12 @@ def _types() -> str:
         *MONITOR_COMMANDS,
         *ENGINE_COMMANDS,
         *FAULT_COMMANDS,
+        *METRIC_COMMANDS,
+        *TRACE_COMMANDS,
         *RULE_COMMANDS,
+        *SITE_METRIC_COMMANDS,
     )
-    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS)
+    events = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS, *METRICS, *SPANS)
     shown = {kind.__name__ for kind in (*commands, *events)}
     shown |= {
         "JobSpec",

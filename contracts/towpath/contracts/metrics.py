@@ -1,0 +1,286 @@
+"""Metrics: what is measured, in which unit, and how it is asked for, wherever it was measured.
+
+A sample belongs to a series: the site that produced it, the entity it is about, and the metric. Each site
+keeps its own series; the collector asks them all and answers as if there were one place.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, model_validator
+
+from towpath.contracts.faults import Scope
+from towpath.contracts.message import ROOT, Command, Model, SiteName
+
+_COLLECTOR = f"{ROOT}.command.collector"
+
+MAX_POINTS = 100_000
+"""Of one answer, over all series: some megabytes of JSON."""
+
+MAX_PROBE_BYTES = 256 * 1024
+
+PATTERN = r"^[A-Za-z0-9_.*:/-]{1,200}$"
+
+Pattern = Annotated[str, StringConstraints(pattern=PATTERN)]
+"""A name in which `*` stands for any characters."""
+
+
+class MetricKind(StrEnum):
+    """How the values of a metric follow each other."""
+
+    GAUGE = "gauge"
+    """Goes up and down."""
+    COUNTER = "counter"
+    """Only grows, and begins at 0 again when its process starts anew."""
+
+
+class EntityKind(StrEnum):
+    """What a metric is about. An entity is called `<kind>:<name>`, a site just `site`."""
+
+    SITE = "site"
+    JOB = "job"
+    """`job:<job>`, at the site that runs it."""
+    STREAM = "stream"
+    """`stream:IN`, or `stream:<output stream>`, at the site that keeps it."""
+    PROCESS = "process"
+    """`process:<name>`: `nats`, `engine`, `agent`; at `hub` the services."""
+    LINK = "link"
+    """`link:<site or hub>`: the way there, as seen from here."""
+    MIGRATION = "migration"
+    """`migration:<operation>`, and `migration:<operation>/<step>`; at `hub`."""
+    RULE = "rule"
+    """`rule:<entity>`: what a fault or instrumentation rule measured."""
+
+
+class MetricDefinition(Model):
+    """One metric."""
+
+    name: str
+    """As OpenTelemetry writes names, without the `towpath.` that stands before them where they are exported."""
+    unit: str
+    """As OpenTelemetry writes units (UCUM): `s`, `By`, `1`, `{event}`."""
+    kind: MetricKind
+    entity: EntityKind
+    meaning: str
+
+
+def _gauge(name: str, unit: str, entity: EntityKind, meaning: str) -> MetricDefinition:
+    return MetricDefinition(name=name, unit=unit, kind=MetricKind.GAUGE, entity=entity, meaning=meaning)
+
+
+def _counter(name: str, unit: str, entity: EntityKind, meaning: str) -> MetricDefinition:
+    return MetricDefinition(name=name, unit=unit, kind=MetricKind.COUNTER, entity=entity, meaning=meaning)
+
+
+def _quantiles(name: str, entity: EntityKind, meaning: str) -> tuple[MetricDefinition, ...]:
+    """Quantiles over the interval between two samples."""
+    which = {"p50": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "longest"}
+    return tuple(
+        _gauge(f"{name}.{short}", "s", entity, f"{meaning}: {long}") for short, long in which.items()
+    )
+
+
+_PHASES = {
+    "latest_offset": "asking the inputs how far they are",
+    "query_planning": "planning",
+    "add_batch": "computing and publishing",
+    "wal_commit": "writing down what the micro-batch covers",
+    "commit_offsets": "writing down that it is done",
+}
+
+METRICS_TABLE: tuple[MetricDefinition, ...] = (
+    _counter("job.events", "{event}", EntityKind.JOB, "Events processed since the query started here"),
+    _gauge("job.event_rate", "{event}/s", EntityKind.JOB, "Events processed, over the last interval"),
+    _counter("job.results", "{result}", EntityKind.JOB, "Results stored since the query started here"),
+    _gauge("job.result_rate", "{result}/s", EntityKind.JOB, "Results stored, over the last interval"),
+    _counter("job.rejected", "{event}", EntityKind.JOB, "Events sent to the dead-letter topic"),
+    _gauge(
+        "job.backlog", "{event}", EntityKind.JOB, "Serial numbers of all inputs that are not processed yet"
+    ),
+    *_quantiles(
+        "job.latency.end_to_end",
+        EntityKind.JOB,
+        "From the storing of the newest event in a result to its own",
+    ),
+    *_quantiles("job.latency.processing", EntityKind.JOB, "From the start of a micro-batch to its commit"),
+    _gauge("job.batch.events", "{event}", EntityKind.JOB, "Events in the newest micro-batch that had any"),
+    *(
+        _gauge(f"job.batch.phase.{phase}", "s", EntityKind.JOB, f"Of the newest micro-batch: {meaning}")
+        for phase, meaning in _PHASES.items()
+    ),
+    _gauge("job.watermark.delay", "s", EntityKind.JOB, "How far the watermark is behind the clock"),
+    _gauge("job.state.rows", "{row}", EntityKind.JOB, "Keys in the state"),
+    _gauge("job.state.memory", "By", EntityKind.JOB, "Memory that the state takes"),
+    _gauge("job.checkpoint.size", "By", EntityKind.JOB, "Files of the checkpoint"),
+    _counter(
+        "job.restarts", "{restart}", EntityKind.JOB, "Times the query was started again after a failure"
+    ),
+    _counter("stream.events", "{event}", EntityKind.STREAM, "Newest serial number"),
+    _gauge("stream.event_rate", "{event}/s", EntityKind.STREAM, "Events stored, over the last interval"),
+    _gauge("stream.size", "By", EntityKind.STREAM, "Bytes kept"),
+    _gauge("process.cpu.utilization", "1", EntityKind.PROCESS, "Cores used, with the process's children"),
+    _gauge("process.memory.usage", "By", EntityKind.PROCESS, "Resident memory, with its children"),
+    _counter("process.disk.read", "By", EntityKind.PROCESS, "Read from disks, with its children"),
+    _counter("process.disk.written", "By", EntityKind.PROCESS, "Written to disks, with its children"),
+    _counter("process.network.received", "By", EntityKind.PROCESS, "Received on NATS and MQTT connections"),
+    _counter("process.network.sent", "By", EntityKind.PROCESS, "Sent on NATS and MQTT connections"),
+    _counter("process.restarts", "{restart}", EntityKind.PROCESS, "Times it was started again"),
+    _gauge("site.cpu.utilization", "1", EntityKind.SITE, "Cores used on the machine, by anybody"),
+    _gauge("site.memory.available", "By", EntityKind.SITE, "Memory that the machine has left"),
+    _gauge("site.disk.free", "By", EntityKind.SITE, "Room left where the site keeps its data"),
+    _gauge("link.round_trip", "s", EntityKind.LINK, "A small message there and back"),
+    _gauge("link.bandwidth", "By/s", EntityKind.LINK, "Measured with a message of 64 KiB there and back"),
+    _gauge("migration.duration", "s", EntityKind.MIGRATION, "From its acceptance to its end"),
+    _gauge(
+        "migration.downtime", "s", EntityKind.MIGRATION, "Gap between source and target: `MigrationFigures`"
+    ),
+    _gauge("migration.state", "By", EntityKind.MIGRATION, "State that crossed"),
+    _gauge(
+        "migration.step.duration", "s", EntityKind.MIGRATION, "Of one step, to its confirmation or failure"
+    ),
+)
+"""All metrics. What rules measure has names of its own, which begin with `rule.`."""
+
+METRICS_BY_NAME = {metric.name: metric for metric in METRICS_TABLE}
+
+
+class Aggregation(StrEnum):
+    """What one point says of all samples between it and the next."""
+
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+    SUM = "sum"
+    LAST = "last"
+    COUNT = "count"
+    """How many samples there are."""
+    RATE = "rate"
+    """By how much a counter grew, per second; a counter that began anew counts from 0."""
+
+
+class MetricSelection(Model):
+    """Which series, which time, and how much of it."""
+
+    metrics: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
+    entities: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
+    since: datetime | None = None
+    """Samples from then on; null: only the newest of each series."""
+    until: datetime | None = None
+    """Samples before then; null: up to now."""
+    step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
+    """One point for so many seconds, at whole multiples of them; null: every sample as it was taken."""
+    aggregation: Aggregation = Aggregation.MEAN
+    """What a point says where `step_s` is given."""
+    limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
+    """At most so many points, over all series; more are refused, not cut off."""
+
+    @model_validator(mode="after")
+    def _range_fits(self) -> MetricSelection:
+        if self.since is None and (self.until is not None or self.step_s is not None):
+            raise ValueError("until and step_s need since")
+        if self.since is not None and self.until is not None and self.until <= self.since:
+            raise ValueError("until must be later than since")
+        return self
+
+
+class Series(Model):
+    """Samples of one metric of one entity at one site, by time."""
+
+    site: Scope
+    """Where it was measured; `hub` for what stands beside it."""
+    entity: str
+    metric: str
+    unit: str
+    points: list[tuple[float, float]]
+    """Unix seconds and value."""
+
+
+class SeriesList(Model):
+    """The series that were asked for, by site, entity and metric."""
+
+    series: list[Series]
+    unreached: dict[str, str] = {}
+    """Site whose samples are not in here → why. They are not lost: it keeps them."""
+
+
+_EXAMPLE_SELECTION: dict[str, Any] = {
+    "metrics": ["job.latency.end_to_end.*"],
+    "entities": ["job:hourly-jfk"],
+    "since": "2026-01-01T00:00:00Z",
+    "step_s": 60,
+    "aggregation": "max",
+}
+
+
+class QueryMetrics(MetricSelection, Command[SeriesList]):
+    """Samples from anywhere in the mesh. A name that nothing can match is refused with those there are."""
+
+    subject = f"{_COLLECTOR}.query-metrics"
+    answer = SeriesList
+    example = {"id": "q1", "sites": ["jfk"], **_EXAMPLE_SELECTION}
+
+    sites: list[Scope] | None = Field(default=None, max_length=1000)
+    """Only what was measured there; null: everywhere, `hub` included."""
+
+
+class MetricCatalogue(Model):
+    """All metrics."""
+
+    metrics: list[MetricDefinition]
+    interval_s: float
+    """Between samples."""
+
+
+class DescribeMetrics(Command[MetricCatalogue]):
+    """Which metrics there are, with their units and meanings."""
+
+    subject = f"{_COLLECTOR}.describe-metrics"
+    answer = MetricCatalogue
+    example = {"id": "q2"}
+
+
+class ReadMetrics(MetricSelection, Command[SeriesList]):
+    """Collector to agent: samples that the site keeps."""
+
+    subject = f"{ROOT}.command.{{site}}.read-metrics"
+    answer = SeriesList
+    example = {"id": "q3", "site": "jfk", **_EXAMPLE_SELECTION}
+
+    site: SiteName
+
+
+class EchoAnswer(Model):
+    """What came, as it came."""
+
+    payload: str = Field(max_length=MAX_PROBE_BYTES)
+
+
+class Echo(Command[EchoAnswer]):
+    """Agent to agent, or to the collector at `hub`: send this back. So links are measured."""
+
+    subject = f"{ROOT}.command.{{site}}.echo"
+    answer = EchoAnswer
+    example = {"id": "q4", "site": "cloud", "payload": ""}
+
+    site: Scope
+    payload: str = Field(default="", max_length=MAX_PROBE_BYTES)
+
+
+class Sample(Model):
+    """One value of one series of the site that is asked."""
+
+    entity: str
+    metric: str
+    at: float
+    """Unix seconds."""
+    value: float
+
+
+METRIC_COMMANDS: tuple[type[Command[Any]], ...] = (QueryMetrics, DescribeMetrics)
+"""Served by the collector."""
+
+SITE_METRIC_COMMANDS: tuple[type[Command[Any]], ...] = (ReadMetrics, Echo)
+"""Served by agents; the collector serves `Echo` for the hub."""
