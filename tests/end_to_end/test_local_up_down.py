@@ -17,7 +17,7 @@ from towpath.mesh.lifecycle import SUPERVISOR, down, processes, up
 from towpath.mesh.settings import spec_of_sites
 from towpath.processes import find
 
-SHARED = {"hub", "redis", "coordinator", "monitor", "injector", SUPERVISOR}
+SHARED = {"hub", "redis", "coordinator", "monitor", "injector", "collector", SUPERVISOR}
 UP_S = 120.0
 """An engine starts in five seconds when it has the machine for itself."""
 

@@ -59,7 +59,7 @@ class MetricDefinition(Model):
     """One metric."""
 
     name: str
-    """As OpenTelemetry writes names, without the `towpath.` that stands before them where they are exported."""
+    """As OpenTelemetry writes names; `towpath.` stands before it where it is exported."""
     unit: str
     """As OpenTelemetry writes units (UCUM): `s`, `By`, `1`, `{event}`."""
     kind: MetricKind

@@ -28,7 +28,7 @@ INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 every result crosses a link."""
 
 SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
-SERVICES = ("hub", "redis", "coordinator", "monitor", "injector", "links")
+SERVICES = ("hub", "redis", "coordinator", "monitor", "injector", "collector", "links")
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 
 UP_S = 150.0

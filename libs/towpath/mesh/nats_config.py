@@ -51,6 +51,7 @@ def hub_config(state: MeshState, home: Home) -> str:
         _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
         _user(state.monitor, permissions.monitor(state.monitor.user), "STANDARD"),
         _user(state.injector, permissions.injector(state.injector.user), "STANDARD"),
+        _user(state.collector, permissions.collector(state.collector.user), "STANDARD"),
         _user(state.api, permissions.api(state.api.user), "STANDARD"),
     ]
     if state.links is not None:

@@ -24,7 +24,9 @@ from towpath.contracts.commands import ListJobs
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
 from towpath.contracts.message import ROOT
+from towpath.contracts.metrics import Echo
 from towpath.contracts.rest_routes import ROUTES
+from towpath.contracts.traces import Span
 from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
 
 Permissions = dict[str, Any]
@@ -90,6 +92,7 @@ def coordinator(user: str) -> Permissions:
         publish=[
             f"{ROOT}.command.>",
             f"{ROOT}.event.>",
+            Span.wildcard(),
             "$JS.API.>",
             "$JS.hub.API.>",
             ARTEFACT_SUBJECTS,
@@ -109,7 +112,7 @@ def coordinator(user: str) -> Permissions:
 def links(user: str) -> Permissions:
     """The process of the emulated links: answers its commands, says what changed."""
     return _permissions(
-        publish=[f"{ROOT}.event.link.>"],
+        publish=[f"{ROOT}.event.link.>", Span.wildcard()],
         subscribe=[inbox(user), f"{ROOT}.command.links.>"],
         answers=True,
     )
@@ -124,8 +127,34 @@ def injector(user: str) -> Permissions:
             ListJobs.subject,
             f"{ROOT}.event.fault.>",
             Metric.wildcard(site=HUB_SCOPE),
+            Span.wildcard(),
         ],
         subscribe=[inbox(user), f"{ROOT}.command.injector.>", Metric.wildcard()],
+        answers=True,
+    )
+
+
+def collector(user: str) -> Permissions:
+    """The collector: asks sites for what they measured, reads spans everywhere and events, keeps the hub's
+    spans, hears what rules measure."""
+    return _permissions(
+        publish=[
+            f"{ROOT}.command.*.read-metrics",
+            f"{ROOT}.command.*.echo",
+            f"{ROOT}.command.coordinator.list-*",
+            f"{ROOT}.command.coordinator.show-*",
+            Span.wildcard(),
+            "$JS.API.>",
+            *_api("*", _READ),
+            *_CONSUMING,
+        ],
+        subscribe=[
+            inbox(user),
+            f"{ROOT}.command.collector.>",
+            f"{ROOT}.command.{HUB_SCOPE}.echo",
+            f"{ROOT}.heartbeat.*",
+            Metric.wildcard(),
+        ],
         answers=True,
     )
 
@@ -137,6 +166,8 @@ def operator(user: str) -> Permissions:
             f"{ROOT}.command.coordinator.>",
             f"{ROOT}.command.links.>",
             f"{ROOT}.command.injector.>",
+            f"{ROOT}.command.collector.>",
+            Span.wildcard(),
             *(f"$JS.API.{call}" for call in _READ),
             *_api("*", _READ),
             *_CONSUMING,
@@ -155,7 +186,11 @@ def api(user: str) -> Permissions:
         f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
     )
     return _permissions(
-        publish=[*sorted({kind.subject for kind in asked}), *(f"$JS.API.{call}" for call in reading)],
+        publish=[
+            *sorted({kind.subject for kind in asked}),
+            Span.wildcard(),
+            *(f"$JS.API.{call}" for call in reading),
+        ],
         subscribe=[inbox(user)],
     )
 
@@ -166,6 +201,7 @@ def monitor(user: str) -> Permissions:
         publish=[
             f"{ROOT}.command.*.report-progress",
             f"{ROOT}.command.*.recompute-window",
+            Span.wildcard(),
             "sink.*.*.*",
             "reject.*.*.*",
             *_api("*", _LOOK_UP),
@@ -182,6 +218,7 @@ def leaf(site: str) -> Permissions:
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
             Metric.wildcard(site=site),
+            Echo.wildcard(),
             "_INBOX.>",
             *_RESULTS,
             *_api("*", (*_LOOK_UP, *_MIRROR)),
@@ -205,6 +242,8 @@ def agent(site: str, user: str) -> Permissions:
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
             Metric.wildcard(site=site),
+            Echo.wildcard(),
+            Span.wildcard(),
             f"{ROOT}.engine.{site}.>",
             *_results_of(site),
             *_own_jetstream(site),
@@ -231,7 +270,7 @@ def bridge(site: str, user: str) -> Permissions:
 def engine(site: str, user: str) -> Permissions:
     """A site's engine: answers the agent, publishes results to whichever site keeps them."""
     return _permissions(
-        publish=[*_RESULTS, *_own_jetstream(site)],
+        publish=[*_RESULTS, *_own_jetstream(site), Span.wildcard()],
         subscribe=[inbox(user), f"{ROOT}.engine.{site}.>"],
         answers=True,
     )

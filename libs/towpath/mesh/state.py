@@ -103,6 +103,8 @@ class MeshState(Model):
     """A mesh saved before there was a monitor gets one at the next start."""
     injector: Credential = Field(default_factory=lambda: Credential.random("hub.injector"))
     """What the injector of faults uses at the hub. Made at the next start where it is missing."""
+    collector: Credential = Field(default_factory=lambda: Credential.random("hub.collector"))
+    """What the collector of metrics uses at the hub. Made at the next start where it is missing."""
     api: Credential = Field(default_factory=lambda: Credential.random("hub.api"))
     """What the REST interface uses at the hub. Made at the next start where it is missing."""
     api_token: str = Field(default_factory=random_token)
@@ -235,6 +237,7 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
         operator=old.operator if old else Credential.random("hub.operator"),
         monitor=old.monitor if old else Credential.random("hub.monitor"),
         injector=old.injector if old else Credential.random("hub.injector"),
+        collector=old.collector if old else Credential.random("hub.collector"),
         api=old.api if old else Credential.random("hub.api"),
         api_token=old.api_token if old else random_token(),
         redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),

@@ -34,6 +34,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     links = [_links(state, home)] if state.spec.emulate_links else []
     monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
     injector = service("injector", ["towpath.injector"], home, after=("hub",))
+    collector = service("collector", ["towpath.collector"], home, after=("hub",))
     agents = [
         service(
             agent_name(site),
@@ -47,7 +48,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         for site, access in state.sites.items()
     ]
     servers = [hub_server(state, home), redis_server(state, home)]
-    return [*servers, coordinator, monitor, injector, api, *links, *agents]
+    return [*servers, coordinator, monitor, injector, collector, api, *links, *agents]
 
 
 def _api(state: MeshState, home: Home) -> ChildSpec:

@@ -141,8 +141,8 @@ def _metrics() -> str:
     return "\n".join(
         [
             "## Metrics\n",
-            "Names and units as OpenTelemetry has them; where they are exported, `towpath.` stands before the "
-            "name, and Prometheus has them in its own spelling. What is about what:\n",
+            "Names and units as OpenTelemetry has them; where they are exported, `towpath.` stands before "
+            "the name, and Prometheus has them in its own spelling. What is about what:\n",
             "| metric | unit | kind | of a | meaning |",
             "|---|---|---|---|---|",
             *rows,
