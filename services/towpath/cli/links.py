@@ -27,6 +27,7 @@ COLUMNS = (
     "delay",
     "jitter",
     "bandwidth",
+    "loss",
     "until",
     "connections",
     "bytes to hub",
@@ -41,6 +42,17 @@ Jitter = Annotated[
     float | None, typer.Option("--jitter-ms", help="By how much the delay varies, up and down.")
 ]
 Bandwidth = Annotated[int | None, typer.Option("--bandwidth", help="Bytes per second in each direction.")]
+Loss = Annotated[
+    float | None, typer.Option("--loss", metavar="PERCENT", help="Of packets that are lost, and sent again.")
+]
+Resend = Annotated[
+    float | None, typer.Option("--resend-ms", help="How long it takes until a lost packet is sent again.")
+]
+Slice = Annotated[int | None, typer.Option("--slice-bytes", help="Deliver in slices of as many bytes.")]
+SliceDelay = Annotated[float | None, typer.Option("--slice-delay-ms", help="Between two slices.")]
+Reset = Annotated[
+    float | None, typer.Option("--reset-every", metavar="SECONDS", help="Break all connections so often.")
+]
 For = Annotated[float | None, typer.Option("--for", help="Seconds after which the link restores itself.")]
 Restore = Annotated[bool, typer.Option("--restore", help="Make the link perfect again.")]
 
@@ -63,6 +75,11 @@ def link(
     delay_ms: Delay = None,
     jitter_ms: Jitter = None,
     bandwidth: Bandwidth = None,
+    loss: Loss = None,
+    resend_ms: Resend = None,
+    slice_bytes: Slice = None,
+    slice_delay_ms: SliceDelay = None,
+    reset_every_s: Reset = None,
     for_s: For = None,
     restore: Restore = False,
     as_json: AsJson = False,
@@ -78,6 +95,11 @@ def link(
         "delay_ms": delay_ms,
         "jitter_ms": jitter_ms,
         "bandwidth_bytes_per_s": bandwidth,
+        "loss_percent": loss,
+        "resend_ms": resend_ms,
+        "slice_bytes": slice_bytes,
+        "slice_delay_ms": slice_delay_ms,
+        "reset_every_s": reset_every_s,
         "for_s": for_s,
     }
     command = _command(site, {name: value for name, value in given.items() if value is not None}, restore)
@@ -96,7 +118,8 @@ def _command(site: str, given: dict[str, Any], restore: bool) -> ShapeLink | Res
             "say either how bad the link shall be, or that it shall be restored",
             field="link",
             value=site,
-            allowed="--restore, or at least one of --cut, --delay-ms, --jitter-ms and --bandwidth",
+            allowed="--restore, or at least one of --cut, --delay-ms, --jitter-ms, --bandwidth, --loss, "
+            "--slice-bytes and --reset-every",
         )
     if restore:
         return RestoreLink(site=site)
@@ -126,6 +149,7 @@ def _row(view: LinkView) -> tuple[object, ...]:
         f"{conditions.delay_ms:g} ms",
         f"{conditions.jitter_ms:g} ms",
         None if rate is None else f"{rate:,} B/s",
+        f"{conditions.loss_percent:g} %",
         clock(view.until),
         view.connections,
         f"{view.bytes_to_hub:,}",
