@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from test_scenario_reading import document, rule
 
+from towpath.checker.verdict import FAULTS, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
@@ -20,7 +21,14 @@ from towpath.scenarios.journal import Entry, Journal
 from towpath.scenarios.mesh_events import MeshEvents, matches
 from towpath.scenarios.probes import Measured
 from towpath.scenarios.reading import parse
-from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.scenarios.report import (
+    FINDINGS,
+    JobVerdict,
+    MigrationReport,
+    RuleReport,
+    RunReport,
+    in_words,
+)
 from towpath.scenarios.steadiness import Steadiness
 from towpath.scenarios.timeline import Timeline
 
@@ -225,11 +233,31 @@ def test_expectations_when_all_met_then_no_problem() -> None:
     assert problems(run()) == []
 
 
-@pytest.mark.parametrize("finding", ["lost", "duplicated", "wrong", "unexpected", "out_of_order"])
+@pytest.mark.parametrize("finding", [*FAULTS, "out_of_order"])
 def test_finding_when_none_is_expected_then_is_a_problem_with_its_example(finding: str) -> None:
     verdict = JobVerdict.model_validate({finding: 2, "examples": {finding: ["window 7"]}})
     [text] = problems(run(verdicts={"j": verdict}))
     assert text.startswith(f"2 results {finding.replace('_', ' ')}, expected 0, e.g. window 7")
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+def test_finding_of_the_checker_when_a_scenario_bounds_it_then_counts(finding: str) -> None:
+    verdict = Verdict()
+    setattr(verdict, finding, 2)
+    found = run(verdicts={"j": JobVerdict.of(verdict)})
+    assert in_words(found.findings) == f"2 {finding.replace('_', ' ')}"
+    assert len(problems(found, **{finding: 0})) == 1
+    assert problems(found, **{finding: 2}) == []
+
+
+@pytest.mark.parametrize("finding", ["nonmonotonic", "premature", "late"])
+def test_notice_when_nothing_was_promised_then_is_no_problem(finding: str) -> None:
+    assert problems(run(verdicts={"j": JobVerdict.model_validate({finding: 2})})) == []
+
+
+def test_report_of_earlier_days_when_it_lacks_newer_words_then_counts_none_of_them() -> None:
+    old = run(verdicts={"j": {"expected": 9, "results": 8, "lost": 1, "out_of_order": 0}})
+    assert (old.total("unseen"), old.total("premature"), in_words(old.findings)) == (0, 0, "1 lost")
 
 
 def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> None:

@@ -220,6 +220,7 @@ Count = Annotated[
 """A number, or bounds."""
 
 NONE = Bounds(at_least=0, at_most=0)
+ANY = Bounds()
 
 
 class Deviation(StrEnum):
@@ -249,7 +250,12 @@ class Expectations(Model):
     duplicated: Count = NONE
     wrong: Count = NONE
     unexpected: Count = NONE
+    unseen: Count = NONE
+    stale_owner: Count = NONE
     out_of_order: Count = NONE
+    nonmonotonic: Count = ANY
+    premature: Count = ANY
+    late: Count = ANY
     migrations: MoveEnd = MoveEnd.COMPLETED
     rules_act: bool = True
     """Every rule must have acted at least once: else the run has shown nothing."""

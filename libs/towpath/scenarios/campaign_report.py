@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from towpath.contracts.message import Model
-from towpath.scenarios.report import FINDINGS, RunReport
+from towpath.scenarios.report import FINDINGS, RunReport, in_words
 
 
 class CampaignReport(Model):
@@ -124,15 +124,14 @@ def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str |
 
 def _table(rows: Sequence[Row]) -> list[str]:
     names = ("runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
-    lines = [f"| | {' | '.join(names)} | results | lost / duplicated / wrong / unexpected / disordered |"]
+    lines = [f"| | {' | '.join(names)} | results | found by the checker |"]
     lines.append("|---" * (len(names) + 3) + "|")
     for row in rows:
-        counts = " / ".join(str(row.findings[finding]) for finding in FINDINGS)
         never = f" ({row.never_recovered} never)" if row.never_recovered else ""
         cells = (row.name, row.runs, row.passed, row.acted, row.deviated, _seconds(row.recovery_median_s))
         lines.append(
             f"| {' | '.join(map(str, cells))} | {_seconds(row.recovery_max_s)}{never} "
-            f"| {row.expected} | {counts} |"
+            f"| {row.expected} | {in_words(row.findings)} |"
         )
     return [*lines, ""]
 

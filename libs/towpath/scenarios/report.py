@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from towpath.checker.verdict import Verdict
+from collections.abc import Mapping
+
+from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.faults import AtCode, AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 
-FINDINGS = ("lost", "duplicated", "wrong", "unexpected", "out_of_order")
-"""What a verdict counts and expectations bound."""
+FINDINGS = (*FAULTS, *NOTICES)
+"""What a verdict counts and expectations bound, in the checker's words."""
 
 
 class JobVerdict(Model):
-    """What the checker says about a job's results."""
+    """What the checker says about a job's results. Words that a report of earlier days lacks count 0."""
 
     expected: int = 0
     results: int = 0
@@ -20,7 +22,12 @@ class JobVerdict(Model):
     duplicated: int = 0
     wrong: int = 0
     unexpected: int = 0
+    unseen: int = 0
+    stale_owner: int = 0
     out_of_order: int = 0
+    nonmonotonic: int = 0
+    premature: int = 0
+    late: int = 0
     redelivered: int = 0
     examples: dict[str, list[str]] = {}
 
@@ -97,6 +104,17 @@ class RunReport(Model):
     def total(self, finding: str) -> int:
         """One of `FINDINGS` over all jobs."""
         return sum(getattr(verdict, finding) for verdict in self.verdicts.values())
+
+    @property
+    def findings(self) -> dict[str, int]:
+        """All of `FINDINGS`, over all jobs."""
+        return {finding: self.total(finding) for finding in FINDINGS}
+
+
+def in_words(findings: Mapping[str, int]) -> str:
+    """What was found, without what was not: `2 lost, 1 stale owner`, or `nothing`."""
+    found = [f"{count:,} {finding.replace('_', ' ')}" for finding, count in findings.items() if count]
+    return ", ".join(found) or "nothing"
 
 
 def event_of(rule: Rule) -> str:

@@ -79,7 +79,7 @@ async def _run(under_way: Campaign, seed: int) -> CampaignReport:
 
 def _print(report: CampaignReport, output: Path) -> None:
     from towpath.scenarios.campaign_report import by_scenario
-    from towpath.scenarios.report import FINDINGS
+    from towpath.scenarios.report import in_words
 
     rows = (
         (
@@ -89,12 +89,10 @@ def _print(report: CampaignReport, output: Path) -> None:
             row.acted,
             row.recovery_median_s,
             row.recovery_max_s,
-            "/".join(str(row.findings[finding]) for finding in FINDINGS),
+            in_words(row.findings),
         )
         for row in by_scenario(report.runs)
     )
     columns = ("scenario", "runs", "as expected", "rules acted", "recovery, median s", "max s")
-    print_table(
-        (*columns, "lost/duplicated/wrong/unexpected/disordered"), rows, nothing="No run was finished."
-    )
+    print_table((*columns, "found by the checker"), rows, nothing="No run was finished.")
     say(f"{len(report.runs) - len(report.failed)} of {report.planned} as expected; see {output}/campaign.md")

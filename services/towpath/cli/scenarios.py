@@ -75,14 +75,13 @@ async def _run(play: Any, directory: Path, running: Home | None) -> RunReport:
 
 def run_line(report: RunReport) -> str:
     """A run on one line."""
-    from towpath.scenarios.report import FINDINGS
+    from towpath.scenarios.report import in_words
 
     recovered = "–" if report.recovered_s is None else f"{report.recovered_s:.1f} s"
-    counts = "/".join(str(report.total(finding)) for finding in FINDINGS)
     end = "as expected" if report.passed else "; ".join(report.problems)
     return (
         f"{report.scenario} seed {report.seed}: {report.seconds:.0f} s, steady again after {recovered}, "
-        f"lost/duplicated/wrong/unexpected/disordered {counts}: {end}"
+        f"the checker found {in_words(report.findings)}: {end}"
     )
 
 
