@@ -1,0 +1,181 @@
+"""How spans leave a process: over its own NATS connection, to the stream SPANS of the place where it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.trace import StatusCode
+
+from towpath.contracts.traces import Span, SpanKind
+
+log = logging.getLogger(__name__)
+
+MESSAGE_ID = "Nats-Msg-Id"
+"""Header by which the stream recognises a repetition."""
+
+UNFINISHED = "towpath.unfinished"
+"""Attribute of a span that was still going on when it was published. The same span follows once it has ended;
+if it does not, its process was killed. So no span is ever without its parent."""
+
+WAITING = 4096
+"""Spans a process keeps while its server is away: a minute of a busy one. Then the oldest are dropped."""
+
+PAUSE_S = 0.02
+"""Spans are collected for so long: most have ended by then, and are published once instead of twice."""
+
+AWAY_PAUSE_S = 0.5
+"""Before the connection is looked at again while the server is away."""
+
+FLUSH_S = 1.0
+"""For the last spans of a process that ends."""
+
+
+class Connection(Protocol):
+    """As much of a NATS connection as spans need. Not the bus: fault rules must not touch them."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether what is published now leaves at once."""
+        ...
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
+    ) -> None:
+        """Send a message."""
+        ...
+
+    async def flush(self, timeout: int = 10) -> None:
+        """Return when the server has what was published."""
+        ...
+
+
+class SpanShipper(SpanProcessor):
+    """Takes the spans of a process, from any thread, and publishes them in the background.
+
+    No acknowledgement is waited for: a lost span is a gap in a picture. What a span is published under makes
+    the stream drop repetitions.
+    """
+
+    def __init__(self, service: str, site: str) -> None:
+        self.service = service
+        self.site = site
+        self._waiting: OrderedDict[str, Span | ReadableSpan] = OrderedDict()
+        """Span's id → the span. One that ends while it waits is published as ended."""
+        self._guard = threading.Lock()
+        self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+        self._dropped = 0
+
+    def on_start(self, span: ReadableSpan, parent_context: Context | None = None) -> None:
+        """A span has begun: its children may be published before it ends."""
+        self._put(_id_of(span), span)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """A span has ended."""
+        self._put(_id_of(span), span)
+
+    def put(self, span: Span) -> None:
+        """Publish a span that is complete as it stands."""
+        self._put(span.span, span)
+
+    def _put(self, identifier: str, span: Span | ReadableSpan) -> None:
+        with self._guard:
+            self._waiting[identifier] = span
+            if len(self._waiting) > WAITING:
+                self._waiting.popitem(last=False)
+                self._dropped += 1
+            wake = self._wake
+        if wake is not None:
+            loop, event = wake
+            # A loop that has ended ships no more; the process is about to end.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+
+    async def ship(self, connection: Connection) -> None:
+        """Publish what has ended, for ever; when cancelled also what is left."""
+        event = asyncio.Event()
+        event.set()
+        self._wake = (asyncio.get_running_loop(), event)
+        try:
+            while True:
+                await event.wait()
+                await asyncio.sleep(PAUSE_S if connection.is_connected else AWAY_PAUSE_S)
+                if connection.is_connected:
+                    event.clear()
+                    await self._publish(connection)
+        finally:
+            self._wake = None
+            await self.flush(connection)
+
+    async def flush(self, connection: Connection, within_s: float = FLUSH_S) -> None:
+        """Publish what waits, and return when the server has it, or after `within_s` seconds."""
+        if not self._waiting or not connection.is_connected:
+            return
+        try:
+            async with asyncio.timeout(within_s):
+                await self._publish(connection)
+                await connection.flush()
+        except Exception as error:
+            log.info("the last spans are not shipped: %s: %s", type(error).__name__, error)
+
+    async def _publish(self, connection: Connection) -> None:
+        for span in self._taken():
+            try:
+                await connection.publish(
+                    span.to_subject(), span.to_bytes(), headers={MESSAGE_ID: message_id(span)}
+                )
+            except Exception as error:
+                # Whatever is wrong with a span or the connection, the work it tells of goes on.
+                log.info("a span is lost: %s: %s", type(error).__name__, error)
+
+    def _taken(self) -> Iterator[Span]:
+        with self._guard:
+            taken, self._waiting = self._waiting, OrderedDict()
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            log.warning("%d spans were dropped: too many while the server was away", dropped)
+        for span in taken.values():
+            yield span if isinstance(span, Span) else self._message(span)
+
+    def _message(self, span: ReadableSpan) -> Span:
+        context, begun_ns = span.get_span_context(), span.start_time or 0
+        assert context is not None
+        attributes = {key: _plain(value) for key, value in (span.attributes or {}).items()}
+        if span.end_time is None:
+            attributes[UNFINISHED] = True
+        failed = span.status.status_code is StatusCode.ERROR
+        return Span(
+            trace=f"{context.trace_id:032x}",
+            span=f"{context.span_id:016x}",
+            parent=f"{span.parent.span_id:016x}" if span.parent else None,
+            name=span.name,
+            kind=SpanKind(span.kind.name.lower()),
+            service=self.service,
+            site=self.site,
+            begun_ns=begun_ns,
+            ended_ns=max(span.end_time or time.time_ns(), begun_ns),
+            error=(span.status.description or "failed") if failed else None,
+            attributes=attributes,
+        )
+
+
+def message_id(span: Span) -> str:
+    """What a span is published under: a span that is told of twice is kept once."""
+    return f"{span.trace}/{span.span}" + ("/begun" if UNFINISHED in span.attributes else "")
+
+
+def _id_of(span: ReadableSpan) -> str:
+    context = span.get_span_context()
+    assert context is not None
+    return f"{context.span_id:016x}"
+
+
+def _plain(value: Any) -> str | int | float | bool:
+    return value if isinstance(value, str | int | float | bool) else str(value)

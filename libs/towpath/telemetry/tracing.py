@@ -1,0 +1,256 @@
+"""Traces: the process's tracer, spans after the fact, and contexts that cross from one message to the next.
+
+Spans are OpenTelemetry's, made with its SDK. They go to the stream SPANS of the place where the process runs
+(`towpath.telemetry.shipping`), and with OTEL_EXPORTER_OTLP_ENDPOINT set also there, by OTLP over HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from opentelemetry import context as contexts
+from opentelemetry import trace as api
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from towpath.contracts.traces import SPANS_STREAM, Span, SpanKind
+from towpath.telemetry.shipping import UNFINISHED, SpanShipper
+
+log = logging.getLogger(__name__)
+
+OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""Where spans also go, as every OpenTelemetry tool understands it, for example `http://localhost:4318`."""
+
+KEEP_S = 7 * 24 * 3600
+KEEP_BYTES = 64 * 1024**2
+REPEATED_WITHIN_S = 120
+"""A span that is recorded twice within this time is kept once; later ones are recognised at reading."""
+
+ENSURE_S = 5.0
+
+Attributes = Mapping[str, str | int | float | bool]
+
+_W3C = TraceContextTextMapPropagator()
+_tracer = api.get_tracer("towpath")
+_ids: ContextVar[tuple[str, str] | None] = ContextVar("determined_ids", default=None)
+_shipper: SpanShipper | None = None
+
+
+class _DeterminedIds(RandomIdGenerator):
+    """Random ids, except for spans that are recorded under given ones."""
+
+    def generate_trace_id(self) -> int:
+        ids = _ids.get()
+        return super().generate_trace_id() if ids is None else int(ids[0], 16)
+
+    def generate_span_id(self) -> int:
+        ids = _ids.get()
+        return super().generate_span_id() if ids is None else int(ids[1], 16)
+
+
+def start_tracing(service: str, site: str) -> SpanShipper:
+    """Make the process's tracer; what it returns must be given a connection. Called again it changes nothing.
+
+    `service` and `site` are as in `Span`; `hub` stands for what runs beside the hub.
+    """
+    global _shipper
+    if _shipper is None:
+        _shipper = SpanShipper(service, site)
+        api.set_tracer_provider(provider_of(_shipper))
+    return _shipper
+
+
+def provider_of(shipper: SpanShipper) -> TracerProvider:
+    """A tracer provider whose spans the shipper gets, and the OTLP endpoint if the environment names one."""
+    resource = Resource.create(
+        {"service.namespace": "towpath", "service.name": shipper.service, "towpath.site": shipper.site}
+    )
+    provider = TracerProvider(
+        sampler=ParentBased(ALWAYS_ON), resource=resource, id_generator=_DeterminedIds()
+    )
+    provider.add_span_processor(shipper)
+    if os.environ.get(OTLP_ENDPOINT):
+        # Imported here: it costs every command line a tenth of a second.
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def trace_of(*parts: str) -> str:
+    """The id of the trace that is about `parts`: 32 hexadecimal digits, always the same."""
+    return _digest(parts)[:32]
+
+
+def span_of(*parts: str) -> str:
+    """The id of the span that is about `parts`: 16 hexadecimal digits, always the same."""
+    return _digest(parts)[:16]
+
+
+def _digest(parts: tuple[str, ...]) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def record(
+    name: str,
+    *,
+    begun_ns: int,
+    ended_ns: int,
+    trace: str,
+    span: str,
+    parent: str | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    attributes: Attributes | None = None,
+    error: str | None = None,
+) -> None:
+    """A span after the fact, under given ids: recorded again, by whomever, it is the same span.
+
+    Times are Unix nanoseconds. Without `start_tracing` nothing is recorded.
+    """
+    ids = _ids.set((trace, span))
+    try:
+        made = _tracer.start_span(
+            name,
+            context=_context_of(trace, parent),
+            kind=api.SpanKind[kind.name],
+            attributes=dict(attributes or {}),
+            start_time=begun_ns,
+        )
+    finally:
+        _ids.reset(ids)
+    if error is not None:
+        made.set_status(api.StatusCode.ERROR, error)
+    made.end(max(begun_ns, ended_ns))
+
+
+def record_begun(
+    name: str,
+    *,
+    begun_ns: int,
+    trace: str,
+    span: str,
+    parent: str | None = None,
+    attributes: Attributes | None = None,
+) -> None:
+    """A span that goes on, whose end `record` tells: so that its children have a parent meanwhile."""
+    if _shipper is None:
+        return
+    _shipper.put(
+        Span(
+            trace=trace,
+            span=span,
+            parent=parent,
+            name=name,
+            service=_shipper.service,
+            site=_shipper.site,
+            begun_ns=begun_ns,
+            ended_ns=begun_ns,
+            attributes={**(attributes or {}), UNFINISHED: True},
+        )
+    )
+
+
+def _context_of(trace: str, span: str | None) -> contexts.Context:
+    if span is None:
+        return contexts.Context()
+    return _W3C.extract({"traceparent": traceparent_of(trace, span)}, context=contexts.Context())
+
+
+def traceparent_of(trace: str, span: str) -> str:
+    """W3C: what names a span as the parent of what follows."""
+    return f"00-{trace}-{span}-01"
+
+
+def ids_of(traceparent: str) -> tuple[str, str] | None:
+    """Trace and span that a W3C traceparent names; None if it cannot be read, or says not to record."""
+    context = api.get_current_span(
+        _W3C.extract({"traceparent": traceparent}, context=contexts.Context())
+    ).get_span_context()
+    if not (context.is_valid and context.trace_flags.sampled):
+        return None
+    return f"{context.trace_id:032x}", f"{context.span_id:016x}"
+
+
+def traceparent() -> str | None:
+    """W3C, of the current span; None outside of a recorded trace."""
+    context = api.get_current_span().get_span_context()
+    if not (context.is_valid and context.trace_flags.sampled):
+        return None
+    return traceparent_of(f"{context.trace_id:032x}", f"{context.span_id:016x}")
+
+
+def is_traced() -> bool:
+    """Whether what is done now belongs to a recorded trace."""
+    context = api.get_current_span().get_span_context()
+    return context.is_valid and context.trace_flags.sampled
+
+
+@contextmanager
+def continuing(traceparent: str | None) -> Iterator[None]:
+    """Work inside belongs to that trace; with None to the one it belongs to anyway."""
+    if traceparent is None:
+        yield
+        return
+    with _attached(_W3C.extract({"traceparent": traceparent})):
+        yield
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Work inside belongs to no trace: for loops that ask again and again on behalf of one that does."""
+    with _attached(api.set_span_in_context(api.INVALID_SPAN)):
+        yield
+
+
+@contextmanager
+def _attached(context: contexts.Context) -> Iterator[None]:
+    token = contexts.attach(context)
+    try:
+        yield
+    finally:
+        contexts.detach(token)
+
+
+class Asking(Protocol):
+    """As much of a NATS connection as making a stream needs."""
+
+    async def request(self, subject: str, payload: bytes = b"", timeout: float = 0.5) -> Any:
+        """Send a request and return the answer's message."""
+        ...
+
+
+async def ensure_spans_stream(connection: Asking) -> None:
+    """Make the stream SPANS of the server that this is a connection to, or bring it up to date.
+
+    Raises `OSError` when JetStream refuses, and what the connection raises.
+    """
+    config: dict[str, Any] = {
+        "name": SPANS_STREAM,
+        "subjects": [Span.wildcard()],
+        "storage": "file",
+        "retention": "limits",
+        "discard": "old",
+        "num_replicas": 1,
+        "max_age": KEEP_S * 10**9,
+        "max_bytes": KEEP_BYTES,
+        "duplicate_window": REPEATED_WITHIN_S * 10**9,
+        "allow_direct": True,
+    }
+    body = json.dumps(config).encode()
+    for verb in ("CREATE", "UPDATE"):
+        subject = f"$JS.API.STREAM.{verb}.{SPANS_STREAM}"
+        answer = json.loads((await connection.request(subject, body, timeout=ENSURE_S)).data)
+        if "error" not in answer:
+            return
+    raise OSError(f"no stream {SPANS_STREAM}: {answer['error'].get('description')}")
