@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED
-from towpath.cli.journals import cost_rows, journal_rows, print_operation, short
+from towpath.cli.journals import journal_rows, print_operation, short
 from towpath.contracts.commands import (
     JournalEntry,
     MigrationFigures,
@@ -21,6 +21,7 @@ from towpath.contracts.commands import (
     OperationView,
     StrategyName,
 )
+from towpath.reports.costs import cost_rows
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 FORECAST = MigrationForecast(

@@ -10,13 +10,14 @@ from nats.aio.msg import Msg
 
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
-from towpath.cli.journals import choice_line, print_costs
+from towpath.cli.journals import print_costs
 from towpath.cli.output import print_json, say, working
 from towpath.contracts.commands import OperationAnswer, OperationKind, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import OperationBegun, StepDone
 from towpath.contracts.message import Command, Event
 from towpath.mesh.home import Home
+from towpath.reports.costs import choice_line
 
 DEFAULT_DEADLINE_S = 120.0
 """For a deploy, update, remove or migrate: a warm engine needs seconds, one that just starts a minute."""

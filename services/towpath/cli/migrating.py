@@ -10,7 +10,7 @@ import typer
 from towpath.cli.changes import DEFAULT_DEADLINE_S, carry_out
 from towpath.cli.connection import ask
 from towpath.cli.jobs import JobArgument, Wait, Within
-from towpath.cli.journals import amount, choice_line, downtime, print_operation, seconds
+from towpath.cli.journals import print_operation
 from towpath.cli.output import clock, print_json, print_table, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import (
@@ -27,6 +27,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
+from towpath.reports.costs import amount, choice_line, downtime, seconds
 
 COMPARING = frozenset({StrategyName.AUTO, StrategyName.PARALLEL})
 """Strategies that may compare results before the job changes hands."""

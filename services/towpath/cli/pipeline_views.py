@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from towpath.cli.journals import amount, seconds
 from towpath.cli.output import clock, print_json, print_table
 from towpath.cli.pipeline_applying import print_outcome
 from towpath.cli.pipeline_progress import what
-from towpath.composition.difference import pinned
-from towpath.composition.field_changes import FieldChange, field_changes
-from towpath.composition.running import RunningJob
+from towpath.composition.field_changes import FieldChange
+from towpath.composition.versions import differences
 from towpath.contracts.pipeline import (
     Action,
     PipelinePlan,
@@ -18,6 +16,7 @@ from towpath.contracts.pipeline import (
     PipelineVersion,
     PipelineView,
 )
+from towpath.reports.costs import amount, seconds
 
 
 def print_plan(plan: PipelinePlan) -> None:
@@ -94,21 +93,6 @@ def print_differences(current: PipelineSpec, wanted: PipelineSpec, *, as_json: b
         print(f"{_sign(fields)} {job}")
         for field in fields if isinstance(fields, list) else ():
             print(f"    {field}")
-
-
-def differences(current: PipelineSpec, wanted: PipelineSpec) -> dict[str, list[FieldChange] | Action]:
-    """Job → the fields that differ, or that it is added or removed. Jobs that are alike are left out."""
-    old = {job.name: job for job in current.jobs}
-    running = {name: RunningJob(job.job_spec(), job.site, current.name) for name, job in old.items()}
-    new = {job.name: job for job in pinned(wanted, running).jobs}
-    old = {job.name: job for job in pinned(current, running).jobs}
-    found: dict[str, list[FieldChange] | Action] = {}
-    for name in sorted({**old, **new}):
-        if name not in old or name not in new:
-            found[name] = Action.ADD if name in new else Action.REMOVE
-        elif fields := field_changes(old[name], new[name]):
-            found[name] = fields
-    return found
 
 
 def _sign(fields: list[FieldChange] | Action) -> str:

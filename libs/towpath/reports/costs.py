@@ -1,0 +1,62 @@
+"""What operations cost, as people read it: expected, and measured."""
+
+from __future__ import annotations
+
+from towpath.contracts.commands import MigrationForecast, OperationView, StrategyName
+
+RUN_AT_ONCE = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
+"""Strategies without downtime, because source and target run at once."""
+
+
+def headline(view: OperationView) -> str:
+    """What is done to which job, and how it goes."""
+    route = f" from {view.source} to {view.target}" if view.source and view.target else ""
+    return f"{view.kind} {view.job}{route}: {view.state.replace('_', ' ')}"
+
+
+def choice_line(forecast: MigrationForecast) -> str:
+    """How a job moves, and why so."""
+    return f"{forecast.strategy}: {forecast.reason}"
+
+
+def cost_rows(view: OperationView) -> list[tuple[str, str | None, str | None]]:
+    """What a migration costs: name, expected, measured."""
+    forecast, figures = view.forecast, view.figures
+    if forecast is None and figures is None:
+        return []
+    no_downtime = view.strategy in RUN_AT_ONCE
+    rows: list[tuple[str, str | None, str | None]] = [
+        ("total", seconds(forecast and forecast.total_s), seconds(figures and figures.total_s)),
+        (
+            "downtime",
+            "none" if no_downtime and forecast else None,
+            downtime(figures.downtime_s) if figures else None,
+        ),
+        (
+            "state",
+            amount(forecast.state_bytes) if forecast else None,
+            amount(figures.state_bytes) if figures else None,
+        ),
+    ]
+    if figures is not None and figures.round_bytes:
+        rows.append(("by rounds", None, " + ".join(f"{size:,}" for size in figures.round_bytes)))
+    if figures is not None and figures.compared is not None:
+        rows.append(("results compared", None, f"{figures.compared:,}, all equal"))
+    if figures is not None and figures.offset is not None:
+        rows.append(("source ahead by", None, f"{figures.offset:,} events"))
+    return rows
+
+
+def seconds(duration_s: float | None) -> str | None:
+    """A duration as people read it."""
+    return None if duration_s is None else f"{duration_s:.2f} s"
+
+
+def downtime(duration_s: float | None) -> str:
+    """A downtime; it is unknown if nothing came in meanwhile."""
+    return "no input came meanwhile" if duration_s is None else f"{duration_s:.2f} s"
+
+
+def amount(size_bytes: int) -> str:
+    """A size as people read it."""
+    return f"{size_bytes:,} bytes"
