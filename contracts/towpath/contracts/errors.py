@@ -27,6 +27,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_COMMAND = "unknown_command"
     UNKNOWN_MIGRATION = "unknown_migration"
     UNKNOWN_PIPELINE = "unknown_pipeline"
+    UNKNOWN_TRACE = "unknown_trace"
     UNAUTHORISED = "unauthorised"
     """No token, or not the mesh's."""
     SCHEMA_MISMATCH = "schema_mismatch"

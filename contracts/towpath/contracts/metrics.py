@@ -6,11 +6,10 @@ keeps its own series; the collector asks them all and answers as if there were o
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
 from towpath.contracts.faults import Scope
 from towpath.contracts.message import ROOT, Command, Model, SiteName
@@ -52,7 +51,7 @@ class EntityKind(StrEnum):
     MIGRATION = "migration"
     """`migration:<operation>`, and `migration:<operation>/<step>`; at `hub`."""
     RULE = "rule"
-    """`rule:<entity>`: what a fault or instrumentation rule measured."""
+    """`rule:<site>/<entity>`: what a fault or instrumentation rule measured there; kept at `hub`."""
 
 
 class MetricDefinition(Model):
@@ -166,9 +165,9 @@ class MetricSelection(Model):
 
     metrics: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
     entities: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
-    since: datetime | None = None
+    since: AwareDatetime | None = None
     """Samples from then on; null: only the newest of each series."""
-    until: datetime | None = None
+    until: AwareDatetime | None = None
     """Samples before then; null: up to now."""
     step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
     """One point for so many seconds, at whole multiples of them; null: every sample as it was taken."""

@@ -27,6 +27,7 @@ INPUT_CODES = frozenset(
         ErrorCode.UNKNOWN_COMMAND,
         ErrorCode.UNKNOWN_MIGRATION,
         ErrorCode.UNKNOWN_PIPELINE,
+        ErrorCode.UNKNOWN_TRACE,
         ErrorCode.SCHEMA_MISMATCH,
         ErrorCode.NAME_IN_USE,
         ErrorCode.ALREADY_THERE,

@@ -1,0 +1,84 @@
+"""What metrics and entities are called where others take them: OpenTelemetry, and Prometheus from it.
+
+The Prometheus names are those that an OpenTelemetry collector makes of the same metrics, so that a dashboard
+does not care which way they came.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from towpath.contracts.metrics import METRICS_BY_NAME, METRICS_TABLE, EntityKind, MetricDefinition, MetricKind
+
+PREFIX = "towpath."
+
+RULE_PREFIX = "rule."
+
+QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
+"""Last part of a metric's name → the label `quantile`, as summaries of Prometheus have it."""
+
+_UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second"}
+"""Units of things that are counted, in braces, say nothing that the name does not."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A metric as others know it."""
+
+    family: str
+    """The Prometheus name; of a counter without `_total`."""
+    kind: MetricKind
+    meaning: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """Beside those of the entity."""
+
+    @property
+    def sample(self) -> str:
+        """The name that queries use."""
+        return f"{self.family}_total" if self.kind is MetricKind.COUNTER else self.family
+
+
+def exported(metric: str) -> Exported | None:
+    """A metric of the table, or one that a rule measured; null for what is neither."""
+    known = METRICS_BY_NAME.get(metric)
+    if known is not None:
+        return _of_table(known)
+    if metric.startswith(RULE_PREFIX):
+        return Exported(_identifier(metric), MetricKind.GAUGE, "What a rule measured")
+    return None
+
+
+def _of_table(metric: MetricDefinition) -> Exported:
+    name, _, last = metric.name.rpartition(".")
+    if last in QUANTILES:
+        meaning = metric.meaning.rpartition(": ")[0]
+        labels = (("quantile", QUANTILES[last]),)
+        return Exported(_family(name, metric.unit), metric.kind, meaning, labels)
+    return Exported(_family(metric.name, metric.unit), metric.kind, metric.meaning)
+
+
+def _family(name: str, unit: str) -> str:
+    if unit.startswith("{"):
+        suffix = "per_second" if unit.endswith("/s") else ""
+    else:
+        suffix = _UNITS[unit]
+    return "_".join(part for part in (_identifier(name), suffix) if part)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "_", PREFIX + name)
+
+
+def entity_labels(entity: str) -> dict[str, str]:
+    """`job:hourly` as kind and name; a step of a migration also has the label `step`."""
+    kind, _, name = entity.partition(":")
+    if kind == EntityKind.MIGRATION:
+        name, _, step = name.partition("/")
+        return {"entity": kind, "name": name} | ({"step": step} if step else {})
+    return {"entity": kind, "name": name}
+
+
+def known_samples() -> set[str]:
+    """Every name that a query of Prometheus may use of the table."""
+    return {_of_table(metric).sample for metric in METRICS_TABLE}

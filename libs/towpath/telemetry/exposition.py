@@ -1,0 +1,60 @@
+"""The newest values of all series as Prometheus's text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from towpath.contracts.metrics import MetricKind, Series
+from towpath.telemetry.exported_names import Exported, entity_labels, exported
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+FRESH_S = 60.0
+"""Older values are left out: what they were measured of has ended, or is out of reach."""
+
+MIGRATION_FRESH_S = 3600.0
+"""The same for migrations, which are measured once: long enough that no scrape can miss one."""
+
+
+def exposition(series: Iterable[Series], at: float | None = None) -> bytes:
+    """The text for the newest points of `series`, as of the moment `at` (Unix seconds; null: now)."""
+    registry = CollectorRegistry()
+    registry.register(_Newest(fresh(series, time.time() if at is None else at)))
+    return generate_latest(registry)
+
+
+def fresh(series: Iterable[Series], at: float) -> list[Series]:
+    """Those whose newest point is not too old at the moment `at`, Unix seconds."""
+    return [each for each in series if each.points and at - each.points[-1][0] <= _fresh_s(each)]
+
+
+def _fresh_s(series: Series) -> float:
+    return MIGRATION_FRESH_S if series.metric.startswith("migration.") else FRESH_S
+
+
+class _Newest(Collector):
+    """What the registry asks for metrics."""
+
+    def __init__(self, series: list[Series]) -> None:
+        self._series = series
+
+    def collect(self) -> Iterator[Metric]:
+        """Families by name, each with its series."""
+        families: dict[str, Metric] = {}
+        for each in self._series:
+            name = exported(each.metric)
+            if name is not None:
+                family = families.setdefault(name.family, _family(name))
+                labels = {"site": each.site, **entity_labels(each.entity), **dict(name.labels)}
+                family.add_sample(name.sample, labels, each.points[-1][1])
+        yield from (families[name] for name in sorted(families))
+
+
+def _family(name: Exported) -> Metric:
+    made = CounterMetricFamily if name.kind is MetricKind.COUNTER else GaugeMetricFamily
+    return made(name.family, name.meaning)

@@ -1,0 +1,51 @@
+"""What was measured: series in the mesh's own terms, and the newest values in Prometheus's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from towpath.api.coordinator import Coordinator
+from towpath.api.reading import no_query, query_of
+from towpath.api.responses import answered
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.metrics import MAX_POINTS, QueryMetrics
+from towpath.contracts.rest import Route, SeriesQuery
+from towpath.telemetry.exposition import CONTENT_TYPE, exposition
+
+LISTS = ("metrics", "entities", "sites")
+"""Parameters that stand for several values."""
+
+
+class Metrics:
+    """Asks the collector."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._coordinator = coordinator
+
+    async def query(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """The series that the query selects."""
+        return answered(await self._coordinator.ask(selected(query_of(request, SeriesQuery))))
+
+    async def scrape(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """The newest value of each series, as text."""
+        no_query(request)
+        newest = await self._coordinator.ask(QueryMetrics(limit=MAX_POINTS))
+        # Of a large mesh these are some megabytes of text.
+        body = await asyncio.to_thread(exposition, newest.series)
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+
+
+def selected(query: SeriesQuery) -> QueryMetrics:
+    """The command that a query stands for. Raises `TowpathError` (invalid)."""
+    given: dict[str, Any] = query.model_dump(exclude_none=True)
+    for name in LISTS:
+        if name in given:
+            given[name] = given[name].split(",")
+    try:
+        return QueryMetrics.model_validate(given)
+    except ValidationError as error:
+        raise TowpathError.of_validation(error) from error
