@@ -15,10 +15,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
-from opentelemetry import propagate, trace
 from pydantic import ValidationError
 
 from towpath.bus.passing import arriving, leaving
+from towpath.bus.spans import deciding, refused, requesting, serving, trace_headers
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
@@ -27,7 +27,6 @@ from towpath.faults.injected import InjectedFault
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
-tracer = trace.get_tracer("towpath.bus")
 
 AnswerT = TypeVar("AnswerT", bound=Model)
 CommandT = TypeVar("CommandT", bound=Command[Any])
@@ -98,17 +97,23 @@ class Bus:
             log.warning("connection did not close in time")
 
     async def request(
-        self, command: Command[AnswerT], *, deadline_s: float, attempt_s: float | None = None
+        self,
+        command: Command[AnswerT],
+        *,
+        deadline_s: float,
+        attempt_s: float | None = None,
+        own_span: bool = True,
     ) -> AnswerT:
         """Send a command and return its answer. Raises `TowpathError`.
 
         While nobody listens (a service restarts, a link is down), the same command is sent again
         until the deadline; with `attempt_s` also when no answer came for so long, because the
-        receiver may have died. Whoever serves it recognises the repetition by its `id`.
+        receiver may have died. Whoever serves it recognises the repetition by its `id`. Without
+        `own_span` the receiver's work becomes part of the present span: of one that outlives this process.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + deadline_s
-        with tracer.start_as_current_span(f"request {command.verb()}"):
+        with requesting(command, own_span=own_span):
             while True:
                 try:
                     left = end - loop.time()
@@ -119,9 +124,7 @@ class Bus:
                     await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _attempt(self, command: Command[AnswerT], timeout_s: float) -> AnswerT:
-        headers: dict[str, str] = {}
-        propagate.inject(headers)
-        subject = command.to_subject()
+        headers, subject = trace_headers(), command.to_subject()
         end = asyncio.get_running_loop().time() + max(timeout_s, 0.05)
         try:
             async with asyncio.timeout_at(end):
@@ -129,9 +132,9 @@ class Bus:
                 if not copies:
                     await asyncio.Event().wait()  # It is lost: no answer comes before the time is up.
                 for copy in copies[1:]:
-                    await self.connection.publish(subject, copy, headers=headers or None)
+                    await self.connection.publish(subject, copy, headers=headers)
             left = max(end - asyncio.get_running_loop().time(), 0.05)
-            message = await self.connection.request(subject, copies[0], timeout=left, headers=headers or None)
+            message = await self.connection.request(subject, copies[0], timeout=left, headers=headers)
         except (NoRespondersError, InjectedFault) as error:
             what = str(error) if isinstance(error, InjectedFault) else "nobody answers this command"
             raise _Unanswered(ErrorCode.UNREACHABLE, what, field="subject", value=subject) from error
@@ -143,11 +146,9 @@ class Bus:
 
     async def publish(self, message: Message) -> None:
         """Send a message without waiting for anybody."""
-        headers: dict[str, str] = {}
-        propagate.inject(headers)
-        subject = message.to_subject()
+        headers, subject = trace_headers(), message.to_subject()
         for body in await leaving(type(message), subject, message.to_bytes()):
-            await self.connection.publish(subject, body, headers=headers or None)
+            await self.connection.publish(subject, body, headers=headers)
 
     async def serve(
         self,
@@ -170,8 +171,7 @@ class Bus:
     async def _answer(
         self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], message: Msg
     ) -> None:
-        context = propagate.extract(dict(message.headers or {}))
-        with tracer.start_as_current_span(f"serve {kind.verb()}", context=context):
+        with serving(kind, message.headers):
             try:
                 bodies = await arriving(kind, message.subject, message.data or b"{}")
             except InjectedFault as error:
@@ -200,7 +200,8 @@ class Bus:
             except ValidationError as error:
                 raise TowpathError.of_validation(error) from error
             identifier = command.id
-            return await self._once(command, handler)
+            with deciding(command):
+                return await self._once(command, handler)
         except TowpathError as error:
             detail = error.detail
         except Withheld:
@@ -208,6 +209,7 @@ class Bus:
         except Exception as error:
             log.exception("%s failed", kind.verb())
             detail = _failure(error)
+        refused(detail)
         if ".command.coordinator." in kind.subject:
             await self.publish(CommandRefused(command=identifier, request=kind.verb(), error=detail))
         return Reply[Any](ok=False, error=detail)

@@ -1,0 +1,100 @@
+"""Which messages make spans, and what those say.
+
+Whoever changes something begins a trace. Looking makes spans only inside one: else a mesh that is merely
+watched would fill its streams with traces of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.message import Command
+from towpath.telemetry.logs import about
+from towpath.telemetry.tracing import continuing, is_traced, traceparent, untraced
+
+tracer = trace.get_tracer("towpath.bus")
+
+LOOKING = frozenset(
+    {"analyse", "check", "describe", "echo", "explain", "forecast", "list", "measure", "observe", "plan"}
+    | {"query", "read", "recompute", "report", "show"}
+)
+"""First words of the commands that change nothing."""
+
+TRACEPARENT = "traceparent"
+"""W3C's name of the header."""
+
+
+def is_looking(kind: type[Command[Any]]) -> bool:
+    """Whether such a command changes nothing."""
+    return kind.verb().partition("-")[0] in LOOKING
+
+
+def trace_headers() -> dict[str, Any] | None:
+    """What a message that is sent now says of the trace it belongs to; None outside of one."""
+    current = traceparent()
+    return {TRACEPARENT: current} if current is not None else None
+
+
+@contextmanager
+def requesting(command: Command[Any], *, own_span: bool) -> Iterator[None]:
+    """Around sending a command and waiting for its answer."""
+    if not own_span or (is_looking(type(command)) and not is_traced()):
+        yield
+        return
+    with tracer.start_as_current_span(
+        f"request {command.verb()}", kind=SpanKind.CLIENT, attributes=_attributes(command)
+    ):
+        yield
+
+
+@contextmanager
+def serving(kind: type[Command[Any]], headers: Mapping[str, str] | None) -> Iterator[None]:
+    """Around carrying a command out that came with these headers."""
+    # Not the context of the connection's own task: that is whatever was current when it was made.
+    with untraced(), continuing((headers or {}).get(TRACEPARENT)):
+        if is_looking(kind) and not is_traced():
+            yield
+            return
+        with tracer.start_as_current_span(f"serve {kind.verb()}", kind=SpanKind.SERVER):
+            yield
+
+
+@contextmanager
+def deciding(command: Command[Any]) -> Iterator[None]:
+    """Around a handler: its span and its log lines say what the command is about."""
+    trace.get_current_span().set_attributes(_attributes(command))
+    known = {"job": _job(command), "operation": getattr(command, "operation", None)}
+    with about(**known) if any(known.values()) else nullcontext():
+        yield
+
+
+def refused(detail: ErrorDetail) -> None:
+    """Mark the span of the command: it was not carried out."""
+    trace.get_current_span().set_status(StatusCode.ERROR, detail.one_line())
+
+
+def _attributes(command: Command[Any]) -> dict[str, str]:
+    fields = {
+        "towpath.command": command.id,
+        "towpath.job": _job(command),
+        "towpath.operation": getattr(command, "operation", None),
+        "towpath.site": getattr(command, "site", None),
+        "towpath.pipeline": getattr(command, "pipeline", None),
+    }
+    return {name: value for name, value in fields.items() if isinstance(value, str)}
+
+
+def _job(command: Command[Any]) -> str | None:
+    """The job that a command is about."""
+    job = getattr(command, "job", None)
+    if job is None:
+        assignment = getattr(command, "assignment", None)
+        spec = getattr(assignment, "spec", None) or getattr(command, "spec", None)
+        job = getattr(spec, "name", None)
+    return job if isinstance(job, str) else None
