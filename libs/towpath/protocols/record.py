@@ -160,6 +160,8 @@ class OperationRecord(Model):
     ended_at: datetime | None = None
     note: str = ""
     figures: MigrationFigures | None = None
+    traceparent: str | None = None
+    """W3C: the span that asked for it, so that whoever finishes the operation adds to the same trace."""
 
     @property
     def source(self) -> str | None:

@@ -26,6 +26,7 @@ from towpath.contracts.migration import StepCommand
 from towpath.protocols.abort import aborted, unless
 from towpath.protocols.course import Course, Phase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
+from towpath.protocols.spans import in_step, tell_operation, tell_operation_begun, tell_step_begun
 from towpath.protocols.step import Compensation, Step
 
 log = logging.getLogger(__name__)
@@ -133,11 +134,13 @@ class Runner:
         record, entries = await self._ledger.load(operation)
         if record.state not in ENDED:
             course = Course(record, entries)
+            tell_operation_begun(record)
             await self._announce_standing(course)
             await self._forward(course, abort or asyncio.Event())
             await self._back(course)
-            record = await self._finish(course)
+            record, entries = await self._finish(course), course.entries
         # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
+        tell_operation(record, entries)
         await self._publish(_ended(record))
         await self._ledger.announced(operation)
         return record
@@ -170,7 +173,8 @@ class Runner:
             return
         command = action.model_copy(update={"id": f"{course.record.id}-{step.name}"})
         try:
-            answer = await self._answer(course, step, command, abort)
+            with in_step(course.record, step.name):
+                answer = await self._answer(course, step, command, abort)
         except TowpathError as error:
             await self._write(course, step.name, Phase.FAILED, _reason(error))
             return
@@ -198,7 +202,8 @@ class Runner:
         action = compensation.command(course.record)
         command = action.model_copy(update={"id": f"{course.record.id}-{name}-undo"})
         try:
-            answer = await self._ask(command, compensation.deadline_s, 3.0, insist=True)
+            with in_step(course.record, name, undo=True):
+                answer = await self._ask(command, compensation.deadline_s, 3.0, insist=True)
         except TowpathError as error:
             await self._write(course, name, Phase.FAILED, {"undo": True, **_reason(error)})
         else:
@@ -235,6 +240,7 @@ class Runner:
         position = len(course.entries)
         course.add(entry)
         await self._ledger.append(course.record, entry, position, change)
+        tell_step_begun(course.record, entry)
         await self._publish(_step_done(course.record, entry))
 
     async def _finish(self, course: Course) -> OperationRecord:

@@ -95,6 +95,9 @@ class Agents:
     async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         """See `towpath.protocols.runner.Send`."""
         try:
-            return await self._bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)
+            # The step is the span that its command belongs to: it outlives this coordinator.
+            return await self._bus.request(
+                command, deadline_s=deadline_s, attempt_s=attempt_s, own_span=False
+            )
         except (NatsError, OSError) as error:
             raise TowpathError(ErrorCode.UNREACHABLE, f"{type(error).__name__}: {error}") from error

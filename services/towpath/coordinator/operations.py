@@ -15,6 +15,8 @@ from towpath.coordinator.registry import Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
 from towpath.protocols.runner import Runner, Superseded
 from towpath.tasks import end
+from towpath.telemetry.logs import about
+from towpath.telemetry.tracing import traceparent
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +98,7 @@ class Operations:
             for _ in range(DECISIONS):
                 record = await plan()
                 try:
-                    operation = await self._registry.begin(record)
+                    operation = await self._registry.begin(_traced(record))
                 except Changed:
                     continue
                 # SIGKILL here: accepted, not running. The next coordinator finds it unfinished.
@@ -119,7 +121,8 @@ class Operations:
                 abort = self._abort_of(operation)
                 if await self._registry.is_abort_requested(operation):
                     abort.set()
-                return await self._runner.run(operation, abort)
+                with about(operation=operation):
+                    return await self._runner.run(operation, abort)
             except Superseded as error:
                 raise TowpathError(
                     ErrorCode.UNREACHABLE, f"operation {operation} is run by another coordinator"
@@ -137,6 +140,11 @@ class Operations:
     async def stop(self) -> None:
         """Leave all operations where they are: the next coordinator continues them."""
         await end(self._tasks.values())
+
+
+def _traced(record: OperationRecord) -> OperationRecord:
+    """The operation as part of the trace of the command that begins it."""
+    return record.model_copy(update={"traceparent": traceparent()})
 
 
 def _outcome(record: OperationRecord) -> OperationAnswer:
