@@ -1,0 +1,130 @@
+"""Reads a metric store: single samples, or one point for each step, from samples and whole minutes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.contracts.metrics import Aggregation, MetricSelection
+from towpath.telemetry.metric_tables import samples_from
+from towpath.telemetry.rollup import MINUTE_S, minute_of, next_minute
+from towpath.telemetry.selection import too_many
+
+Points = list[tuple[float, float]]
+
+_AGGREGATES = {
+    Aggregation.MEAN: "sum(sum) / sum(count)",
+    Aggregation.MIN: "min(min)",
+    Aggregation.MAX: "max(max)",
+    Aggregation.SUM: "sum(sum)",
+    # A bare column beside a single max() is that of the row with the maximum: SQLite says so.
+    Aggregation.LAST: "last, max(at)",
+    Aggregation.COUNT: "sum(count)",
+    Aggregation.RATE: "sum(grown) / sum(over_s)",
+}
+
+_PIECES = """
+SELECT at, series, value AS sum, 1 AS count, value AS min, value AS max, value AS last, grown, over_s
+  FROM samples WHERE at >= :begin AND at < :minutes_begin
+UNION ALL SELECT at, series, sum, count, min, max, last, grown, over_s
+  FROM minutes WHERE at >= :minutes_begin AND at < :minutes_end
+UNION ALL SELECT at, series, value, 1, value, value, value, grown, over_s
+  FROM samples WHERE at >= :minutes_end AND at < :end
+"""
+
+
+@dataclass(frozen=True)
+class Range:
+    """From `begin` to before `end`, Unix seconds; whole minutes from `minutes_begin` to `minutes_end`."""
+
+    begin: float
+    minutes_begin: float
+    minutes_end: float
+    end: float
+
+
+def newest_moment(connection: sqlite3.Connection) -> float | None:
+    """When the newest sample was taken; None if there is none."""
+    return connection.execute("SELECT max(at) FROM samples").fetchone()[0]
+
+
+def points_of(
+    connection: sqlite3.Connection, selection: MetricSelection, series: Mapping[int, Any]
+) -> dict[int, Points]:
+    """Points of the series with these numbers, by time. Raises `TowpathError` when there are too many."""
+    assert selection.since is not None
+    newest = newest_moment(connection)
+    if newest is None:
+        return {}
+    begin = selection.since.timestamp()
+    end = newest + 1.0 if selection.until is None else selection.until.timestamp()
+    numbers = json.dumps(list(series))
+    if selection.step_s is None:
+        rows = _samples(connection, numbers, begin, end, selection.limit + 1)
+    else:
+        pieces = _pieces(begin, end, selection.step_s, samples_from(connection), minute_of(newest))
+        rows = _steps(connection, numbers, pieces, selection)
+    if len(rows) > selection.limit:
+        oldest = connection.execute("SELECT min(at) FROM minutes").fetchone()[0]
+        raise too_many(selection, len(series), max(begin, oldest or begin), min(end, newest))
+    return _grouped(rows)
+
+
+def _samples(
+    connection: sqlite3.Connection, numbers: str, begin: float, end: float, most: int
+) -> list[tuple[int, float, float]]:
+    return connection.execute(
+        "SELECT series, at, value FROM samples WHERE at >= ? AND at < ?"
+        " AND series IN (SELECT value FROM json_each(?)) ORDER BY at LIMIT ?",
+        (begin, end, numbers, most),
+    ).fetchall()
+
+
+def _pieces(begin: float, end: float, step_s: float, kept_from: float, open_minute: float) -> Range:
+    """Which part of a range is read by the minute: it is quicker, and where single samples are gone the
+    only way. Its ends then count by whole minutes.
+
+    Steps that are no whole minutes are exact from single samples only.
+    """
+    is_gone = begin < kept_from
+    if step_s < MINUTE_S or (step_s % MINUTE_S and not is_gone):
+        return Range(begin, begin, begin, end)
+    minutes_begin = minute_of(begin) if is_gone else next_minute(begin)
+    # A range may end where single samples are gone, too.
+    minutes_end = next_minute(end) if end < kept_from else minute_of(end)
+    minutes_end = min(minutes_end, open_minute)
+    if minutes_end <= minutes_begin:
+        return Range(begin, begin, begin, end)
+    return Range(min(begin, minutes_begin), minutes_begin, minutes_end, end)
+
+
+def _steps(
+    connection: sqlite3.Connection, numbers: str, pieces: Range, selection: MetricSelection
+) -> list[tuple[int, float, float]]:
+    rates = "HAVING sum(over_s) > 0" if selection.aggregation is Aggregation.RATE else ""
+    rows = connection.execute(
+        f"SELECT series, CAST(at / :step AS INTEGER) AS step, {_AGGREGATES[selection.aggregation]}"
+        f" FROM ({_PIECES}) WHERE series IN (SELECT value FROM json_each(:numbers))"
+        f" GROUP BY 1, 2 {rates} ORDER BY 1, 2 LIMIT :most",
+        {
+            "begin": pieces.begin,
+            "minutes_begin": pieces.minutes_begin,
+            "minutes_end": pieces.minutes_end,
+            "end": pieces.end,
+            "step": selection.step_s,
+            "numbers": numbers,
+            "most": selection.limit + 1,
+        },
+    )
+    assert selection.step_s is not None
+    return [(number, step * selection.step_s, float(value)) for number, step, value, *_ in rows]
+
+
+def _grouped(rows: Iterable[tuple[int, float, float]]) -> dict[int, Points]:
+    found: dict[int, Points] = {}
+    for number, at, value in rows:
+        found.setdefault(number, []).append((at, value))
+    return found

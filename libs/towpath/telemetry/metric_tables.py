@@ -1,0 +1,127 @@
+"""The tables of a metric store, in SQLite: how they are made, and how what is old leaves them.
+
+Rows lie by time, not by series: what is stored together is written together, a page or two at a time, and
+what is old is deleted as it was stored.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+BUSY_S = 5.0
+"""For somebody else's transaction, such as that of an agent that is being replaced."""
+
+JOURNAL_BYTES = 4 * 1024**2
+"""What the write-ahead log shrinks to when it has been taken in."""
+
+CHUNK_ROWS = 20_000
+"""Deleted in one transaction: a tenth of a second, in which nobody can write."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS series(
+    id INTEGER PRIMARY KEY, entity TEXT NOT NULL, metric TEXT NOT NULL, at REAL NOT NULL, value REAL NOT NULL,
+    UNIQUE(entity, metric));
+CREATE TABLE IF NOT EXISTS samples(
+    at REAL NOT NULL, series INTEGER NOT NULL, value REAL NOT NULL, grown REAL, over_s REAL,
+    PRIMARY KEY(at, series)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS minutes(
+    at REAL NOT NULL, series INTEGER NOT NULL, sum REAL NOT NULL, count INTEGER NOT NULL, min REAL NOT NULL,
+    max REAL NOT NULL, last REAL NOT NULL, grown REAL NOT NULL, over_s REAL NOT NULL,
+    PRIMARY KEY(at, series)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS bounds(name TEXT PRIMARY KEY, at REAL NOT NULL);
+"""
+"""`series` has the newest sample of each, `samples` by how much a counter grew since the one before, and
+in how many seconds. A minute is in `minutes` as soon as a later one has begun. The bound `samples` is the
+moment from which on no sample was deleted."""
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """A connection for one writer, tables made if need be. A file that is damaged is put aside.
+
+    What was committed survives the process being killed at any moment. Raises `sqlite3.OperationalError`
+    when the disk does not take it.
+    """
+    try:
+        return _connect(path)
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        log.error("%s is damaged, new samples begin in a new file: %s", path, error)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        path.replace(path.with_name(f"{path.name}.damaged"))
+        return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES}")
+        connection.executescript(_TABLES)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def reading(path: Path) -> sqlite3.Connection:
+    """A connection that sees everything as it is when it begins to read."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
+    connection.isolation_level = None
+    connection.execute("BEGIN")
+    return connection
+
+
+def samples_from(connection: sqlite3.Connection) -> float:
+    """The moment from which on every sample is kept."""
+    row = connection.execute("SELECT at FROM bounds WHERE name = 'samples'").fetchone()
+    return row[0] if row else 0.0
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """What the tables take. Pages that are free again are used before the file grows."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def delete_before(connection: sqlite3.Connection, table: str, before: float) -> None:
+    """Delete what is older, the oldest first."""
+    while _delete_oldest(connection, table, before):
+        pass
+
+
+def shrink(connection: sqlite3.Connection, max_bytes: int, before: float) -> None:
+    """Delete what is older than `before` until the rest fits: the oldest samples first, then minutes."""
+    for table in ("samples", "minutes"):
+        while used_bytes(connection) > max_bytes and _delete_oldest(connection, table, before):
+            pass
+
+
+def _delete_oldest(connection: sqlite3.Connection, table: str, before: float) -> bool:
+    """Delete some rows, whole moments only. Whether there were any."""
+    with connection:
+        row = connection.execute(
+            f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT 1 OFFSET {CHUNK_ROWS - 1}", (before,)
+        ).fetchone()
+        end = math.nextafter(row[0], math.inf) if row else before
+        gone = connection.execute(f"DELETE FROM {table} WHERE at < ?", (end,)).rowcount
+        if table == "samples" and gone:
+            connection.execute("INSERT OR REPLACE INTO bounds VALUES ('samples', ?)", (end,))
+    return gone > 0
+
+
+def forget_empty_series(connection: sqlite3.Connection) -> bool:
+    """Delete series of which nothing is left. Whether there were any."""
+    with connection:
+        kept = "(SELECT min(at) FROM (SELECT min(at) AS at FROM samples UNION SELECT min(at) FROM minutes))"
+        return connection.execute(f"DELETE FROM series WHERE at < {kept}").rowcount > 0

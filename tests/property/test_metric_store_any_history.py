@@ -1,0 +1,181 @@
+"""Any samples in any order: what a point says does not depend on how the samples are kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import floor
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towpath.contracts.metrics import Aggregation, MetricSelection, Sample
+from towpath.telemetry import metric_tables
+from towpath.telemetry.metric_store import MetricStore
+
+T0 = 1_800_000_000.0
+COUNTER, GAUGE = "stream.events", "stream.size"
+
+REFERENCE: dict[Aggregation, Callable[[list[float]], float]] = {
+    Aggregation.MEAN: lambda values: sum(values) / len(values),
+    Aggregation.MIN: min,
+    Aggregation.MAX: max,
+    Aggregation.SUM: sum,
+    Aggregation.LAST: lambda values: values[-1],
+    Aggregation.COUNT: lambda values: float(len(values)),
+}
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Sample]:
+    """Samples of one series, some seconds or minutes apart. A counter grows, and begins anew now and then."""
+    at, value, samples = T0 + draw(st.integers(0, 200)), 0.0, []
+    for _ in range(draw(st.integers(1, 60))):
+        at += draw(st.sampled_from([0.5, 2.0, 2.1, 17.0, 60.0, 61.5, 240.0]))
+        value = draw(st.sampled_from([value, value + 1, value + 250, 0.0, 3.0]))
+        samples.append(Sample(entity="stream:IN", metric=COUNTER, at=at, value=value))
+    return samples
+
+
+def grown(before: Sample, sample: Sample) -> float:
+    return sample.value - before.value if sample.value >= before.value else sample.value
+
+
+def reference(
+    history: list[Sample], step_s: float, aggregation: Aggregation, since: float = T0
+) -> dict[float, float]:
+    """Points, from the single samples, as the contract words them."""
+    steps: dict[float, list[tuple[Sample | None, Sample]]] = {}
+    for before, sample in zip([None, *history], history, strict=False):
+        if sample.at >= since:
+            steps.setdefault(floor(sample.at / step_s) * step_s, []).append((before, sample))
+    if aggregation is not Aggregation.RATE:
+        return {at: REFERENCE[aggregation]([s.value for _, s in pairs]) for at, pairs in steps.items()}
+    known = {at: [(b, s) for b, s in pairs if b is not None] for at, pairs in steps.items()}
+    return {
+        at: sum(grown(b, s) for b, s in pairs) / sum(s.at - b.at for b, s in pairs)
+        for at, pairs in known.items()
+        if pairs
+    }
+
+
+@contextmanager
+def store_with(history: list[Sample], *, cuts: list[int], **options: int) -> Iterator[MetricStore]:
+    """A store that got the history in portions, and was opened anew after each."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "metrics.db"
+        edges = sorted({0, len(history), *(cut % len(history) for cut in cuts)})
+        store = MetricStore(path, clock=lambda: T0, **options)
+        for begin, end in pairwise(edges):
+            store.add(history[begin:end])
+            store.close()
+        yield store
+        store.close()
+
+
+def selection(step_s: float | None, aggregation: Aggregation, since: float = T0) -> MetricSelection:
+    begin = datetime.fromtimestamp(since, UTC)
+    return MetricSelection(metrics=["stream.*"], since=begin, step_s=step_s, aggregation=aggregation)
+
+
+def points(store: MetricStore, wanted: MetricSelection) -> dict[float, float]:
+    return {at: value for series in store.read(wanted, "jfk") for at, value in series.points}
+
+
+def without_samples(store: MetricStore) -> None:
+    """Only the newest minute keeps its samples: the others are gone, their minutes are not."""
+    store.latest()
+    assert store._connection is not None
+    newest = store._connection.execute("SELECT max(at) FROM samples").fetchone()[0]
+    metric_tables.delete_before(store._connection, "samples", floor(newest / 60) * 60)
+
+
+CUTS = st.lists(st.integers(0, 60), max_size=3)
+
+
+@given(
+    histories(),
+    CUTS,
+    st.sampled_from(Aggregation),
+    st.sampled_from([2.0, 7.0, 30.0, 60.0, 90.0, 300.0]),
+    st.integers(0, 400),
+)
+@settings(max_examples=200, deadline=None)
+def test_points_when_samples_are_kept_then_are_those_of_the_samples(
+    history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float, later: int
+) -> None:
+    with store_with(history, cuts=cuts) as store:
+        found = points(store, selection(step_s, aggregation, T0 + later))
+    assert found == pytest.approx(reference(history, step_s, aggregation, T0 + later))
+
+
+@given(histories(), CUTS, st.sampled_from(Aggregation), st.sampled_from([60.0, 120.0, 300.0]))
+@settings(max_examples=200, deadline=None)
+def test_points_when_only_minutes_are_kept_then_are_those_of_the_samples_that_were(
+    history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float
+) -> None:
+    with store_with(history, cuts=cuts) as store:
+        without_samples(store)
+        found = points(store, selection(step_s, aggregation))
+    assert found == pytest.approx(reference(history, step_s, aggregation))
+
+
+@given(histories(), CUTS)
+@settings(max_examples=50, deadline=None)
+def test_samples_when_read_after_reopening_then_are_what_was_added(
+    history: list[Sample], cuts: list[int]
+) -> None:
+    with store_with(history, cuts=cuts) as store:
+        assert points(store, selection(None, Aggregation.MEAN)) == {s.at: s.value for s in history}
+
+
+@given(st.lists(st.tuples(histories(), st.integers(0, 300)), min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_points_when_series_come_late_and_in_any_order_then_are_those_of_the_samples(
+    given_histories: list[tuple[list[Sample], int]],
+) -> None:
+    histories_by_entity = {
+        f"stream:OUT_{n}": [
+            s.model_copy(update={"entity": f"stream:OUT_{n}", "at": s.at + late}) for s in history
+        ]
+        for n, (history, late) in enumerate(given_histories)
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        store = MetricStore(Path(directory) / "metrics.db", clock=lambda: T0)
+        for history in histories_by_entity.values():
+            store.add(history)
+        found = store.read(selection(60.0, Aggregation.SUM), "jfk")
+        store.close()
+    assert {s.entity for s in found} == set(histories_by_entity)
+    for series in found:
+        wanted = reference(histories_by_entity[series.entity], 60.0, Aggregation.SUM)
+        assert dict(series.points) == pytest.approx(wanted)
+
+
+@given(st.integers(200, 3000), st.integers(20, 80), st.sampled_from([1.0, 20.0]))
+@settings(max_examples=25, deadline=None)
+def test_retention_when_room_is_short_then_older_samples_go_before_newer_and_samples_before_minutes(
+    count: int, kilobytes: int, apart_s: float
+) -> None:
+    history = [
+        Sample(entity="stream:IN", metric=GAUGE, at=T0 + n * apart_s, value=float(n)) for n in range(count)
+    ]
+    with (
+        patch.object(metric_tables, "CHUNK_ROWS", 37),
+        store_with(history, cuts=[], max_bytes=kilobytes * 1024) as store,
+    ):
+        store.retain()
+        samples = points(store, selection(None, Aggregation.MEAN))
+        minutes = points(store, selection(60.0, Aggregation.LAST))
+        wanted = reference(history, 60.0, Aggregation.LAST)
+    newest_minute = max(wanted)
+    assert list(samples.values()) == [float(n) for n in range(count - len(samples), count)]
+    assert list(minutes.items()) == list(wanted.items())[len(wanted) - len(minutes) :]
+    assert min(samples) >= newest_minute or len(minutes) == len(wanted)
+    assert newest_minute in minutes
