@@ -1,0 +1,112 @@
+"""What a job did while it changed site: throughput, latency and backlog at both sites, around the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from matplotlib.axes import Axes
+
+from towpath.contracts.commands import OperationState, OperationView
+from towpath.reports.curves import Span, figures, mark, plot, quantity
+from towpath.reports.drawing import QUIET, drawn, illustration
+from towpath.reports.facts import Curve, Measured, unit_of
+from towpath.reports.steps import TakenStep
+
+APART = 0.025
+"""Steps that begin closer together share one number, of the whole width."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of the curves that are drawn of a job."""
+
+    metric: str
+    label: str
+    noun: str
+    """What it is, in a sentence."""
+
+
+ROWS = (
+    Row("job.event_rate", "events/s", "Throughput"),
+    Row("job.latency.end_to_end.p95", "latency, s\n(95th percentile)", "End-to-end latency, 95th percentile"),
+    Row("job.backlog", "backlog, events", "Backlog"),
+)
+
+
+def course_picture(
+    view: OperationView, steps: Sequence[TakenStep], measured: Measured, during: Span, name: str
+) -> Element | None:
+    """Draw what was measured; None where nothing was."""
+    entity = f"job:{view.job}"
+    found = [(row, measured.by_site(row.metric, entity)) for row in ROWS]
+    rows = [(row, curves) for row, curves in found if curves]
+    if not rows:
+        return None
+    sites = [site for site in (view.source, view.target) if site]
+    with drawn(len(rows), height=0.8 + 1.5 * len(rows), sharex=True) as (figure, axes):
+        for axis, (row, curves) in zip(axes, rows, strict=True):
+            plot(axis, curves, sites, during.begin, row.label)
+            mark(axis, during, during.begin)
+            _lines(axis, steps, during.begin)
+            axis.legend(loc="upper left", frameon=False, ncols=4, fontsize=8)
+            axis.margins(x=0.01)
+        _numbers(axes[0], steps, during.begin)
+        axes[-1].set_xlabel("seconds since the migration was accepted")
+        figure.tight_layout()
+        alt = f"Curves over time of {view.job}: {', '.join(row.noun.lower() for row, _ in rows)}."
+        told = " ".join([_explanation(steps), *(in_words(row, curves, view, during) for row, curves in rows)])
+        return illustration(figure, name, alt=f"{alt} {told}", caption=told)
+
+
+def missing_rows(view: OperationView, measured: Measured) -> list[str]:
+    """Nouns of what nobody has measured of the job."""
+    return [row.noun.lower() for row in ROWS if not measured.by_site(row.metric, f"job:{view.job}")]
+
+
+def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Span) -> str:
+    """What the curves of a row say before, while and after the job moved."""
+    owner = view.target if view.state is OperationState.COMPLETED else view.source
+    unit = unit_of(row.metric)
+    parts: list[str] = []
+    if (before := figures(curves.get(view.source or "", []), end=during.begin)) is not None:
+        parts.append(f"{quantity(before.mean, unit)} on average at {view.source} before")
+    meanwhile = [
+        f"{quantity(found.highest, unit)} at {site}"
+        for site, curve in curves.items()
+        if (found := figures(curve, during.begin, during.end)) is not None
+    ]
+    if meanwhile:
+        parts.append(f"at most {' and '.join(meanwhile)} during the migration")
+    if (after := figures(curves.get(owner or "", []), begin=during.end)) is not None:
+        parts.append(f"{quantity(after.mean, unit)} on average at {owner} afterwards")
+    return f"{row.noun}: {'; '.join(parts)}." if parts else f"{row.noun}: measured elsewhere only."
+
+
+def _explanation(steps: Sequence[TakenStep]) -> str:
+    if not steps:
+        return "Shaded: while the migration was under way."
+    return "Shaded: while the migration was under way; dashed: a step begins, dotted: it ends, by its number."
+
+
+def _lines(axis: Axes, steps: Sequence[TakenStep], origin: float) -> None:
+    for step in steps:
+        axis.axvline(step.begun_at.timestamp() - origin, color=QUIET, lw=0.6, ls="--")
+        if step.ended_at is not None:
+            axis.axvline(step.ended_at.timestamp() - origin, color=QUIET, lw=0.6, ls=":")
+
+
+def _numbers(axis: Axes, steps: Sequence[TakenStep], origin: float) -> None:
+    """Write the steps' numbers above the first axis; those too close together as a range."""
+    left, right = axis.get_xlim()
+    groups: list[tuple[float, int, int]] = []
+    for number, step in enumerate(steps, 1):
+        at = step.begun_at.timestamp() - origin
+        if groups and at - groups[-1][0] < APART * (right - left):
+            groups[-1] = (groups[-1][0], groups[-1][1], number)
+        else:
+            groups.append((at, number, number))
+    for at, first, last in groups:
+        text = str(first) if first == last else f"{first}–{last}"
+        axis.text(at, 1.02, text, transform=axis.get_xaxis_transform(), fontsize=7, va="bottom")

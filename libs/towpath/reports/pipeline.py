@@ -1,0 +1,115 @@
+"""What is reported of a pipeline: its jobs and edges, how it came to be so, and what each job did lately."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from towpath.composition.versions import differences
+from towpath.contracts.commands import JobView
+from towpath.contracts.message import now
+from towpath.contracts.pipeline import Action, ApplyState, PipelineSpec
+from towpath.reports.facts import PipelineFacts
+from towpath.reports.graph_picture import graph_picture
+from towpath.reports.job_picture import job_picture
+from towpath.reports.markup import Content, element, listed, paragraph, section, table
+
+ENDINGS = {
+    ApplyState.RUNNING: "is being applied",
+    ApplyState.COMPLETED: "is applied",
+    ApplyState.FAILED: "could not be applied completely",
+}
+
+
+def lead(facts: PipelineFacts) -> str:
+    """A pipeline in a sentence."""
+    view, running = facts.view, sum(job.state == "running" for job in facts.jobs)
+    text = (
+        f"The pipeline {view.pipeline} has {len(view.spec.jobs)} jobs, of which {running} run; its version "
+        f"{view.version} {ENDINGS[view.apply.state]}"
+    )
+    return f"{text}: {view.apply.note}." if view.apply.note else f"{text}."
+
+
+def pipeline_sections(facts: PipelineFacts) -> list[Element]:
+    """Everything on one pipeline."""
+    return [
+        section("Jobs and edges", *_graph(facts)),
+        section("Versions", *_versions(facts)),
+        section("What the jobs did in the last hour", *_jobs(facts)),
+    ]
+
+
+def _graph(facts: PipelineFacts) -> list[Element]:
+    where = {job.spec.name: job.site for job in facts.jobs}
+    specs = [job.job_spec() for job in facts.view.spec.jobs]
+    picture = graph_picture(specs, where, "graph")
+    views = {job.spec.name: job for job in facts.jobs}
+    rows = [
+        (
+            job.name,
+            where.get(job.name),
+            job.operator.kind,
+            ", ".join(wanted.name for wanted in job.inputs),
+            f"{job.output_site}/{job.output.topic}",
+            _state(views.get(job.name)),
+            facts.view.job_versions.get(job.name),
+        )
+        for job in facts.view.spec.jobs
+    ]
+    columns = ("job", "site", "operator", "reads", "writes", "state", "at version")
+    content = [] if picture is None else [picture]
+    return [*content, table(columns, rows, caption=f"The jobs of {facts.view.pipeline}.")]
+
+
+def _state(view: JobView | None) -> str:
+    if view is None:
+        return "does not run"
+    error = view.status.error if view.status else None
+    return f"{view.state or 'unknown'}{f': {error}' if error else ''}"
+
+
+def _versions(facts: PipelineFacts) -> list[Element]:
+    older = [*facts.versions[1:], None]
+    content = [
+        element(
+            "article",
+            element("h3", f"Version {version.version}"),
+            paragraph(f"Applied {version.at.isoformat(sep=' ', timespec='seconds')}.", class_="quiet"),
+            *_changes(before.spec if before else None, version.spec),
+        )
+        for version, before in zip(facts.versions, older, strict=True)
+    ]
+    return content or [paragraph("No version is kept.")]
+
+
+def _changes(before: PipelineSpec | None, after: PipelineSpec) -> Iterator[Content]:
+    if before is None:
+        yield paragraph(f"The first that is kept: {', '.join(job.name for job in after.jobs)}.")
+        return
+    found = differences(before, after)
+    if not found:
+        yield paragraph("The same as the one before.")
+    for job, fields in found.items():
+        if isinstance(fields, Action):
+            yield paragraph(f"{job}: {'added' if fields is Action.ADD else 'removed'}.")
+        else:
+            yield paragraph(f"{job}: {len(fields)} field(s) changed.")
+            yield listed(map(str, fields))
+
+
+def _jobs(facts: PipelineFacts) -> list[Element]:
+    where = {job.spec.name: job.site for job in facts.jobs}
+    content: list[Element] = []
+    if (shortfall := facts.measured.shortfall()) is not None:
+        content.append(paragraph(shortfall, class_="quiet"))
+    if facts.measured.failure is not None:
+        return content
+    until = now().timestamp()
+    for job in facts.view.spec.jobs:
+        picture = job_picture(
+            job.name, where.get(job.name, job.site), facts.measured, until, f"job-{job.name}"
+        )
+        nothing = paragraph(f"Nobody has measured anything of {job.name} in that time.", class_="quiet")
+        content += [element("h3", job.name), nothing if picture is None else picture]
+    return content

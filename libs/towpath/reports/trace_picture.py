@@ -1,0 +1,87 @@
+"""A trace as a waterfall: its spans as bars over time, each below what it was done for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from xml.etree.ElementTree import Element
+
+from matplotlib.patches import Patch
+
+from towpath.contracts.traces import Span, Trace
+from towpath.reports.drawing import FAULT, LINE, colour, drawn, illustration
+
+MOST = 60
+"""Spans in a picture: what one can look at. The rest is said to be left out."""
+
+NARROWEST = 0.003
+LONGEST_NAME = 48
+
+
+def in_tree(spans: Sequence[Span]) -> list[tuple[int, Span]]:
+    """Depth and span, each span behind its parent; spans whose parent is not there begin a tree."""
+    known = {span.span for span in spans}
+    children: defaultdict[str | None, list[Span]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: (span.begun_ns, -span.ended_ns)):
+        children[span.parent if span.parent in known else None].append(span)
+    return [*_below(None, 0, children, set())]
+
+
+def _below(
+    parent: str | None, depth: int, children: dict[str | None, list[Span]], seen: set[str]
+) -> Iterator[tuple[int, Span]]:
+    for span in children.get(parent, ()):
+        # A span may be stored twice: it is the same.
+        if span.span not in seen:
+            seen.add(span.span)
+            yield depth, span
+            yield from _below(span.span, depth + 1, children, seen)
+
+
+def trace_picture(trace: Trace, name: str) -> Element | None:
+    """Draw a trace; None where it has no spans."""
+    tree = in_tree(trace.spans)
+    if not tree:
+        return None
+    shown = tree[:MOST]
+    origin = min(span.begun_ns for _, span in tree)
+    length = max((max(span.ended_ns for _, span in tree) - origin) / 1e9, 1e-3)
+    services = sorted({span.service for _, span in tree})
+    with drawn(height=0.9 + 0.19 * len(shown)) as (figure, [axis]):
+        for position, (_, span) in enumerate(shown):
+            begin, took = (span.begun_ns - origin) / 1e9, (span.ended_ns - span.begun_ns) / 1e9
+            fill = colour(services.index(span.service))
+            width, edge = max(took, NARROWEST * length), FAULT if span.error else fill
+            axis.barh(position, width, left=begin, height=0.66, color=fill, edgecolor=edge, lw=1.0)
+            axis.text(begin + width, position, f" {1000 * took:,.0f} ms", va="center", fontsize=7)
+        axis.set_yticks(range(len(shown)), [_label(depth, span) for depth, span in shown], fontsize=7)
+        axis.invert_yaxis()
+        axis.set_xlim(0, length * 1.1)
+        axis.set_xlabel("seconds since the first span began")
+        axis.grid(axis="x", color=LINE, lw=0.5)
+        axis.set_axisbelow(True)
+        handles = [Patch(color=colour(n), label=service) for n, service in enumerate(services)]
+        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=len(services), fontsize=8)
+        figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / figure.get_figheight()))
+        told = _told(tree, length, services)
+        return illustration(figure, name, alt=f"Bars over time, one for each span. {told}", caption=told)
+
+
+def _label(depth: int, span: Span) -> str:
+    text = f"{span.name} ({span.site})"
+    cut = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
+    return "·  " * depth + cut
+
+
+def _told(tree: Sequence[tuple[int, Span]], length: float, services: Sequence[str]) -> str:
+    root = tree[0][1]
+    text = (
+        f"{len(tree)} spans of {len(services)} services ({', '.join(services)}) in {length:.2f} s; it began "
+        f"with “{root.name}” of {root.service}."
+    )
+    failed = [span for _, span in tree if span.error]
+    if failed:
+        text += f" {len(failed)} ended with an error, the first of them {failed[0].name}: {failed[0].error}."
+    if len(tree) > MOST:
+        text += f" The first {MOST} are drawn."
+    return text
