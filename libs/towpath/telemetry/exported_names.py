@@ -10,16 +10,15 @@ import re
 from dataclasses import dataclass
 
 from towpath.contracts.metrics import METRICS_BY_NAME, METRICS_TABLE, EntityKind, MetricDefinition, MetricKind
+from towpath.telemetry.selection import RULE_PREFIX
 
 PREFIX = "towpath."
 
-RULE_PREFIX = "rule."
 
 QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
 """Last part of a metric's name → the label `quantile`, as summaries of Prometheus have it."""
 
-_UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second"}
-"""Units of things that are counted, in braces, say nothing that the name does not."""
+_UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second", "/s": "per_second", "": ""}
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,8 @@ def _of_table(metric: MetricDefinition) -> Exported:
 
 
 def _family(name: str, unit: str) -> str:
-    if unit.startswith("{"):
-        suffix = "per_second" if unit.endswith("/s") else ""
-    else:
-        suffix = _UNITS[unit]
+    # Units of things that are counted, in braces, say nothing that the name does not.
+    suffix = _UNITS[re.sub(r"\{.*\}", "", unit)]
     return "_".join(part for part in (_identifier(name), suffix) if part)
 
 

@@ -18,6 +18,11 @@ class Settings:
     hub_user: str
     hub_password: str
 
+    @property
+    def metrics(self) -> Path:
+        """File of the samples that are the hub's own."""
+        return self.home.root / "metrics.db"
+
     @classmethod
     def from_home(cls, root: Path) -> Settings:
         """The settings of the mesh that was set up in the directory `root`. Raises `TowpathError`."""

@@ -1,0 +1,140 @@
+"""What migrations cost, as samples: from their journals, when the mesh says that one has ended.
+
+The hub keeps this reader's place among the events: what ends while no collector runs, the next one looks at.
+An event is acknowledged when its samples are stored, so that one may come twice; the samples are the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from pydantic import ValidationError
+
+from towpath.bus import Bus
+from towpath.collector.own_samples import OwnSamples
+from towpath.contracts.commands import OperationKind, OperationView, ShowOperation
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.events import EVENTS_STREAM, OperationEnded
+from towpath.contracts.metrics import Sample
+from towpath.tasks import check_cancelled
+
+log = logging.getLogger(__name__)
+
+READER = "collector-migrations"
+"""Name of the place that the hub keeps."""
+
+WAIT_S = 5.0
+"""For the next event; then it is asked for again."""
+
+AGAIN_S = 1.0
+"""Pause when the hub, the stream or the coordinator is not there."""
+
+OPERATION_S = 10.0
+"""For the coordinator to show a migration."""
+
+ENDS = {"confirmed", "failed"}
+"""Phases that end a step."""
+
+
+class Migrations:
+    """Turns ended migrations into samples."""
+
+    def __init__(self, bus: Bus, own: OwnSamples) -> None:
+        self._bus = bus
+        self._own = own
+
+    async def follow(self) -> None:
+        """Look at every migration that ends, for ever."""
+        while True:
+            check_cancelled()
+            try:
+                await self._read(await self._place())
+            except (nats.errors.Error, sqlite3.Error, TimeoutError, OSError, TowpathError) as error:
+                log.info("migrations are not looked at now: %r", error)
+            await asyncio.sleep(AGAIN_S)
+
+    async def _place(self) -> JetStreamContext.PullSubscription:
+        jetstream = self._bus.connection.jetstream()
+        config = ConsumerConfig(
+            durable_name=READER,
+            filter_subject=OperationEnded.wildcard(),
+            ack_policy=AckPolicy.EXPLICIT,
+            deliver_policy=DeliverPolicy.ALL,
+            ack_wait=2 * OPERATION_S,
+        )
+        await jetstream.add_consumer(EVENTS_STREAM, config)
+        return await jetstream.pull_subscribe_bind(consumer=READER, stream=EVENTS_STREAM)
+
+    async def _read(self, events: JetStreamContext.PullSubscription) -> None:
+        try:
+            while True:
+                check_cancelled()
+                try:
+                    [message] = await events.fetch(1, timeout=WAIT_S)
+                except (nats.errors.TimeoutError, TimeoutError):
+                    continue
+                await self._take(message)
+                await message.ack()
+        finally:
+            await events.unsubscribe()
+
+    async def _take(self, message: Msg) -> None:
+        try:
+            ended = OperationEnded.from_bytes(message.data)
+        except ValidationError as error:
+            log.warning("unreadable event on %s: %s", message.subject, error)
+            return
+        if ended.kind is OperationKind.MIGRATE:
+            samples = samples_of_end(ended)
+            view = await self._shown(ended.operation)
+            await self._own.add(samples + (samples_of_steps(view) if view is not None else []))
+
+    async def _shown(self, operation: str) -> OperationView | None:
+        """The migration with its journal; null if the coordinator has forgotten it. Raises `TowpathError`."""
+        try:
+            async with asyncio.timeout(OPERATION_S + AGAIN_S):
+                return await self._bus.request(ShowOperation(operation=operation), deadline_s=OPERATION_S)
+        except TowpathError as error:
+            if error.detail.code is ErrorCode.UNKNOWN_MIGRATION:
+                return None
+            raise
+
+
+def samples_of_end(ended: OperationEnded) -> list[Sample]:
+    """What a migration cost as a whole, at the moment when it ended."""
+    if ended.figures is None:
+        return []
+    figures = ended.figures
+    values = {
+        "migration.duration": figures.total_s,
+        "migration.downtime": figures.downtime_s,
+        "migration.state": figures.state_bytes,
+    }
+    entity, at = f"migration:{ended.operation}", ended.at.timestamp()
+    return [
+        Sample(entity=entity, metric=metric, at=at, value=value)
+        for metric, value in values.items()
+        if value is not None
+    ]
+
+
+def samples_of_steps(view: OperationView) -> list[Sample]:
+    """How long each step took, at the moment when it ended; a repeated one has a sample for each time."""
+    samples: list[Sample] = []
+    begun: dict[str, float] = {}
+    for entry in view.journal:
+        at = entry.at.timestamp()
+        if entry.phase == "begun":
+            # Sent again by a successor of a coordinator that died: it is still the same time.
+            begun.setdefault(entry.step, at)
+        elif entry.phase in ENDS and entry.step in begun:
+            entity = f"migration:{view.operation}/{entry.step}"
+            took_s = at - begun.pop(entry.step)
+            samples.append(Sample(entity=entity, metric="migration.step.duration", at=at, value=took_s))
+    return samples

@@ -1,0 +1,86 @@
+"""The newest values for an OpenTelemetry collector, where the environment names one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable
+
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.metrics import CallbackOptions, Observation
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+
+from towpath.contracts.metrics import METRICS_TABLE, MetricDefinition, MetricKind, Series
+from towpath.telemetry.exported_names import PREFIX, entity_labels
+from towpath.telemetry.exposition import fresh
+
+log = logging.getLogger(__name__)
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+"""Variables of OpenTelemetry that say where to send."""
+
+EXPORT_INTERVAL_S = 15.0
+"""As often as Prometheus asks, by default."""
+
+EXPORT_S = 10.0
+"""For the receiver to take what is sent."""
+
+
+async def export_metrics(newest: Callable[[], Awaitable[list[Series]]]) -> None:
+    """Send what `newest` gives again and again, for ever; nothing if the environment names no receiver."""
+    if not any(os.environ.get(name) for name in ENDPOINTS):
+        return
+    export = MetricExport(OTLPMetricExporter(timeout=EXPORT_S))
+    try:
+        while True:
+            try:
+                await asyncio.to_thread(export.send, await newest())
+            except Exception:
+                log.exception("metrics are not exported")
+            await asyncio.sleep(EXPORT_INTERVAL_S)
+    finally:
+        await asyncio.to_thread(export.close)
+
+
+class MetricExport:
+    """Instruments that observe what they are given. Its methods block."""
+
+    def __init__(self, exporter: MetricExporter) -> None:
+        self._newest: dict[str, list[Series]] = {}
+        # Without an interval of its own: it sends when it is told to.
+        self._reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
+        self._provider = MeterProvider(
+            [self._reader], Resource.create({SERVICE_NAME: "towpath"}), shutdown_on_exit=False
+        )
+        for metric in METRICS_TABLE:
+            self._observe(metric)
+
+    def send(self, newest: Iterable[Series]) -> None:
+        """Send the newest point of each series, unless it is too old."""
+        self._newest = {}
+        for series in fresh(newest, time.time()):
+            self._newest.setdefault(series.metric, []).append(series)
+        self._reader.collect(timeout_millis=EXPORT_S * 1000)
+
+    def close(self) -> None:
+        """Send no more."""
+        self._newest = {}
+        self._provider.shutdown(timeout_millis=EXPORT_S * 1000)
+
+    def _observe(self, metric: MetricDefinition) -> None:
+        def observed(_: CallbackOptions) -> list[Observation]:
+            return [Observation(s.points[-1][1], _attributes(s)) for s in self._newest.get(metric.name, ())]
+
+        meter = self._provider.get_meter("towpath.collector")
+        counts = metric.kind is MetricKind.COUNTER
+        make = meter.create_observable_counter if counts else meter.create_observable_gauge
+        make(PREFIX + metric.name, [observed], unit=metric.unit, description=metric.meaning)
+
+
+def _attributes(series: Series) -> dict[str, str]:
+    return {"site": series.site, **entity_labels(series.entity)}
