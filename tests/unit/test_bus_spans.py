@@ -76,6 +76,17 @@ def test_looking_when_nothing_is_traced_then_makes_no_span_and_says_nothing(
     assert names(made) == []
 
 
+@pytest.mark.parametrize("kind", [RunQuery, HaltQuery])
+def test_agent_when_it_keeps_order_by_itself_then_begins_no_trace(
+    made: InMemorySpanExporter, kind: type[RunQuery]
+) -> None:
+    with requesting(kind.model_validate(kind.example), own_span=True):
+        assert trace_headers() is None
+    with serving(kind, None):
+        pass
+    assert names(made) == []
+
+
 def test_looking_when_inside_a_trace_then_is_part_of_it(made: InMemorySpanExporter) -> None:
     with continuing(THERE), requesting(ListJobs(), own_span=True):
         pass

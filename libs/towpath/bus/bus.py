@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -17,14 +16,16 @@ from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import ValidationError
 
+from towpath.bus.connecting import connect_persistently
 from towpath.bus.passing import arriving, leaving
-from towpath.bus.spans import deciding, refused, requesting, serving, trace_headers
+from towpath.bus.spans import deciding, is_looking, refused, requesting, serving, trace_headers
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
 from towpath.contracts.reply import Reply
 from towpath.faults.injected import InjectedFault
 from towpath.tasks import end
+from towpath.telemetry.shipping import SpanShipper
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class Bus:
     def __init__(self, connection: Client) -> None:
         self.connection = connection
         self._tasks: set[asyncio.Task[None]] = set()
+        self._shipping: set[asyncio.Task[None]] = set()
         self._answers: OrderedDict[str, asyncio.Future[Reply[Any]]] = OrderedDict()
 
     @classmethod
@@ -73,7 +75,9 @@ class Bus:
         try:
             async with asyncio.timeout(within_s):
                 return cls(
-                    await _persistently(url, user=user, password=password, name=name, inbox_prefix=inbox)
+                    await connect_persistently(
+                        url, user=user, password=password, name=name, inbox_prefix=inbox
+                    )
                 )
         except TimeoutError as error:
             raise TowpathError(
@@ -91,10 +95,15 @@ class Bus:
     async def close(self) -> None:
         """Cancel handlers under way and close the connection."""
         await end(self._tasks)
+        await end(self._shipping)
         try:
             await asyncio.wait_for(self.connection.close(), 5)
         except (TimeoutError, nats.errors.Error):
             log.warning("connection did not close in time")
+
+    def ship(self, shipper: SpanShipper) -> None:
+        """Let the process's spans leave over this connection; the last ones when it is closed."""
+        self._shipping.add(asyncio.create_task(shipper.ship(self.connection), name="ship spans"))
 
     async def request(
         self,
@@ -233,6 +242,9 @@ class Bus:
             answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
             raise
         answer.set_result(reply)
+        if is_looking(type(command)):
+            # Answers of megabytes, every second: who asks again is told how it is by then.
+            del self._answers[key]
         while len(self._answers) > REMEMBERED_ANSWERS:
             self._answers.popitem(last=False)
         return reply
@@ -270,25 +282,3 @@ def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:
         raise TowpathError(
             ErrorCode.FAILED, f"unreadable reply to {command.verb()}: {body[:200]!r}"
         ) from error
-
-
-async def _persistently(url: str, **options: Any) -> Client:
-    """Connect, again and again: also after a refusal, since a server that restarts refuses for a moment."""
-    while True:
-        try:
-            return await nats.connect(
-                url,
-                connect_timeout=3,
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=0.2,
-                pending_size=64 * 1024 * 1024,
-                error_cb=_log_connection_error,
-                **options,
-            )
-        except (OSError, nats.errors.Error, TimeoutError):
-            await asyncio.sleep(RETRY_PAUSE_S)
-
-
-async def _log_connection_error(error: Exception) -> None:
-    log.warning("nats: %s: %s", type(error).__name__, error)

@@ -1,6 +1,6 @@
 """Which messages make spans, and what those say.
 
-Whoever changes something begins a trace. Looking makes spans only inside one: else a mesh that is merely
+A client that changes something begins a trace. All else makes spans only inside one: a mesh that is merely
 watched would fill its streams with traces of that.
 """
 
@@ -14,7 +14,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.message import Command
+from towpath.contracts.message import ROOT, Command
 from towpath.telemetry.logs import about
 from towpath.telemetry.tracing import continuing, is_traced, traceparent, untraced
 
@@ -25,6 +25,10 @@ LOOKING = frozenset(
     | {"query", "read", "recompute", "report", "show"}
 )
 """First words of the commands that change nothing."""
+
+CLIENTS_COMMAND = tuple(f"{ROOT}.command.{service}." for service in ("coordinator", "injector", "links"))
+"""What clients send. All else is sent on behalf of one of these, or by a process that keeps order by itself:
+an engine that is told again and again to run what it cannot would fill the stream."""
 
 TRACEPARENT = "traceparent"
 """W3C's name of the header."""
@@ -41,10 +45,15 @@ def trace_headers() -> dict[str, Any] | None:
     return {TRACEPARENT: current} if current is not None else None
 
 
+def begins_trace(kind: type[Command[Any]]) -> bool:
+    """Whether such a command makes a trace where there is none."""
+    return kind.subject.startswith(CLIENTS_COMMAND) and not is_looking(kind)
+
+
 @contextmanager
 def requesting(command: Command[Any], *, own_span: bool) -> Iterator[None]:
     """Around sending a command and waiting for its answer."""
-    if not own_span or (is_looking(type(command)) and not is_traced()):
+    if not (own_span and (is_traced() or begins_trace(type(command)))):
         yield
         return
     with tracer.start_as_current_span(
@@ -58,7 +67,7 @@ def serving(kind: type[Command[Any]], headers: Mapping[str, str] | None) -> Iter
     """Around carrying a command out that came with these headers."""
     # Not the context of the connection's own task: that is whatever was current when it was made.
     with untraced(), continuing((headers or {}).get(TRACEPARENT)):
-        if is_looking(kind) and not is_traced():
+        if not (is_traced() or begins_trace(kind)):
             yield
             return
         with tracer.start_as_current_span(f"serve {kind.verb()}", kind=SpanKind.SERVER):

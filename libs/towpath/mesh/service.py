@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,8 +12,11 @@ from typing import Protocol, TypeVar
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.faults.board import watch
 from towpath.tasks import end
+from towpath.telemetry.logs import start_logging
+from towpath.telemetry.tracing import start_tracing
 
 Settings = TypeVar("Settings")
 
@@ -51,7 +53,7 @@ def run_service(
     parser = argparse.ArgumentParser(prog=module, description=description)
     parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
     home: Path = parser.parse_args().home
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_logging(HUB_SCOPE)
     try:
         settings = settings_of(home)
     except TowpathError as error:
@@ -64,14 +66,18 @@ def run_service(
 
 async def connected(settings: HubAccess, name: str, stop: asyncio.Event) -> Bus | None:
     """The service's connection to the hub, for the caller to close; null if `stop` was set before there was
-    one."""
+    one. Its spans leave over it."""
     connecting = asyncio.create_task(
         Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=name)
     )
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        return connecting.result() if connecting.done() else None
+        if not connecting.done():
+            return None
+        bus = connecting.result()
+        bus.ship(start_tracing(name, HUB_SCOPE))
+        return bus
     finally:
         await end([stopping] if connecting.done() else [stopping, connecting])
 

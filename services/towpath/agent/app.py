@@ -56,6 +56,7 @@ from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
+from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +81,14 @@ async def run(settings: Settings) -> None:
     try:
         supervisor.start()
         async with _connected(settings) as (bus, redis), _following(settings, bus):
+            bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
             engine = EngineClient(bus, settings.site, artefacts)
             await supervisor.apply([*brokers, _engine_child(settings, engine)])
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
+            await _until_done(lambda: ensure_spans_stream(bus.connection))
             jobs = Jobs(
                 AssignmentStore(settings.home.jobs(settings.site)),
                 engine,

@@ -18,6 +18,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
 from towpath.streams.streams import SiteStreams
+from towpath.telemetry.tracing import untraced
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,8 @@ class Jobs:
 
     async def _look(self) -> None:
         """See at once how jobs go, if the engine answers; `keep` looks again in any case."""
-        with contextlib.suppress(TowpathError, NatsError):
+        # Asked again and again: no part of a trace.
+        with contextlib.suppress(TowpathError, NatsError), untraced():
             self._take_in((await self.engine.queries()).queries)
 
     def _wanted(self, job: str) -> bool:

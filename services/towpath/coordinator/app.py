@@ -12,6 +12,7 @@ from nats.errors import Error as NatsError
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
@@ -29,6 +30,7 @@ from towpath.coordinator.sites import Sites
 from towpath.coordinator.world import World
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
+from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         async with await Bus.connect(
             settings.hub_url, settings.hub_user, settings.hub_password, name="coordinator"
         ) as bus:
+            bus.ship(start_tracing("coordinator", HUB_SCOPE))
             await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
+            await _patiently("SPANS stream", lambda: ensure_spans_stream(bus.connection))
             await _coordinate(settings, registry, bus, stop)
     finally:
         await registry.close()
@@ -81,7 +85,7 @@ async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(10):
                 return await make()
-        except (NatsError, TimeoutError) as error:
+        except (NatsError, OSError) as error:
             log.warning("no %s yet: %s", what, error)
             await asyncio.sleep(0.5)
 

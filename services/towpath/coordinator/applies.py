@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from towpath.contracts.message import Event, now
 from towpath.contracts.pipeline import ApplyBegun, ApplyEnded, ApplyState, ApplyView, ChangeState
 from towpath.coordinator.apply_run import ApplyRun
+from towpath.coordinator.apply_spans import in_apply, tell_apply, tell_apply_begun
 from towpath.coordinator.operations import Operations
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipeline_store import PipelineStore
@@ -80,8 +81,11 @@ class Applies:
             ApplyBegun(pipeline=record.pipeline, apply=apply, version=record.version, jobs=jobs)
         )
         run = ApplyRun(record, changes, self._world, self._operations, self._store, self._publish)
-        await run.run()
+        tell_apply_begun(record)
+        with in_apply(record):
+            await run.run()
         ended = _ended(record, run.changes)
+        tell_apply(ended)
         await self._publish(
             ApplyEnded(
                 pipeline=record.pipeline,

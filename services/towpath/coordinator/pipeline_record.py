@@ -49,6 +49,8 @@ class ApplyRecord(Model):
     begun_at: datetime
     ended_at: datetime | None = None
     note: str = ""
+    traceparent: str | None = None
+    """W3C: the span that asked for it."""
 
     @property
     def pipeline(self) -> str:

@@ -33,6 +33,7 @@ from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
 from towpath.coordinator.world import World
+from towpath.telemetry.tracing import traceparent
 
 DECISIONS = 5
 """How often a decision is made anew because the pipeline changed meanwhile, before the sender must wait."""
@@ -229,6 +230,7 @@ def _record(
         at_once=at_once,
         order=[change.job for change in decision.changes],
         begun_at=present(),
+        traceparent=traceparent(),
     )
 
 

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from towpath.bus import Bus
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.links.handlers import Handlers
 from towpath.links.record import Record
 from towpath.links.settings import Settings
 from towpath.proxy import Link
 from towpath.tasks import end
+from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ async def _take_commands(
     async with await Bus.connect(
         settings.hub_url, settings.hub_user, settings.hub_password, name="links"
     ) as bus:
+        bus.ship(start_tracing("links", HUB_SCOPE))
         handlers = Handlers(links, record, bus)
         await handlers.serve()
         await handlers.tell_of_restored(restored)

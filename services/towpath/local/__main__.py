@@ -13,6 +13,7 @@ from towpath.local.app import run
 from towpath.mesh.home import Home
 from towpath.mesh.lifecycle import SUPERVISOR
 from towpath.processes.claim import ALREADY_CLAIMED, AlreadyClaimedError, claim
+from towpath.telemetry.logs import start_logging
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="towpath.local", description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
     home = Home(parser.parse_args().home.absolute()).create()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_logging()
     try:
         claim(home.run, SUPERVISOR, [sys.executable, *sys.orig_argv[1:]])
     except AlreadyClaimedError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 
 from nats.errors import Error as NatsError
 
@@ -13,6 +14,7 @@ from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.migration import ReportProgress
 from towpath.contracts.monitor import Watch
 from towpath.monitor.catch_up import CatchUp
+from towpath.telemetry.tracing import untraced
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,9 @@ class Progress:
         that it cannot run the job.
         """
         watch = self._watch
-        source, target = await asyncio.gather(self._report(watch.source), self._report(watch.target))
+        # The first time is part of the migration's trace. Hundreds more would hide everything else there.
+        with untraced() if self._heard else nullcontext():
+            source, target = await asyncio.gather(self._report(watch.source), self._report(watch.target))
         if target is not None and target.epoch != watch.target_epoch:
             target = None  # What the site did before this migration.
         if target is not None and target.state is JobState.FAILED:

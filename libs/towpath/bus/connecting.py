@@ -1,0 +1,38 @@
+"""How a connection to a NATS server comes about, and that it never gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+
+log = logging.getLogger(__name__)
+
+RETRY_PAUSE_S = 0.3
+"""Between attempts."""
+
+
+async def connect_persistently(url: str, **options: Any) -> Client:
+    """Connect, again and again: also after a refusal, since a server that restarts refuses for a moment."""
+    while True:
+        try:
+            return await nats.connect(
+                url,
+                connect_timeout=3,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=0.2,
+                pending_size=64 * 1024 * 1024,
+                error_cb=_log_connection_error,
+                **options,
+            )
+        except (OSError, nats.errors.Error, TimeoutError):
+            await asyncio.sleep(RETRY_PAUSE_S)
+
+
+async def _log_connection_error(error: Exception) -> None:
+    log.warning("nats: %s: %s", type(error).__name__, error)
