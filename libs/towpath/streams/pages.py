@@ -52,9 +52,10 @@ async def last_serial(connection: Client, site: str, stream: str) -> int:
 
 
 async def page(
-    connection: Client, site: str, stream: str, first: int, count: int = PAGE
+    connection: Client, site: str, stream: str, first: int, count: int = PAGE, *, subject: str | None = None
 ) -> list[StoredMessage]:
-    """Up to `count` messages from serial `first` on, in order. What has expired is passed over.
+    """Up to `count` messages from serial `first` on, in order, of all subjects or of one. What has expired is
+    passed over.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -71,7 +72,8 @@ async def page(
     inbox = connection.new_inbox()
     subscription = await connection.subscribe(inbox, cb=on_message)
     try:
-        request = json.dumps({"seq": first, "batch": count, "max_bytes": PAGE_BYTES}).encode()
+        wanted = {"seq": first, "batch": count, "max_bytes": PAGE_BYTES}
+        request = json.dumps(wanted if subject is None else {**wanted, "next_by_subj": subject}).encode()
         await connection.publish(f"{api_prefix(site)}.DIRECT.GET.{stream}", request, reply=inbox)
         status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:

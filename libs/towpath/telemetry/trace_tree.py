@@ -1,0 +1,58 @@
+"""What a trace looks like as a whole: its tree, its loose ends, and which services it leads through."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from towpath.contracts.traces import Span
+from towpath.telemetry.shipping import UNFINISHED
+
+
+def is_unfinished(span: Span) -> bool:
+    """Whether the span was still going on when it was told of."""
+    return UNFINISHED in span.attributes
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Each span once, by their begin: the one that tells its end, where there are several."""
+    found: dict[str, Span] = {}
+    for span in spans:
+        known = found.get(span.span)
+        if known is None or is_unfinished(known):
+            found[span.span] = span
+    return sorted(found.values(), key=lambda span: (span.begun_ns, -span.ended_ns, span.span))
+
+
+def in_tree(spans: Sequence[Span]) -> list[tuple[int, Span]]:
+    """Depth and span, each behind its parent; spans whose parent is not there begin a tree."""
+    known = {span.span for span in spans}
+    children: defaultdict[str | None, list[Span]] = defaultdict(list)
+    for span in merged(spans):
+        children[span.parent if span.parent in known else None].append(span)
+    return [*_below(None, 0, children)]
+
+
+def _below(
+    parent: str | None, depth: int, children: dict[str | None, list[Span]]
+) -> Iterator[tuple[int, Span]]:
+    for span in children.get(parent, ()):
+        yield depth, span
+        yield from _below(span.span, depth + 1, children)
+
+
+def orphans(spans: Sequence[Span]) -> list[Span]:
+    """Spans whose parent is not in the trace. A complete trace has none."""
+    known = {span.span for span in spans}
+    return [span for span in spans if span.parent is not None and span.parent not in known]
+
+
+def crossings(spans: Sequence[Span]) -> set[tuple[str, str]]:
+    """Pairs of services such that work of the first led to work of the second, in another process."""
+    by_id = {span.span: span for span in spans}
+    pairs = ((by_id.get(span.parent or ""), span) for span in spans)
+    return {
+        (parent.service, child.service)
+        for parent, child in pairs
+        if parent is not None and (parent.service, parent.site) != (child.service, child.site)
+    }

@@ -1,0 +1,88 @@
+"""Spans as the mesh's places keep them: those of one trace, or the newest of a place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from pydantic import ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.traces import SPANS_STREAM, Span
+from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
+from towpath.telemetry.shipping import MESSAGE_ID
+
+PLACE_S = 3.0
+"""For a place to answer one request."""
+
+
+class PlaceAway(Exception):
+    """A place did not answer in time; says why."""
+
+
+async def spans_of(connection: Client, place: str, trace: str) -> list[Span]:
+    """What a place has of a trace. Raises `PlaceAway`."""
+    spans: list[Span] = []
+    first, subject = 1, Span.subject.format(trace=trace)
+    while messages := await _page(connection, place, first, PAGE, subject):
+        spans += parsed(messages)
+        if len(messages) < PAGE:
+            break
+        first = messages[-1].serial + 1
+    return spans
+
+
+async def newest_at(connection: Client, place: str, count: int) -> list[Span]:
+    """The newest spans of a place, the oldest of them first. Raises `PlaceAway`."""
+    last = await _last(connection, place)
+    return parsed(await _page(connection, place, max(1, last - count + 1), count)) if last else []
+
+
+async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]:
+    """Trace and span of all that the hub has, the newest first: without parsing them.
+
+    Raises `TowpathError` (unreachable) when the hub does not answer.
+    """
+    try:
+        last = await _last(connection, HUB_SCOPE)
+        while last > 0:
+            first = max(1, last - PAGE + 1)
+            for message in reversed(await _page(connection, HUB_SCOPE, first, last - first + 1)):
+                trace, _, span = message.headers.get(MESSAGE_ID, "").partition("/")
+                if message.serial <= last:
+                    yield trace, span.partition("/")[0]
+            last = first - 1
+    except PlaceAway as error:
+        raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's spans cannot be read: {error}") from error
+
+
+async def _last(connection: Client, place: str) -> int:
+    try:
+        async with asyncio.timeout(PLACE_S):
+            return await last_serial(connection, place, SPANS_STREAM)
+    except (NatsError, TimeoutError, OSError) as error:
+        raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
+
+
+async def _page(
+    connection: Client, place: str, first: int, count: int, subject: str | None = None
+) -> list[StoredMessage]:
+    try:
+        async with asyncio.timeout(PLACE_S):
+            return await page(connection, place, SPANS_STREAM, first, count, subject=subject)
+    except (NatsError, TimeoutError, OSError) as error:
+        raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
+
+
+def parsed(messages: list[StoredMessage]) -> list[Span]:
+    """The spans in these messages. What another version wrote and this one cannot read is passed over."""
+    spans: list[Span] = []
+    for message in messages:
+        try:
+            spans.append(Span.from_bytes(message.body))
+        except ValidationError:
+            continue
+    return spans

@@ -1,0 +1,129 @@
+"""Traces, put together when they are asked for: every place keeps the spans of its own processes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+
+from towpath.bus import Bus
+from towpath.collector.span_reading import PlaceAway, backwards_at_hub, newest_at, spans_of
+from towpath.collector.trace_summaries import by_trace, is_of_event, summary
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList
+from towpath.telemetry.trace_tree import merged
+from towpath.telemetry.tracing import span_of
+
+AT_ONCE = 16
+"""Traces of a list that are put together at the same time."""
+
+EVENT_SPANS = 8
+"""A single event's trace has about half as many."""
+
+KINDS = ("operation", "apply", "run")
+"""What a trace may be about: each has a span with an id that follows from its own."""
+
+Gathered = tuple[list[Span], dict[str, str]]
+"""Spans, and which places did not answer and why."""
+
+
+class Traces:
+    """Answers the commands of traces."""
+
+    def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
+        self._bus = bus
+        self._sites = sites
+        """Blocks: it reads the mesh's state."""
+
+    async def serve(self) -> None:
+        """Listen for both."""
+        await self._bus.serve(ShowTrace, self.show)
+        await self._bus.serve(ListTraces, self.newest)
+
+    async def show(self, command: ShowTrace) -> Trace:
+        """See `ShowTrace`. Raises `TowpathError` (unknown trace) if no place has a span of it."""
+        about = command.about
+        trace = about if re.fullmatch(r"[0-9a-f]{32}", about) else await self._trace_about(about)
+        spans, unreached = ([], {}) if trace is None else await self._whole(trace, await self._places())
+        if trace is None or not spans:
+            away = f"; no answer from {', '.join(sorted(unreached))}" if unreached else ""
+            raise TowpathError(
+                ErrorCode.UNKNOWN_TRACE,
+                f"no spans of it are kept{away}",
+                field="about",
+                value=about,
+                allowed="`towpath traces` lists traces",
+            )
+        return Trace(trace=trace, spans=spans, unreached=unreached)
+
+    async def newest(self, command: ListTraces) -> TraceList:
+        """See `ListTraces`."""
+        if command.events:
+            return await self._newest_events(command.limit)
+        places, slots = await self._places(), asyncio.Semaphore(AT_ONCE)
+
+        async def whole(trace: str) -> Gathered:
+            async with slots:
+                return await self._whole(trace, places)
+
+        identifiers = await self._newest_identifiers(command.limit)
+        found = await asyncio.gather(*(whole(trace) for trace in identifiers))
+        return _listed(
+            {trace: spans for trace, (spans, _) in zip(identifiers, found, strict=True)},
+            {site: why for _, unreached in found for site, why in unreached.items()},
+        )
+
+    async def _newest_identifiers(self, limit: int) -> list[str]:
+        """Traces that something at the hub belongs to, the one with the newest span first."""
+        found: dict[str, None] = {}
+        async for trace, _ in backwards_at_hub(self._bus.connection):
+            found.setdefault(trace)
+            if len(found) >= limit:
+                break
+        return [*found]
+
+    async def _newest_events(self, limit: int) -> TraceList:
+        sites = [place for place in await self._places() if place != HUB_SCOPE]
+        connection, count = self._bus.connection, limit * EVENT_SPANS
+        spans, unreached = await _from_all(sites, lambda site: newest_at(connection, site, count))
+        events = {trace: own for trace, own in by_trace(spans).items() if is_of_event(own)}
+        found = _listed(events, unreached)
+        return found.model_copy(update={"traces": found.traces[:limit]})
+
+    async def _trace_about(self, about: str) -> str | None:
+        """The trace with a span about an operation, an apply or a run."""
+        wanted = {span_of(kind, about) for kind in KINDS}
+        async for trace, span in backwards_at_hub(self._bus.connection):
+            if span in wanted:
+                return trace
+        return None
+
+    async def _whole(self, trace: str, places: list[str]) -> Gathered:
+        connection = self._bus.connection
+        spans, unreached = await _from_all(places, lambda place: spans_of(connection, place, trace))
+        return merged(spans), unreached
+
+    async def _places(self) -> list[str]:
+        return [HUB_SCOPE, *sorted(await asyncio.to_thread(self._sites))]
+
+
+async def _from_all(places: list[str], ask: Callable[[str], Awaitable[list[Span]]]) -> Gathered:
+    """Ask all at once."""
+    spans: list[Span] = []
+    unreached: dict[str, str] = {}
+
+    async def one(place: str) -> None:
+        try:
+            spans.extend(await ask(place))
+        except PlaceAway as away:
+            unreached[place] = str(away)
+
+    await asyncio.gather(*(one(place) for place in places))
+    return spans, unreached
+
+
+def _listed(traces: dict[str, list[Span]], unreached: dict[str, str]) -> TraceList:
+    summaries = [summary(trace, merged(spans)) for trace, spans in traces.items() if spans]
+    newest_first = sorted(summaries, key=lambda one: one.begun_at, reverse=True)
+    return TraceList(traces=newest_first, unreached=unreached)
