@@ -17,7 +17,9 @@ from towpath.contracts.engine import (
     AnalyseJob,
     HaltQuery,
     ListQueries,
+    Measures,
     QueryList,
+    ReadMeasures,
     RecomputeRange,
     RunQuery,
 )
@@ -26,6 +28,7 @@ from towpath.contracts.migration import Paused, Recomputed
 from towpath.contracts.reply import Done
 from towpath.engine.binder import Engine
 from towpath.engine.masters import Executors, is_cluster
+from towpath.engine.measures import keep_sampling
 from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
@@ -33,6 +36,7 @@ from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.warm_up import keep_warm, warm_up
 from towpath.tasks import end
+from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +53,7 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     # Halting and starting block a thread each, for seconds; many jobs may do so at once.
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
+    shipper = start_tracing("engine", settings.site)
     planners = Planners(settings.directory)
     planners.start()
     session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
@@ -62,10 +67,12 @@ async def run(settings: Settings) -> None:
         log.info("engine of %s is ready", settings.site)
         on_cluster = is_cluster(settings.spec)
         works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
-        tasks = [asyncio.create_task(work) for work in works]
+        tasks = [asyncio.create_task(work) for work in (*works, keep_sampling(queries.sample))]
+        shipping = asyncio.create_task(shipper.ship(bus.connection))
         await stop.wait()
         await end(tasks)
         await queries.close()
+        await end([shipping])
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)
 
@@ -91,11 +98,16 @@ async def serve(bus: Bus, site: str, queries: Engine) -> None:
     async def list_queries(_: ListQueries) -> QueryList:
         return QueryList(incarnation=incarnation, queries=queries.statuses())
 
+    async def read_measures(command: ReadMeasures) -> Measures:
+        samples, last = queries.measures(command.after)
+        return Measures(incarnation=incarnation, samples=samples, last=last)
+
     await bus.serve(RunQuery, run_query, site=site)
     await bus.serve(AnalyseJob, analyse, site=site)
     await bus.serve(HaltQuery, halt, site=site)
     await bus.serve(ListQueries, list_queries, site=site)
     await bus.serve(RecomputeRange, recompute, site=site)
+    await bus.serve(ReadMeasures, read_measures, site=site)
 
 
 async def _exit_without_spark(session: SparkSession, *, on_cluster: bool) -> None:

@@ -1,6 +1,6 @@
 """The interface between a site and its engine: what another engine would have to do.
 
-An agent reaches its engine by the five commands of `towpath.contracts.engine`, which `engine/app.py` serves
+An agent reaches its engine by the six commands of `towpath.contracts.engine`, which `engine/app.py` serves
 over any `Engine`. `Queries` is the one over Apache Spark, with whatever master: threads of one process, or a
 standalone cluster. Another engine is one more class like it.
 
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Protocol
 
 from towpath.contracts.job import Assignment, JobStatus
+from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import Paused, Recomputed
 
 
@@ -51,6 +52,11 @@ class Engine(Protocol):
 
     def statuses(self) -> list[JobStatus]:
         """How all jobs go, those included that have failed for good."""
+        ...
+
+    def measures(self, after: int) -> tuple[list[Sample], int]:
+        """What was measured of the jobs (`job.…` in the table of metrics): the samples behind number `after`,
+        the first of them if they are many, and the number of the last one given. They count from 1."""
         ...
 
     async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:

@@ -12,13 +12,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
+from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import AmendedResult, Paused, Recomputed
+from towpath.engine.measures import SampleBuffer
 from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
 from towpath.tasks import end
+from towpath.telemetry.logs import about
+from towpath.telemetry.tracing import traceparent, untraced
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +67,21 @@ class Queries:
         self._locks: dict[str, asyncio.Lock] = {}
         self._compiled: dict[str, tuple[Assignment, DataFrame]] = {}
         """Job → the plan compiled last, for a start that follows its analysis."""
+        self._samples = SampleBuffer()
 
     def statuses(self) -> list[JobStatus]:
         """How all jobs go."""
         return [kept.status() for kept in self._kept.values()]
+
+    def sample(self) -> None:
+        """Take samples of all jobs that run."""
+        for kept in self._kept.values():
+            if not _is_final(kept.state):
+                self._samples.add(kept.query.samples())
+
+    def measures(self, after: int) -> tuple[list[Sample], int]:
+        """The samples behind number `after`, and the number of the last one. See `SampleBuffer.after`."""
+        return self._samples.after(after)
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         """Keep the job running with this assignment; a run with another one is halted first."""
@@ -78,8 +93,11 @@ class Queries:
             if kept is not None:
                 await self._halt(name, within_s=10.0)
             query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
+            query.telemetry.spans.begin(traceparent())
             kept = self._kept[name] = _Kept(query)
-            kept.task = asyncio.create_task(self._keep(kept), name=f"query {name}")
+            # The command's trace ends with its answer: what becomes of the query later is not part of it.
+            with untraced(), about(job=name):
+                kept.task = asyncio.create_task(self._keep(kept), name=f"query {name}")
 
     async def halt(self, name: str, within_s: float) -> Paused:
         """Stop a job at a boundary. Raises `TowpathError` (unknown job) if it does not run here."""
@@ -101,6 +119,8 @@ class Queries:
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
         await self._end(kept, within_s)
+        # What came since the last interval would be missing from the counters.
+        self._samples.add(kept.query.samples())
         return await asyncio.to_thread(kept.query.paused)
 
     async def _end(self, kept: _Kept, within_s: float) -> None:
@@ -110,7 +130,7 @@ class Queries:
         """
         try:
             async with asyncio.timeout(within_s + STOP_LIMIT_S):
-                await asyncio.to_thread(kept.query.halt, within_s)
+                await asyncio.to_thread(kept.query.halt, within_s, traceparent())
         except TimeoutError:
             log.error("query %s cannot be stopped; leaving", kept.query.assignment.spec.name)
             os._exit(75)

@@ -14,11 +14,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.checkpoints.layout import by_input, newest_commit, serials_at
+from towpath.checkpoints.layout import newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow
+from towpath.engine.batch_reports import serials
+from towpath.engine.job_measures import Measured
+from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
 from towpath.engine.sink import JobSink, SinkConnection
 from towpath.mesh.names import mirror_stream
@@ -118,6 +121,7 @@ class Query:
     assignment: Assignment
     checkpoint: Path
     sink: JobSink
+    telemetry: JobTelemetry
     running: StreamingQuery | None = None
     _progress: dict[str, Any] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
@@ -137,7 +141,9 @@ class Query:
         checkpoint: Path,
     ) -> Query:
         """A query that is not started yet."""
-        return cls(session, settings, assignment, checkpoint, JobSink(connection, assignment))
+        telemetry = JobTelemetry.of(assignment, settings.site, connection.look_up)
+        sink = JobSink(connection, assignment, on_stored=telemetry.stored)
+        return cls(session, settings, assignment, checkpoint, sink, telemetry)
 
     @property
     def pause_file(self) -> Path:
@@ -152,6 +158,7 @@ class Query:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         self._begun = self._begun or position(self.checkpoint, self.assignment)
         self._reported = newest_commit(self.checkpoint)
+        self.telemetry.begin(self._reported, self._begun)
         self._window = micro_batch_window(self.assignment, self.settings.site)
         self.running = (
             results.writeStream.foreachBatch(self._publish)
@@ -191,45 +198,52 @@ class Query:
         if report is None:
             return
         progress = json.loads(report.json())
+        if self.telemetry.misses(progress):
+            for earlier in running._jsq.recentProgress():  # type: ignore[operator]
+                self.telemetry.take_in(json.loads(earlier.json()))
+        self.telemetry.take_in(progress)
         self.on_progress(progress)
         # A report comes a moment after the commit. One of a trigger that found nothing may come first, and
         # bears the number of the next micro-batch.
         if "addBatch" in progress["durationMs"]:
             self._reported = progress["batchId"]
 
-    def halt(self, within_s: float) -> None:
+    def halt(self, within_s: float, traceparent: str | None = None) -> None:
         """Stop after the micro-batch under way is committed, or after `within_s` in the midst of it.
 
-        In the midst is safe as well: the batch is then repeated with the same offsets and message ids.
+        In the midst is safe as well: the batch is then repeated with the same offsets and message ids. What
+        was waited for gets a span under `traceparent`.
         """
         if self.running is None:
             return
+        asked_ns = time.time_ns()
         self.pause_file.touch()
         end = time.monotonic() + within_s
         while self.running.isActive and self.running.status["isTriggerActive"] and time.monotonic() < end:
             time.sleep(HALT_POLL_S)
         self.take_in_progress()
+        self.telemetry.halted(traceparent, asked_ns)
         self.running.stop()
         self.running = None
 
     def on_progress(self, progress: dict[str, Any]) -> None:
         """Take in Spark's report of a micro-batch. Repeated ones change nothing."""
         previous = self._progress
-        serials = previous.get("serials", {}) | self._serials(progress)
-        advanced = serials != previous.get("serials", self._begun)
+        names = [resolved.name for resolved in self.assignment.inputs]
+        reached = previous.get("serials", {}) | serials(progress["sources"], "endOffset", names)
+        advanced = reached != previous.get("serials", self._begun)
         self._progress = {
             "batch": progress["batchId"],
-            "serials": serials,
-            "events": sum(serials.values()) - sum(self._begun.get(name, 0) for name in serials),
+            "serials": reached,
+            "events": sum(reached.values()) - sum(self._begun.get(name, 0) for name in reached),
             "batch_s": _duration_s(progress) if advanced else previous.get("batch_s"),
             "events_per_s": progress.get("processedRowsPerSecond") or previous.get("events_per_s", 0.0),
             "committed_at": _ended_at(progress) if advanced else previous.get("committed_at"),
         }
 
-    def _serials(self, progress: dict[str, Any]) -> dict[str, int]:
-        names = [resolved.name for resolved in self.assignment.inputs]
-        ends = [source.get("endOffset") for source in progress["sources"]]
-        return by_input(names, [json.loads(end) if isinstance(end, str) else end for end in ends])
+    def samples(self) -> list[Measured]:
+        """What was measured since this was last asked."""
+        return self.telemetry.samples(results=self.sink.results, rejected=self.sink.rejected)
 
     def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
         """How the job goes."""

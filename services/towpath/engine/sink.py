@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +20,7 @@ from towpath.engine.settings import Settings
 from towpath.faults.items import Items
 from towpath.faults.points import SINK_PUBLISH
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
+from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import batch_label, published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
 
@@ -25,6 +28,9 @@ log = logging.getLogger(__name__)
 
 PUBLISH_LIMIT_S = 180.0
 """Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+
+LOOK_UP_S = 5.0
+"""For fetching one event; nobody waits for it."""
 
 
 class SinkConnection:
@@ -87,6 +93,30 @@ class SinkConnection:
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
+    def look_up(self, stream: str, serial: int) -> Future[StoredMessage | None]:
+        """One message of one of the site's own streams or mirrors, null if it is not kept. Does not block."""
+
+        async def work() -> StoredMessage | None:
+            async with asyncio.timeout(LOOK_UP_S):
+                client = (await self._connected()).connection
+                found = await page(client, self._settings.site, stream, serial, 1)
+            return next((message for message in found if message.serial == serial), None)
+
+        return asyncio.run_coroutine_threadsafe(work(), self._loop)
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """A micro-batch's results, all of them stored now and none before."""
+
+    batch: int
+    results: Sequence[Outgoing]
+    """At least one."""
+    begun_ns: int
+    """When publishing them began, Unix nanoseconds."""
+    ended_ns: int
+    """When the last one was acknowledged."""
+
 
 @dataclass
 class JobSink:
@@ -97,6 +127,8 @@ class JobSink:
     results: int = 0
     """Results newly stored in this run."""
     rejected: int = 0
+    on_stored: Callable[[StoredBatch], None] | None = None
+    """Told of each micro-batch with results that are new."""
     _known: dict[str, set[str]] = field(default_factory=dict)
     """Stream → ids that were stored before by the first micro-batches of this run, if they repeat
     earlier ones: its own, or those of another site before a migration was rolled back."""
@@ -129,7 +161,12 @@ class JobSink:
         results = [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
         if SINK_PUBLISH.rules:
             results = [*SINK_PUBLISH.through(results, RESULTS, job=job, topic=output.topic)]
-        self.results += self._store(batch, output.stream, results)
+        begun_ns = time.time_ns()
+        new = self._store(batch, output.stream, results)
+        self.results += new
+        # Results of which some were stored before are repeated: when they were first stored is not known.
+        if self.on_stored is not None and 0 < new == len(results):
+            self.on_stored(StoredBatch(batch, results, begun_ns, time.time_ns()))
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:

@@ -1,0 +1,95 @@
+"""What Spark reports of a micro-batch, read from its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from towpath.checkpoints.layout import by_input
+
+PHASES = {
+    "latest_offset": "latestOffset",
+    "query_planning": "queryPlanning",
+    "add_batch": "addBatch",
+    "wal_commit": "walCommit",
+    "commit_offsets": "commitOffsets",
+}
+"""The last part of a metric `job.batch.phase.…` → Spark's name of it."""
+
+_NO_WATERMARK = datetime(1970, 1, 1, tzinfo=UTC)
+"""What Spark writes before a query has seen any event time."""
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """A micro-batch that is committed."""
+
+    batch: int
+    begun_ns: int
+    """Start of its trigger, Unix nanoseconds, to the millisecond."""
+    duration_s: float
+    """From there to its commit."""
+    events: int
+    """Events read. One that several branches of a plan read counts once."""
+    after: dict[str, int]
+    """Input → serial number behind which it began; an input's first micro-batch has none."""
+    through: dict[str, int]
+    """Input → serial number up to which it read."""
+    phases: dict[str, float]
+    """Part of the work → seconds, by the names of `PHASES`."""
+    watermark: datetime | None
+    state_rows: int | None
+    """Null: the job keeps no state."""
+    state_bytes: int | None
+
+    @property
+    def ended_ns(self) -> int:
+        """Its commit, Unix nanoseconds."""
+        return self.begun_ns + round(self.duration_s * 1e9)
+
+    @classmethod
+    def of(cls, progress: dict[str, Any], inputs: Sequence[str]) -> BatchReport | None:
+        """Read a report; `inputs` are the job's, in the order of its plan.
+
+        None for a trigger that found nothing to do: it ran no micro-batch.
+        """
+        durations, state = progress["durationMs"], progress.get("stateOperators") or []
+        if "addBatch" not in durations:
+            return None
+        return cls(
+            batch=progress["batchId"],
+            begun_ns=_ns(datetime.fromisoformat(progress["timestamp"])),
+            duration_s=durations.get("triggerExecution", 0) / 1000,
+            events=_events(progress["sources"], inputs),
+            after=serials(progress["sources"], "startOffset", inputs),
+            through=serials(progress["sources"], "endOffset", inputs),
+            phases={ours: durations[name] / 1000 for ours, name in PHASES.items() if name in durations},
+            watermark=_watermark(progress.get("eventTime") or {}),
+            state_rows=sum(operator["numRowsTotal"] for operator in state) if state else None,
+            state_bytes=sum(operator["memoryUsedBytes"] for operator in state) if state else None,
+        )
+
+
+def serials(sources: Sequence[dict[str, Any]], member: str, inputs: Sequence[str]) -> dict[str, int]:
+    """Input → serial number, from the offsets that a report has under `member`."""
+    offsets = [source.get(member) for source in sources]
+    return by_input(inputs, [json.loads(o) if isinstance(o, str) else o for o in offsets])
+
+
+def _events(sources: Sequence[dict[str, Any]], inputs: Sequence[str]) -> int:
+    # As in `by_input`: a plan with several branches reads all inputs of a branch in order.
+    counts = [source.get("numInputRows", 0) for source in sources]
+    return sum(max(counts[position :: len(inputs)], default=0) for position in range(len(inputs)))
+
+
+def _watermark(event_time: dict[str, str]) -> datetime | None:
+    text = event_time.get("watermark")
+    watermark = datetime.fromisoformat(text) if text else _NO_WATERMARK
+    return watermark if watermark > _NO_WATERMARK else None
+
+
+def _ns(time: datetime) -> int:
+    return round(time.timestamp() * 1000) * 1_000_000

@@ -1,0 +1,97 @@
+"""Everything that is measured and traced of one run of one job, in one place for the query and its sink."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.contracts.job import Assignment
+from towpath.contracts.message import now
+from towpath.engine.batch_reports import BatchReport
+from towpath.engine.batch_spans import BatchSpans
+from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
+from towpath.engine.job_measures import JobMeasures, Measured
+from towpath.engine.sink import StoredBatch
+
+log = logging.getLogger(__name__)
+
+MOST_RESULTS = 50
+"""Of a micro-batch whose latency is measured: reading them takes less than a millisecond."""
+
+
+@dataclass
+class JobTelemetry:
+    """Any thread may call it. Whatever goes wrong here is logged: the job goes on without its figures."""
+
+    inputs: list[str]
+    measures: JobMeasures
+    spans: BatchSpans
+    events: EventTraces
+    _newest: int = -1
+    """The newest micro-batch that was taken in."""
+
+    @classmethod
+    def of(cls, assignment: Assignment, site: str, look_up: LookUp) -> JobTelemetry:
+        """Telemetry of a job that `site` is about to run; `look_up` fetches events from its streams."""
+        job = assignment.spec.name
+        return cls(
+            inputs=[entry.name for entry in assignment.inputs],
+            measures=JobMeasures(job),
+            spans=BatchSpans(job, site, assignment.generation),
+            events=EventTraces(assignment, site, look_up),
+        )
+
+    def begin(self, newest: int | None, serials: dict[str, int]) -> None:
+        """The job begins to run, or runs again, behind micro-batch `newest` and serial numbers by input."""
+        if newest is not None:
+            self._newest = newest
+        self.measures.begin(serials)
+
+    def misses(self, progress: dict[str, Any]) -> bool:
+        """Whether, beside this report of Spark's, earlier ones are wanted that nobody has asked for."""
+        return progress["batchId"] > self._newest + 1 and (self.spans.waits or self.events.waits)
+
+    def take_in(self, progress: dict[str, Any]) -> None:
+        """Take in a report of Spark's, in order. Repeated ones change nothing."""
+        try:
+            report = BatchReport.of(progress, self.inputs)
+            if report is None or report.batch <= self._newest:
+                return
+            self._newest = report.batch
+            for part in (self.measures, self.spans, self.events):
+                part.take_in(report)
+        except Exception as error:
+            log.warning("report of %s: %s: %s", self.measures.job, type(error).__name__, error)
+
+    def halted(self, traceparent: str | None, asked_ns: int) -> None:
+        """The job was halted, as was asked for at `asked_ns` (Unix nanoseconds) in a trace or in none."""
+        self.spans.halted(traceparent, asked_ns)
+        self.events.close()
+
+    def stored(self, published: StoredBatch) -> None:
+        """All results of a micro-batch are stored, and none of them was before."""
+        try:
+            self.measures.add_latencies(latencies(published))
+            self.events.stored(published)
+        except Exception as error:
+            log.warning("results of %s: %s: %s", self.measures.job, type(error).__name__, error)
+
+    def samples(self, *, results: int, rejected: int) -> list[Measured]:
+        """What was measured since the last time."""
+        return self.measures.samples(now().timestamp(), results=results, rejected=rejected)
+
+
+def latencies(published: StoredBatch) -> Iterable[float]:
+    """Seconds from the storing of a result's newest event to its own, for some results evenly picked."""
+    step = math.ceil(len(published.results) / MOST_RESULTS)
+    for result in published.results[::step]:
+        try:
+            stored_ns = time_ns_of(json.loads(result.body)["stored_at"])
+        except (ValueError, KeyError, TypeError):
+            continue  # Fault rules may have made anything of it.
+        if stored_ns is not None:
+            yield (published.ended_ns - stored_ns) / 1e9
