@@ -66,7 +66,7 @@ async def pipeline_facts(bus: Bus, pipeline: str) -> PipelineFacts:
         measured(bus, names, since, None, PIPELINE_STEP_S),
     )
     jobs = [job for job in listed.jobs if job.spec.name in names]
-    return PipelineFacts(view, history.versions, jobs, found, since.timestamp())
+    return PipelineFacts(view, history.versions, jobs, found)
 
 
 async def measured(

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from matplotlib.axes import Axes
 
 from towpath.contracts.commands import OperationState, OperationView
-from towpath.reports.curves import Span, figures, mark, plot, quantity
+from towpath.reports.curves import Span, figures, mark, name_curves, plot, quantity
 from towpath.reports.drawing import QUIET, drawn, illustration
 from towpath.reports.facts import Curve, Measured, unit_of
 from towpath.reports.steps import TakenStep
@@ -50,8 +50,7 @@ def course_picture(
             plot(axis, curves, sites, during.begin, row.label)
             mark(axis, during, during.begin)
             _lines(axis, steps, during.begin)
-            axis.legend(loc="upper left", frameon=False, ncols=4, fontsize=8)
-            axis.margins(x=0.01)
+        name_curves(axes[0])
         _numbers(axes[0], steps, during.begin)
         axes[-1].set_xlabel("seconds since the migration was accepted")
         figure.tight_layout()

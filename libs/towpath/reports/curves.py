@@ -55,9 +55,16 @@ def plot(axis: Any, curves: Mapping[str, Curve], sites: Sequence[str], origin: f
         position = sites.index(site) if site in sites else len(sites)
         axis.plot(at, values, color=colour(position), lw=1.4, marker=".", ms=3, label=f"at {site}")
     axis.set_ylabel(label)
+    axis.margins(x=0.01, y=0.12)
     axis.set_ylim(bottom=0)
     axis.grid(axis="y", color=LINE, lw=0.5)
     axis.set_axisbelow(True)
+
+
+def name_curves(axis: Any) -> None:
+    """Say above an axis which curve is which."""
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1.02), "borderaxespad": 0}
+    axis.legend(frameon=False, ncols=4, fontsize=8, **place)
 
 
 def mark(axis: Any, span: Span, origin: float) -> None:

@@ -15,6 +15,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from towpath.reports.markup import element
@@ -63,6 +64,12 @@ _REFERENCE = re.compile(r"url\(#|^#")
 def colour(position: int) -> str:
     """The colour of what stands at that place."""
     return COLOURS[position % len(COLOURS)]
+
+
+def beside(axis: Axes, at: float, row: float, text: str, size: float = 8) -> None:
+    """Write something to the right of a bar that ends `at`."""
+    offset = {"xytext": (3, 0), "textcoords": "offset points"}
+    axis.annotate(text, (at, row), va="center", fontsize=size, annotation_clip=False, **offset)
 
 
 @contextmanager

@@ -73,5 +73,3 @@ class PipelineFacts:
     jobs: list[JobView]
     """Its jobs, as far as they run."""
     measured: Measured
-    since: float
-    """Unix seconds from which on it was asked for measurements."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from towpath.reports.course_picture import ROWS
-from towpath.reports.curves import figures, number, plot, quantity
+from towpath.reports.curves import figures, name_curves, number, plot, quantity
 from towpath.reports.drawing import drawn, illustration
 from towpath.reports.facts import Measured, unit_of
 
@@ -20,9 +20,7 @@ def job_picture(job: str, site: str, measured: Measured, until: float, name: str
         for axis, (row, curves) in zip(axes, found, strict=True):
             minutes = {place: [((at - until) / 60, v) for at, v in curve] for place, curve in curves.items()}
             plot(axis, minutes, [site], 0.0, row.label)
-            if len(curves) > 1:
-                axis.legend(loc="upper left", frameon=False, ncols=4, fontsize=8)
-            axis.margins(x=0.01)
+        name_curves(axes[0])
         axes[-1].set_xlabel("minutes before the report")
         figure.tight_layout()
         told = " ".join(_told(row.metric, row.noun, curves) for row, curves in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from xml.etree.ElementTree import Element
 
 from towpath.composition.versions import differences
@@ -70,7 +71,6 @@ def _state(view: JobView | None) -> str:
 
 
 def _versions(facts: PipelineFacts) -> list[Element]:
-    older = [*facts.versions[1:], None]
     content = [
         element(
             "article",
@@ -78,7 +78,7 @@ def _versions(facts: PipelineFacts) -> list[Element]:
             paragraph(f"Applied {version.at.isoformat(sep=' ', timespec='seconds')}.", class_="quiet"),
             *_changes(before.spec if before else None, version.spec),
         )
-        for version, before in zip(facts.versions, older, strict=True)
+        for version, before in zip_longest(facts.versions, facts.versions[1:])
     ]
     return content or [paragraph("No version is kept.")]
 

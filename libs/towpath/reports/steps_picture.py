@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from matplotlib.patches import Patch
 
 from towpath.contracts.commands import OperationView
-from towpath.reports.drawing import FAULT, LINE, QUIET, colour, drawn, illustration
+from towpath.reports.drawing import FAULT, LINE, QUIET, beside, colour, drawn, illustration
 from towpath.reports.steps import TakenStep
 
 NARROWEST = 0.004
@@ -28,7 +28,7 @@ def steps_picture(view: OperationView, steps: Sequence[TakenStep], until: float,
             fill = QUIET if step.undoing else colour(actors.index(step.actor or "unknown"))
             edge = FAULT if step.failed else fill
             axis.barh(position, width, left=begin, height=0.62, color=fill, edgecolor=edge, lw=1.2)
-            axis.text(begin + width, position, f" {_took(step)}", va="center", fontsize=8)
+            beside(axis, begin + width, position, _took(step))
         axis.set_yticks(range(len(steps)), [f"{n}. {step.name}" for n, step in enumerate(steps, 1)])
         axis.invert_yaxis()
         axis.set_xlim(0, length * 1.12)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from matplotlib.patches import Patch
 
 from towpath.contracts.traces import Span, Trace
-from towpath.reports.drawing import FAULT, LINE, colour, drawn, illustration
+from towpath.reports.drawing import FAULT, LINE, beside, colour, drawn, illustration
 
 MOST = 60
 """Spans in a picture: what one can look at. The rest is said to be left out."""
@@ -53,7 +53,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
             fill = colour(services.index(span.service))
             width, edge = max(took, NARROWEST * length), FAULT if span.error else fill
             axis.barh(position, width, left=begin, height=0.66, color=fill, edgecolor=edge, lw=1.0)
-            axis.text(begin + width, position, f" {1000 * took:,.0f} ms", va="center", fontsize=7)
+            beside(axis, begin + width, position, f"{1000 * took:,.0f} ms", size=7)
         axis.set_yticks(range(len(shown)), [_label(depth, span) for depth, span in shown], fontsize=7)
         axis.invert_yaxis()
         axis.set_xlim(0, length * 1.1)

@@ -12,6 +12,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from towpath.scenarios.course import Course, Curve
 
@@ -36,30 +37,37 @@ UNITS = {
 
 
 def draw(path: Path, run: Course) -> None:
-    """Draw a run: a row for the rules and migrations, then one for each kind of probe and each metric."""
-    rows = _rows(run)
-    heights = [max(0.6, 0.22 * (len(run.rules) + len(run.migrations))), *[1.2] * len(rows)]
+    """Draw a run into a file."""
     with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            len(heights),
-            1,
-            figsize=(10, 1.0 + 1.15 * sum(heights)),
-            sharex=True,
-            height_ratios=heights,
-            squeeze=False,
-        )
-        column = axes[:, 0]
-        _marks(column[0], run)
-        for axis, (label, curves) in zip(column[1:], rows, strict=True):
-            _curves(axis, label, curves)
-        for axis in column:
-            _background(axis, run)
-        column[-1].set_xlabel("seconds since the run began")
-        figure.suptitle(_title(run), x=0.01, ha="left", fontweight="bold")
-        figure.tight_layout()
+        figure = figure_of(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=110)
         plt.close(figure)
+
+
+def figure_of(run: Course, *, titled: bool = True) -> Figure:
+    """A row for the rules and migrations, then one for each kind of probe and each metric. To be closed."""
+    rows = _rows(run)
+    heights = [max(0.6, 0.22 * (len(run.rules) + len(run.migrations))), *[1.2] * len(rows)]
+    figure, axes = plt.subplots(
+        len(heights),
+        1,
+        figsize=(10, 1.0 + 1.15 * sum(heights)),
+        sharex=True,
+        height_ratios=heights,
+        squeeze=False,
+    )
+    column = axes[:, 0]
+    _marks(column[0], run)
+    for axis, (label, curves) in zip(column[1:], rows, strict=True):
+        _curves(axis, label, curves)
+    for axis in column:
+        _background(axis, run)
+    column[-1].set_xlabel("seconds since the run began")
+    if titled:
+        figure.suptitle(_title(run), x=0.01, ha="left", fontweight="bold")
+    figure.tight_layout()
+    return figure
 
 
 def _title(run: Course) -> str:

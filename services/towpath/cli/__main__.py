@@ -18,10 +18,12 @@ from towpath.cli import (
     links,
     logs,
     mesh,
+    metrics,
     migrating,
     operations,
     pipelines,
     replaying,
+    reports,
     scenarios,
 )
 from towpath.cli.endings import OneLineGroup
@@ -71,9 +73,11 @@ app.add_typer(faults.app, name="faults", rich_help_panel=FAULTS)
 app.command(rich_help_panel=WATCH)(migrating.migrations)
 app.command(rich_help_panel=WATCH)(migrating.migration)
 app.command(rich_help_panel=WATCH)(operations.operation)
+app.command(rich_help_panel=WATCH)(reports.report)
 app.command(rich_help_panel=WATCH)(events.events)
 app.command(rich_help_panel=WATCH)(events.publish)
 app.command(rich_help_panel=WATCH)(logs.logs)
+app.command(rich_help_panel=WATCH)(metrics.metrics)
 
 
 def main() -> None:
