@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any
 
 from redis.asyncio import Redis
@@ -20,8 +20,10 @@ from towpath.agent.engine_client import EngineClient
 from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
+from towpath.agent.metering import Metering, sources
 from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
+from towpath.agent.probes import Probes, echo
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.rules import Rules
@@ -30,6 +32,7 @@ from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.faults import SetRules
 from towpath.contracts.message import Command, Model
+from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
     AssignRole,
     CheckSpec,
@@ -56,6 +59,7 @@ from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
+from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
 
 log = logging.getLogger(__name__)
@@ -85,7 +89,8 @@ async def run(settings: Settings) -> None:
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
             engine = EngineClient(bus, settings.site, artefacts)
-            await supervisor.apply([*brokers, _engine_child(settings, engine)])
+            children = [*brokers, _engine_child(settings, engine)]
+            await supervisor.apply(children)
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
             await _until_done(lambda: ensure_spans_stream(bus.connection))
@@ -106,8 +111,9 @@ async def run(settings: Settings) -> None:
                 restart=lambda: supervisor.restart(settings.broker.name),
             )
             tidying = artefacts.watch(jobs.assignments.values)
+            metering = await _metering(settings, bus, jobs, [child.name for child in children])
             bridge = (settings.binder.mirror(), settings.binder.publish())
-            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying, *bridge)
+            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying, *metering, *bridge)
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
@@ -150,6 +156,18 @@ async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
             yield bus, redis
     finally:
         await redis.aclose()
+
+
+async def _metering(
+    settings: Settings, bus: Bus, jobs: Jobs, children: list[str]
+) -> tuple[Coroutine[Any, Any, None], ...]:
+    """Serve what is measured here. Returns what measures it, for ever."""
+    site, home = settings.site, settings.home
+    store = MetricStore(home.site(site) / "metrics.db")
+    metering = Metering(site, store, sources(bus, site, home, jobs, children))
+    await bus.serve(ReadMetrics, metering.read, site=site)
+    await bus.serve(Echo, echo, site=site)
+    return metering.keep(), Probes(bus, site, home, metering.add).keep()
 
 
 def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:

@@ -1,0 +1,91 @@
+"""What the agent knows of its jobs beyond what their engine measures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+from time import monotonic
+
+from towpath.agent.jobs import Jobs
+from towpath.agent.stream_figures import StreamState
+from towpath.contracts.job import Assignment, DesiredState, ResolvedInput
+from towpath.mesh.names import mirror_stream
+from towpath.telemetry.intervals import CHECKPOINT_INTERVAL_S
+
+
+class JobFigures:
+    """Values of the jobs that run at a site."""
+
+    def __init__(self, site: str, jobs: Jobs) -> None:
+        self._site = site
+        self._jobs = jobs
+        self._measured_at: float | None = None
+
+    async def values(self, streams: dict[str, StreamState]) -> dict[str, dict[str, float]]:
+        """Job → values by metric. The size of checkpoints is among them now and then."""
+        running = [a for a in self._jobs.assignments.values() if a.desired is DesiredState.RUNNING]
+        sizes = await self._sizes(running)
+        values: dict[str, dict[str, float]] = {}
+        for assignment in running:
+            job = assignment.spec.name
+            found = {"job.restarts": float(self._jobs.status(assignment).restarts)}
+            backlog = unprocessed(self._site, assignment, await self._serials(assignment), streams)
+            if backlog is not None:
+                found["job.backlog"] = float(backlog)
+            if job in sizes:
+                found["job.checkpoint.size"] = float(sizes[job])
+            values[job] = found
+        return values
+
+    async def _serials(self, assignment: Assignment) -> dict[str, int]:
+        """Input → last serial number processed: as the engine says, else as the checkpoint does."""
+        serials = self._jobs.status(assignment).serials
+        if all(entry.name in serials for entry in assignment.inputs):
+            return serials
+        try:
+            return await asyncio.to_thread(self._jobs.position, assignment) | serials
+        except (OSError, ValueError):
+            return serials  # A checkpoint that changes under our eyes, or is no checkpoint yet.
+
+    async def _sizes(self, assignments: list[Assignment]) -> dict[str, int]:
+        """Job → bytes of its checkpoint; empty when that was looked at a moment ago."""
+        now = monotonic()
+        if self._measured_at is not None and now - self._measured_at < CHECKPOINT_INTERVAL_S:
+            return {}
+        self._measured_at = now
+        paths = {a.spec.name: self._jobs.store.checkpoint(a) for a in assignments}
+        return await asyncio.to_thread(lambda: {job: size_of(path) for job, path in paths.items()})
+
+
+def unprocessed(
+    site: str, assignment: Assignment, serials: dict[str, int], streams: dict[str, StreamState]
+) -> int | None:
+    """Serial numbers that a job at `site` has not processed, over all its inputs; None where a stream is
+    missing.
+
+    A job that wants one topic of a stream counts the others' events, too: it passes over them.
+    """
+    backlog = 0
+    for entry in assignment.inputs:
+        state = streams.get(_local(site, entry))
+        if state is None:
+            return None
+        backlog += max(0, state.last - serials.get(entry.name, entry.after_serial or 0))
+    return backlog
+
+
+def _local(site: str, entry: ResolvedInput) -> str:
+    """The stream at `site` that an input is read from."""
+    return entry.stream if entry.site == site else mirror_stream(entry.site, entry.stream)
+
+
+def size_of(directory: Path) -> int:
+    """Bytes of all files below a directory. What disappears meanwhile is not counted. Blocks."""
+    size = 0
+    for parent, _, files in os.walk(directory):
+        for name in files:
+            with contextlib.suppress(OSError):
+                size += Path(parent, name).stat().st_size
+    return size

@@ -1,0 +1,124 @@
+"""Measures the site every two seconds and keeps what its engine measured: the samples that are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from towpath.agent.engine_measures import EngineMeasures
+from towpath.agent.job_figures import JobFigures
+from towpath.agent.jobs import Jobs
+from towpath.agent.stream_figures import StreamFigures, stream_states
+from towpath.bus import Bus
+from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
+from towpath.faults.clock import real_time
+from towpath.mesh.home import Home
+from towpath.processes import PidRecord, find
+from towpath.tasks import to_the_end
+from towpath.telemetry.intervals import INTERVAL_S
+from towpath.telemetry.metric_store import MetricStore
+from towpath.telemetry.process_figures import MachineFigures, ProcessFigures
+from towpath.telemetry.samples import samples_of
+
+log = logging.getLogger(__name__)
+
+Source = Callable[[], Awaitable[list[Sample]]]
+
+SOURCE_S = 5.0
+"""For one source: another one's samples must not wait for it."""
+
+
+class Metering:
+    """Asks its sources for samples, and keeps them in the site's store."""
+
+    def __init__(self, site: str, store: MetricStore, sources: Iterable[Source]) -> None:
+        self.site = site
+        self._store = store
+        self._sources = list(sources)
+
+    async def keep(self) -> None:
+        """Measure and store every interval, for ever, whatever fails."""
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            await self.take()
+            # A round that took too long is not made up for.
+            await asyncio.sleep(max(INTERVAL_S / 4, INTERVAL_S - (loop.time() - begun)))
+
+    async def take(self) -> None:
+        """Measure and store once."""
+        found = await asyncio.gather(*(_asked(source) for source in self._sources))
+        await self.add([sample for samples in found for sample in samples])
+
+    async def add(self, samples: list[Sample]) -> None:
+        """Store samples. A disk that does not take them loses them: nothing else waits for it."""
+        try:
+            # The thread goes on when its task is cancelled: the store would be closed under its hands.
+            await to_the_end(asyncio.to_thread(self._store.add, samples))
+        except sqlite3.Error as error:
+            log.warning("%d samples are not kept: %s", len(samples), error)
+
+    async def read(self, command: ReadMetrics) -> SeriesList:
+        """See `ReadMetrics`."""
+        return SeriesList(series=await asyncio.to_thread(self._store.read, command, self.site))
+
+
+async def _asked(source: Source) -> list[Sample]:
+    try:
+        async with asyncio.timeout(SOURCE_S):
+            return await source()
+    except Exception as error:
+        # Whatever it is, the other sources are measured, and this one again in the next round.
+        log.warning("not measured: %s: %s", type(error).__name__, error)
+        return []
+
+
+def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]) -> list[Source]:
+    """What is measured at a site. `children`: the processes that the agent keeps."""
+    streams, of_jobs, engine = StreamFigures(), JobFigures(site, jobs), EngineMeasures(bus, site)
+    machine, processes = MachineFigures(home.site(site)), ProcessFigures()
+    names = [f"{site}-agent", *children]
+
+    async def storage() -> list[Sample]:
+        states = await stream_states(bus.connection, site)
+        values = await of_jobs.values(states)
+        return [*_all("stream", streams.values(states)), *_all("job", values)]
+
+    async def usage() -> list[Sample]:
+        used = await asyncio.to_thread(_usage, home, names, processes)
+        own = used.get(f"{site}-agent")
+        if own is not None:
+            own |= _traffic(bus)
+        return _all("process", {name.removeprefix(f"{site}-"): values for name, values in used.items()})
+
+    async def surroundings() -> list[Sample]:
+        return samples_of("site", real_time(), await asyncio.to_thread(machine.look))
+
+    return [storage, usage, surroundings, engine.new]
+
+
+def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:
+    at = real_time()
+    return [s for name, found in values.items() for s in samples_of(f"{kind}:{name}", at, found)]
+
+
+def _usage(home: Home, names: Iterable[str], figures: ProcessFigures) -> dict[str, dict[str, float]]:
+    """What the processes with these names use, those that live. Blocks."""
+    records: dict[str, PidRecord] = {}
+    for name in names:
+        record = find(home.run, name)
+        if record is not None:
+            records[name] = record
+    used = figures.look({name: record.pid for name, record in records.items()})
+    return {name: {**values, "process.restarts": records[name].restarts} for name, values in used.items()}
+
+
+def _traffic(bus: Bus) -> dict[str, float]:
+    """Bytes on the agent's own connection. What the others receive and send, only they know."""
+    stats = bus.connection.stats
+    return {
+        "process.network.received": float(stats["in_bytes"]),
+        "process.network.sent": float(stats["out_bytes"]),
+    }

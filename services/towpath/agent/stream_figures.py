@@ -1,0 +1,75 @@
+"""What the site's streams hold: one request to its server for all of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from nats.aio.client import Client
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.names import IN_STREAM, api_prefix, output_stream
+
+LIST_S = 2.0
+"""For one answer: the server has it in memory."""
+
+_OUTPUTS = output_stream("")
+"""What the names of all outputs begin with."""
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream as its server sees it."""
+
+    last: int
+    """Newest serial number; of a mirror that of its origin, as far as it knows."""
+    size: int
+    """Bytes kept."""
+
+
+async def stream_states(connection: Client, site: str) -> dict[str, StreamState]:
+    """All streams at a site, by name.
+
+    Raises `TowpathError` (failed) when the server refuses, `nats.errors.Error` when it does not answer.
+    """
+    states: dict[str, StreamState] = {}
+    while True:
+        request = json.dumps({"offset": len(states)}).encode()
+        answer = await connection.request(f"{api_prefix(site)}.STREAM.LIST", request, timeout=LIST_S)
+        body: dict[str, Any] = json.loads(answer.data)
+        if "error" in body:
+            raise TowpathError(ErrorCode.FAILED, body["error"].get("description", "no list of streams"))
+        listed = {info["config"]["name"]: _state(info) for info in body.get("streams") or []}
+        states |= listed
+        if not listed or len(states) >= body.get("total", 0):
+            return states
+
+
+def _state(info: dict[str, Any]) -> StreamState:
+    lag = (info.get("mirror") or {}).get("lag", 0)
+    return StreamState(info["state"]["last_seq"] + lag, info["state"]["bytes"])
+
+
+class StreamFigures:
+    """Values of the streams that a site keeps: IN and outputs."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, tuple[float, int]] = {}
+        """Stream → when its newest serial number was seen, and which it was."""
+
+    def values(self, states: dict[str, StreamState]) -> dict[str, dict[str, float]]:
+        """Stream → values by metric; a rate from the second look on."""
+        kept = {n: state for n, state in states.items() if n == IN_STREAM or n.startswith(_OUTPUTS)}
+        now, before = monotonic(), self._before
+        self._before = {name: (now, state.last) for name, state in kept.items()}
+        values: dict[str, dict[str, float]] = {}
+        for name, state in kept.items():
+            values[name] = {"stream.events": float(state.last), "stream.size": float(state.size)}
+            if name in before and now > before[name][0]:
+                at, last = before[name]
+                # A stream that was made anew counts from the beginning.
+                grown = state.last - last if state.last >= last else state.last
+                values[name]["stream.event_rate"] = grown / (now - at)
+        return values
