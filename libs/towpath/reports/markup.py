@@ -45,17 +45,25 @@ def listed(texts: Iterable[str]) -> Element:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str) -> Element:
-    """A table; None is written as a dash. Numbers are set to the right."""
-    head = element("tr", *(element("th", name, scope="col") for name in columns))
-    body = [element("tr", *(_cell(value) for value in row)) for row in rows]
-    made = element("table", element("caption", caption), element("thead", head), element("tbody", *body))
+    """A table; None is written as a dash. Numbers are set to the right, and so is what stands above them."""
+    lines = list(rows)
+    heads = [
+        element("th", name, scope="col", **_aligned(lines[0][place] if lines else None))
+        for place, name in enumerate(columns)
+    ]
+    body = [element("tr", *map(_cell, line)) for line in lines]
+    parts = [element("thead", element("tr", *heads)), element("tbody", *body)]
+    made = element("table", element("caption", caption), *parts)
     # Wide tables scroll by themselves: the page does not.
     return element("div", made, class_="wide")
+
+
+def _aligned(value: object) -> dict[str, str]:
+    return {"class": "number"} if isinstance(value, int | float) and not isinstance(value, bool) else {}
 
 
 def _cell(value: object) -> Element:
     if isinstance(value, Element):
         return element("td", value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return element("td", f"{value:,}", class_="number")
-    return element("td", "–" if value is None else str(value))
+    text = "–" if value is None else f"{value:,}" if _aligned(value) else str(value)
+    return element("td", text, **_aligned(value))

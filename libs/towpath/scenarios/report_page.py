@@ -162,15 +162,15 @@ def _verdicts(report: RunReport) -> list[Element]:
     if not report.verdicts:
         return [paragraph("No results were judged.")]
     names = ("expected", "results", *FINDINGS, "redelivered")
-    rows = [(job, *(getattr(found, name) for name in names)) for job, found in report.verdicts.items()]
-    columns = ("job", *(name.replace("_", " ") for name in names))
-    expected = sum(found.expected for found in report.verdicts.values())
+    found = report.verdicts.values()
+    rows = [(name.replace("_", " "), *(getattr(verdict, name) for verdict in found)) for name in names]
+    expected = sum(verdict.expected for verdict in found)
     caption = f"{expected:,} results were expected; found amiss: {in_words(report.findings)}."
     examples = [
         f"{job}, {kind.replace('_', ' ')}: {text}"
-        for job, found in report.verdicts.items()
-        for kind, texts in found.examples.items()
+        for job, verdict in report.verdicts.items()
+        for kind, texts in verdict.examples.items()
         for text in texts
     ]
-    content = [table(columns, rows, caption=caption)]
+    content = [table(("", *report.verdicts), rows, caption=caption)]
     return [*content, paragraph("Examples:"), listed(examples)] if examples else content
