@@ -25,6 +25,7 @@ from towpath.cli import (
     replaying,
     reports,
     scenarios,
+    traces,
 )
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.settings import global_options
@@ -74,6 +75,8 @@ app.command(rich_help_panel=WATCH)(migrating.migrations)
 app.command(rich_help_panel=WATCH)(migrating.migration)
 app.command(rich_help_panel=WATCH)(operations.operation)
 app.command(rich_help_panel=WATCH)(reports.report)
+app.command(rich_help_panel=WATCH)(traces.traces)
+app.command(rich_help_panel=WATCH)(traces.trace)
 app.command(rich_help_panel=WATCH)(events.events)
 app.command(rich_help_panel=WATCH)(events.publish)
 app.command(rich_help_panel=WATCH)(logs.logs)

@@ -1,4 +1,4 @@
-"""How commands reach the mesh: as the operator, at the hub."""
+"""How commands reach the mesh: as the operator, at the hub. A command that changes something is a trace."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from towpath.bus import Bus
+from towpath.cli.command_spans import command_span
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.message import Command, Model
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
+from towpath.telemetry.tracing import start_tracing
 
 AnswerT = TypeVar("AnswerT", bound=Model)
 
@@ -46,8 +49,11 @@ async def open_bus(home: Home) -> AsyncIterator[Bus]:
             bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
     except (TowpathError, TimeoutError) as error:
         raise _not_running(home) from error
+    shipper = start_tracing("cli", HUB_SCOPE)
     async with bus:
-        yield bus
+        bus.ship(shipper)
+        with command_span():
+            yield bus
 
 
 async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOOK_DEADLINE_S) -> AnswerT:

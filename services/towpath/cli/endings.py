@@ -12,6 +12,7 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
+from towpath.cli.command_spans import command_given
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -57,6 +58,12 @@ def complain(text: str) -> None:
 
 class OneLineGroup(TyperGroup):
     """A group of commands that ends every failure with one line on stderr and an exit code."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Which command `args` name; it is what spans of this run are called."""
+        found = super().resolve_command(ctx, args)
+        command_given(found[0] or "", in_group=ctx.parent is not None)
+        return found
 
     def main(
         self,

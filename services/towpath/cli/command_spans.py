@@ -1,0 +1,37 @@
+"""The first span of what a command of the command line leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from opentelemetry import trace
+
+from towpath.telemetry.tracing import is_traced
+
+CHANGING = frozenset(
+    {"deploy", "update", "migrate", "remove", "link", "publish", "drill"}
+    | {"pipeline apply", "pipeline delete", "pipeline retry", "pipeline rollback"}
+    | {"faults load", "faults unload"}
+)
+"""Commands that change something. Looking begins no trace; a scenario's is begun by its run."""
+
+_given: ContextVar[str] = ContextVar("command_given", default="")
+_tracer = trace.get_tracer("towpath.cli")
+
+
+def command_given(name: str, *, in_group: bool) -> None:
+    """Take note of the command that is about to be carried out; `in_group`: of the next word of its name."""
+    _given.set(f"{_given.get()} {name}" if in_group else name)
+
+
+@contextmanager
+def command_span() -> Iterator[None]:
+    """Work inside belongs to a span of the command that was given, if that changes something."""
+    name = _given.get()
+    if name not in CHANGING or is_traced():
+        yield
+        return
+    with _tracer.start_as_current_span(f"towpath {name}"):
+        yield

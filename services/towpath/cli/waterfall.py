@@ -1,0 +1,62 @@
+"""A trace at the terminal: one line a span, below what it was done for, with its bar on the time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from towpath.contracts.traces import Span
+from towpath.telemetry.trace_tree import in_tree, is_unfinished
+
+BAR_WIDTH = 48
+"""Characters of the time axis."""
+
+LONGEST_ERROR = 90
+"""Characters of an error in a line; all of it is in the JSON."""
+
+COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
+
+
+def waterfall(spans: Sequence[Span]) -> Table:
+    """The spans as a table; those that failed are red. There is at least one."""
+    begin = min(span.begun_ns for span in spans)
+    length = max(max(span.ended_ns for span in spans) - begin, 1)
+    services = sorted({span.service for span in spans})
+    table = Table("span", "service", "at", "took", "", box=None, pad_edge=False, header_style="bold")
+    table.columns[2].justify = table.columns[3].justify = "right"
+    for depth, span in in_tree(spans):
+        failed = span.error is not None
+        colour = "red" if failed else COLOURS[services.index(span.service) % len(COLOURS)]
+        table.add_row(
+            Text("  " * depth + span.name, style="red" if failed else "", no_wrap=True),
+            Text(f"{span.service}@{span.site}", style=colour, no_wrap=True),
+            f"{_milliseconds(span.begun_ns - begin)}",
+            _took(span),
+            Text(bar(span, begin, length), style=colour, no_wrap=True),
+        )
+        if span.error is not None:
+            table.add_row(Text("  " * (depth + 1) + _short(span.error), style="red", no_wrap=True))
+    return table
+
+
+def bar(span: Span, begin: int, length: int) -> str:
+    """The span on a time axis from `begin` on, `length` nanoseconds long: always at least one character."""
+    first = min(round((span.begun_ns - begin) / length * BAR_WIDTH), BAR_WIDTH - 1)
+    last = round((span.ended_ns - begin) / length * BAR_WIDTH)
+    end = "▸" if is_unfinished(span) else ""
+    return " " * first + "█" * max(last - first, 1) + end
+
+
+def _took(span: Span) -> str:
+    return f"{_milliseconds(span.ended_ns - span.begun_ns)}{'+' if is_unfinished(span) else ''}"
+
+
+def _milliseconds(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:,.1f} ms"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_ERROR else line[: LONGEST_ERROR - 1] + "…"
