@@ -11,12 +11,15 @@ from pydantic import Field, create_model
 from towpath.contracts.commands import OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.message import Command, Model
+from towpath.contracts.metrics import MAX_POINTS, Aggregation
 
 JSON = "application/json"
 YAML = "application/yaml"
 MERGE_PATCH = "application/merge-patch+json"
 PROBLEM = "application/problem+json"
 EVENT_STREAM = "text/event-stream"
+EXPOSITION = "text/plain"
+"""Prometheus's text format."""
 
 MAX_BODY_BYTES = 1024 * 1024
 """Of a request. A pipeline of a thousand jobs takes less."""
@@ -41,6 +44,7 @@ STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNKNOWN_COMMAND: 404,
     ErrorCode.UNKNOWN_MIGRATION: 422,
     ErrorCode.UNKNOWN_PIPELINE: 422,
+    ErrorCode.UNKNOWN_TRACE: 422,
     ErrorCode.UNAUTHORISED: 401,
     ErrorCode.SCHEMA_MISMATCH: 422,
     ErrorCode.NAME_IN_USE: 409,
@@ -117,6 +121,33 @@ class EventsQuery(Model):
     """Go on with what comes; false: end after the newest event that is kept."""
 
 
+_LIST = r"^[A-Za-z0-9_.*:/-]+(,[A-Za-z0-9_.*:/-]+)*$"
+_MOMENT = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+
+
+class SeriesQuery(Model):
+    """`MetricSelection` as parameters of a query: lists are separated by commas."""
+
+    metrics: str = Field(default="*", max_length=5_000, pattern=_LIST)
+    """Names of metrics, separated by commas; `*` stands for any characters."""
+    entities: str = Field(default="*", max_length=10_000, pattern=_LIST)
+    """What they are about, separated by commas; `*` stands for any characters: `job:*`."""
+    sites: str | None = Field(default=None, max_length=10_000, pattern=_LIST)
+    """Only what was measured there, separated by commas. Left out: everywhere, `hub` included."""
+    since: str | None = Field(default=None, pattern=_MOMENT)
+    """Samples from then on, RFC 3339. Left out: only the newest of each series."""
+    until: str | None = Field(default=None, pattern=_MOMENT)
+    """Samples before then, RFC 3339. Left out: up to now."""
+    step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
+    """One point for so many seconds. Left out: every sample as it was taken."""
+    aggregation: str = Field(default=Aggregation.MEAN.value, pattern=f"^({'|'.join(Aggregation)})$")
+    """What a point says where `step_s` is given."""
+    limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
+    """At most so many points, over all series; more are refused, not cut off."""
+
+
 @dataclass(frozen=True)
 class Body:
     """The body of a request."""
@@ -168,8 +199,12 @@ class Route:
     """State of the answer when all went well."""
     dry_run: type[Command[Any]] | None = None
     """What the request becomes with `?dry_run=true`; it is then answered at once."""
+    media_type: str = JSON
+    """Of the answer when all went well, unless it streams."""
     public: bool = False
     """Answered without a token."""
+    streams: bool = False
+    """Answered with server-sent events."""
 
     @property
     def changing(self) -> bool:

@@ -34,6 +34,8 @@ from towpath.contracts.faults import (
     UnloadRules,
 )
 from towpath.contracts.job import JobSpec
+from towpath.contracts.live import LiveChange, ReadResults
+from towpath.contracts.metrics import DescribeMetrics, QueryMetrics
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,
     ApplyPipeline,
@@ -51,6 +53,7 @@ from towpath.contracts.rest import (
     ANY_ERRORS,
     BODY_ERRORS,
     CHANGE_ERRORS,
+    EXPOSITION,
     JSON,
     MERGE_PATCH,
     YAML,
@@ -58,8 +61,10 @@ from towpath.contracts.rest import (
     EventsQuery,
     Health,
     Route,
+    SeriesQuery,
     fields_of,
 )
+from towpath.contracts.traces import ListTraces, ShowTrace
 
 _DRY_RUN: Any = (
     bool,
@@ -119,6 +124,16 @@ JOBS = (
         errors=CHANGE_ERRORS | {404},
         addressed=ErrorCode.UNKNOWN_JOB,
         follow="/operations/{operation}",
+    ),
+    Route(
+        "GET",
+        "/jobs/{name}/results",
+        "readResults",
+        ReadResults,
+        path_fields=_JOB,
+        query=fields_of(ReadResults, "ResultsQuery", "limit"),
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_JOB,
     ),
 )
 
@@ -301,6 +316,34 @@ FAULTS = (
     ),
 )
 
+MEASUREMENTS = (
+    Route("GET", "/series", "queryMetrics", QueryMetrics, query=SeriesQuery),
+    Route("GET", "/series/definitions", "describeMetrics", DescribeMetrics),
+    Route(
+        "GET",
+        "/metrics",
+        "scrapeMetrics",
+        summary="The newest values of all metrics, for Prometheus.",
+        media_type=EXPOSITION,
+    ),
+    Route(
+        "GET",
+        "/traces",
+        "listTraces",
+        ListTraces,
+        query=fields_of(ListTraces, "TracesQuery", "events", "limit"),
+    ),
+    Route(
+        "GET",
+        "/traces/{id}",
+        "showTrace",
+        ShowTrace,
+        path_fields={"id": "about"},
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_TRACE,
+    ),
+)
+
 MESH = (
     Route("GET", "/sites", "listSites", ListSites),
     Route(
@@ -309,6 +352,15 @@ MESH = (
         "followEvents",
         summary="What the mesh says of itself, as server-sent events; `id` is the serial number.",
         query=EventsQuery,
+        streams=True,
+    ),
+    Route(
+        "GET",
+        "/live",
+        "followMesh",
+        summary="The state of the mesh, then what changes, as server-sent events: for the live page.",
+        answer=LiveChange,
+        streams=True,
     ),
     Route(
         "GET",
@@ -329,4 +381,10 @@ MESH = (
     ),
 )
 
-ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *FAULTS, *MESH)
+PAGE = (
+    Route("GET", "/", "showPage", errors=frozenset({404}), public=True),
+    Route("GET", "/page/{file}", "showPageFile", errors=frozenset({404}), public=True),
+)
+"""The live page: files for browsers, which hold no data, and no part of the described interface."""
+
+ROUTES: tuple[Route, ...] = (*JOBS, *MIGRATIONS, *PIPELINES, *FAULTS, *MEASUREMENTS, *MESH)

@@ -9,7 +9,7 @@ from aiohttp import web
 from towpath.api.problems import refusal
 from towpath.api.routing import Handler, route_of
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.rest import EVENT_STREAM, JSON, Route
+from towpath.contracts.rest import EVENT_STREAM, Route
 
 CHALLENGE = 'Bearer realm="towpath"'
 
@@ -71,7 +71,7 @@ async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def media_type(route: Route) -> str:
     """What the route answers when all goes well."""
-    return EVENT_STREAM if route.name == "followEvents" else JSON
+    return EVENT_STREAM if route.streams else route.media_type
 
 
 def accepts(header: str, offered: str) -> bool:

@@ -13,14 +13,17 @@ from towpath.api.handlers.commands import Commands
 from towpath.api.handlers.events import Events
 from towpath.api.handlers.itself import Itself
 from towpath.api.handlers.jobs import Jobs
+from towpath.api.handlers.live import Live
+from towpath.api.handlers.metrics import Metrics
 from towpath.api.handlers.migrations import Migrations
+from towpath.api.handlers.page import Page
 from towpath.api.handlers.pipelines import Pipelines
 from towpath.api.problems import problems
 from towpath.api.routing import TABLE, Answering, add_route
 from towpath.api.settings import Settings
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
-from towpath.contracts.rest_routes import ROUTES
+from towpath.contracts.rest_routes import PAGE, ROUTES
 from towpath.mesh.service import connected
 
 log = logging.getLogger(__name__)
@@ -59,17 +62,22 @@ def application(settings: Settings, bus: Bus, stop: asyncio.Event) -> web.Applic
     coordinator = Coordinator(bus)
     commands = Commands(coordinator)
     jobs, pipelines = Jobs(coordinator, commands), Pipelines(coordinator, commands)
-    itself = Itself(coordinator)
+    itself, metrics, page = Itself(coordinator), Metrics(coordinator), Page()
     special: dict[str, Answering] = {
         "showJob": jobs.show,
         "updateJob": jobs.patch,
         "showMigration": Migrations(coordinator).show,
         "applyPipeline": pipelines.apply,
         "planPipeline": pipelines.plan,
+        "queryMetrics": metrics.query,
+        "scrapeMetrics": metrics.scrape,
         "followEvents": Events(settings, bus, stop).follow,
+        "followMesh": Live(settings, bus, stop).follow,
+        "showPage": page.show,
+        "showPageFile": page.show,
         "describe": itself.describe,
         "checkHealth": itself.health,
     }
-    for route in ROUTES:
+    for route in (*ROUTES, *PAGE):
         add_route(made, route, special.get(route.name, commands.answer))
     return made

@@ -5,13 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from towpath.bus import Bus
+from towpath.collector.federation import Federation, sites_of
+from towpath.collector.links import Links, echo
+from towpath.collector.migrations import Migrations
+from towpath.collector.otlp import export_metrics
+from towpath.collector.own_samples import OwnSamples
+from towpath.collector.processes import Processes
+from towpath.collector.results import Results
 from towpath.collector.settings import Settings
-from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, MetricCatalogue
+from towpath.collector.traces import Traces
+from towpath.contracts.faults import HUB_SCOPE, Metric
+from towpath.contracts.live import ReadResults
+from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
+from towpath.contracts.site import SiteStatus
 from towpath.mesh.service import connected
+from towpath.tasks import end
+from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S
+from towpath.telemetry.metric_store import MetricStore
 
 log = logging.getLogger(__name__)
-
-INTERVAL_S = 2.0
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
@@ -19,10 +32,40 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     connection = await connected(settings, "collector", stop)
     if connection is None:
         return
-    async with connection as bus:
+    store = MetricStore(settings.metrics)
+    try:
+        async with connection as bus:
+            await _collect(settings, bus, store, stop)
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+async def _collect(settings: Settings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
+    sites = sites_of(settings.home)
+    federation, own = Federation(bus, store, sites), OwnSamples(store)
+    processes = Processes(settings.home)
+    working = [
+        asyncio.create_task(work)
+        for work in (
+            own.measure(lambda: asyncio.to_thread(processes.measure), INTERVAL_S),
+            own.measure(own.heard, INTERVAL_S),
+            own.measure(Links(bus, sites).measure, PROBE_INTERVAL_S),
+            Migrations(bus, own).follow(),
+            export_metrics(federation.newest),
+        )
+    ]
+    try:
+        await bus.subscribe(SiteStatus, federation.hear)
+        await bus.subscribe(Metric, own.hear)
+        await bus.serve(Echo, echo, site=HUB_SCOPE)
+        await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)
+        await Traces(bus, sites).serve()
+        await bus.serve(ReadResults, Results(bus).read)
         log.info("collecting")
         await stop.wait()
+    finally:
+        await end(working)
 
 
 async def _describe(_: DescribeMetrics) -> MetricCatalogue:

@@ -17,6 +17,7 @@ from towpath.contracts.export.reference import reference
 from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE_COMMANDS, Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
+from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS
 from towpath.contracts.migration import SITE_COMMANDS
@@ -37,6 +38,7 @@ COMMANDS: tuple[type[Command[Any]], ...] = (
     *FAULT_COMMANDS,
     *METRIC_COMMANDS,
     *TRACE_COMMANDS,
+    *RESULT_COMMANDS,
     *SITE_COMMANDS,
     *MONITOR_COMMANDS,
     *ENGINE_COMMANDS,

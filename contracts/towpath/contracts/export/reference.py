@@ -30,6 +30,7 @@ from towpath.contracts.faults import (
 )
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
+from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import (
     METRIC_COMMANDS,
@@ -108,9 +109,9 @@ def reference() -> str:
             ),
             _messages("Commands for faults", "Served by the injector.", FAULT_COMMANDS),
             _messages(
-                "Commands for metrics and traces",
+                "Commands for metrics, traces and results",
                 "Served by the collector.",
-                (*METRIC_COMMANDS, *TRACE_COMMANDS),
+                (*METRIC_COMMANDS, *TRACE_COMMANDS, *RESULT_COMMANDS),
             ),
             _metrics(),
             _messages(
@@ -212,6 +213,7 @@ def _types() -> str:
         *FAULT_COMMANDS,
         *METRIC_COMMANDS,
         *TRACE_COMMANDS,
+        *RESULT_COMMANDS,
         *RULE_COMMANDS,
         *SITE_METRIC_COMMANDS,
     )

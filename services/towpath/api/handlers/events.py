@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
-from typing import Any, TypeVar
 
 from aiohttp import web
 
 from towpath.api.event_log import EventReader, KeptEvent, Span, span
 from towpath.api.reading import query_of
 from towpath.api.settings import Settings
+from towpath.api.streaming import EventStream, Stopping
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.rest import EVENT_STREAM, LARGEST_SERIAL, EventsQuery, Route
-from towpath.tasks import end
-
-T = TypeVar("T")
+from towpath.contracts.rest import LARGEST_SERIAL, EventsQuery, Route
 
 LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 """Between the parts of JSON they are as good as blanks; in a server-sent event they end a field."""
-
-
-class Stopping(Exception):
-    """The service ends: open streams end with it, and clients resume with the next one."""
 
 
 class Events:
@@ -40,47 +32,28 @@ class Events:
         query = query_of(request, EventsQuery)
         kept = await span(self._connection)
         after = _start(_last_event_id(request), query, kept)
-        response = web.StreamResponse(
-            headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        )
-        await response.prepare(request)
+        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        response = await stream.begin(request)
         reader = EventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
         try:
             # A client that is gone, or takes nothing, is no error of anybody.
             with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
-                await self._write(response, _opening(after, kept))
-                await self._stream(reader, response, through)
-                await response.write_eof()
+                await stream.write(_opening(after, kept))
+                await self._stream(reader, stream, through)
+                await stream.finish()
         finally:
             await reader.close()
         return response
 
-    async def _stream(self, reader: EventReader, response: web.StreamResponse, through: int | None) -> None:
+    async def _stream(self, reader: EventReader, stream: EventStream, through: int | None) -> None:
         follow, within_s = through is None, self._settings.keep_alive_s
         while through is None or reader.last < through:
-            page = await self._unless_stopping(reader.page(within_s=within_s, follow=follow))
+            page = await stream.unless_stopping(reader.page(within_s=within_s, follow=follow))
             if not (page or follow):
                 return
             wanted = [event for event in page if through is None or event.serial <= through]
-            await self._write(response, b"".join(map(encoded, wanted)) or b": nothing new\n\n")
-
-    async def _write(self, response: web.StreamResponse, text: bytes) -> None:
-        """Returns when the connection's buffer has room again: what a slow client leaves stays at the hub."""
-        async with asyncio.timeout(self._settings.write_s):
-            await self._unless_stopping(response.write(text))
-
-    async def _unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`. Raises `Stopping` when the service ends before."""
-        working = asyncio.ensure_future(work)
-        stopping = asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise Stopping
-            return working.result()
-        finally:
-            await end((working, stopping))
+            await stream.write(b"".join(map(encoded, wanted)) or b": nothing new\n\n")
 
 
 def encoded(event: KeptEvent) -> bytes:

@@ -1,0 +1,114 @@
+"""What the live page is told: the state of the mesh, then what changes; and the newest results of a job."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.commands import OperationView
+from towpath.contracts.faults import RuleView
+from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
+from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
+from towpath.contracts.site import ProcessStatus, SiteState
+
+MAX_RESULTS = 200
+
+MAX_RESULT_BYTES = 16 * 1024
+"""Of one result that is shown whole; of a larger one only its size is told."""
+
+
+class LiveSite(Model):
+    """A site, without what changes with each heartbeat."""
+
+    state: SiteState
+    nats_url: str
+    mqtt_host: str
+    mqtt_port: int
+    processes: list[ProcessStatus] = []
+    error: str | None = None
+
+
+class LiveJob(Model):
+    """A job, without how it goes at the moment: see `LiveChange.statuses`."""
+
+    spec: JobSpec
+    site: SiteName
+    """Where it runs now."""
+    epoch: int
+    state: JobState | None
+    operation: Identifier | None
+    """The operation under way, if any."""
+    inputs: list[ResolvedInput] = []
+    output: ResolvedOutput
+    pipeline: JobName | None = None
+
+
+class LiveChange(Model):
+    """What is new or different, by key; null for what is gone. What is left out is as it was.
+
+    Server-sent events of `/live`: first one `snapshot` with everything, then a `change` about each second in
+    which something did change, and a `happened` for each event of the mesh.
+    """
+
+    at: datetime
+    """When it was looked at."""
+    sites: dict[SiteName, LiveSite | None] = {}
+    jobs: dict[JobName, LiveJob | None] = {}
+    statuses: dict[JobName, JobStatus | None] = {}
+    """Job → how it goes, as its site last reported."""
+    operations: dict[Identifier, OperationView | None] = {}
+    """The latest operations, without their journals."""
+    rules: dict[str, RuleView | None] = {}
+    """Fault rules that are loaded."""
+    values: dict[str, tuple[float, float] | None] = {}
+    """`site/entity/metric` → Unix seconds and value of the newest sample."""
+    unanswered: dict[str, str | None] = {}
+    """Service that does not answer at the moment → why. What it told before stays."""
+
+
+class LiveEvent(Model):
+    """An event of the mesh, as it happened."""
+
+    serial: int
+    """Its serial number, which `/events` takes as `after`."""
+    subject: str
+    body: dict[str, Any]
+
+
+class KeptResult(Model):
+    """A result as a job's output stream keeps it."""
+
+    serial: int
+    """Its own, in the output stream."""
+    bytes: int
+    body: dict[str, Any] | None
+    """What was published; null where it is too large to be shown, or no JSON object."""
+
+
+class ResultList(Model):
+    """The newest results of a job, the newest first."""
+
+    job: JobName
+    site: SiteName
+    """Where the output stream is."""
+    stream: str
+    last: int
+    """The newest serial number; 0 when there is no result yet."""
+    results: list[KeptResult]
+
+
+class ReadResults(Command[ResultList]):
+    """The newest results of a job, from its output stream, wherever that is."""
+
+    subject = f"{ROOT}.command.collector.read-results"
+    answer = ResultList
+    example = {"id": "q5", "job": "hourly-jfk", "limit": 20}
+
+    job: JobName
+    limit: int = Field(default=20, ge=1, le=MAX_RESULTS)
+
+
+RESULT_COMMANDS: tuple[type[Command[Any]], ...] = (ReadResults,)
+"""Served by the collector."""

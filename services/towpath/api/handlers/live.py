@@ -1,0 +1,44 @@
+"""The state of the mesh as it changes, for pages: server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from aiohttp import web
+
+from towpath.api.live_feed import Follower, LiveFeed
+from towpath.api.reading import no_query
+from towpath.api.settings import Settings
+from towpath.api.streaming import EventStream, Stopping
+from towpath.bus import Bus
+from towpath.contracts.rest import Route
+
+
+class Live:
+    """Streams what the feed tells to clients."""
+
+    def __init__(self, settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
+        self._settings = settings
+        self._feed = LiveFeed(bus)
+        self._stop = stop
+
+    async def follow(self, route: Route, request: web.Request) -> web.StreamResponse:
+        """Stream until the client goes, is too slow, or the service ends."""
+        no_query(request)
+        stream = EventStream(self._stop, write_s=self._settings.write_s)
+        response = await stream.begin(request)
+        # A client that is gone, or takes nothing, is no error of anybody.
+        with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
+            await stream.write(b": the mesh follows\n\n")
+            async with self._feed.following() as follower:
+                await self._pass_on(follower, stream)
+            await stream.finish()
+        return response
+
+    async def _pass_on(self, follower: Follower, stream: EventStream) -> None:
+        while not follower.cut_off:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.keep_alive_s):
+                    await stream.unless_stopping(follower.arrived.wait())
+            await stream.write(follower.take() or b": nothing new\n\n")

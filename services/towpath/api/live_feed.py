@@ -1,0 +1,202 @@
+"""Looks at the mesh for all who follow it: one look for everybody, and none while nobody follows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nats.errors
+
+from towpath.api.event_log import EventReader, KeptEvent, span
+from towpath.api.live_state import (
+    LiveState,
+    jobs_told,
+    operations_told,
+    rules_told,
+    sites_told,
+    statuses_told,
+    values_told,
+)
+from towpath.bus import Bus
+from towpath.contracts.commands import ListJobs, ListOperations, ListSites
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import ListRules
+from towpath.contracts.message import now
+from towpath.contracts.metrics import QueryMetrics
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+"""Between two looks at the mesh."""
+
+MEASURED_EVERY_S = 2.0
+"""Between two looks at samples and rules: sites take samples as often."""
+
+ANSWER_S = 3.0
+"""For one answer."""
+
+AGAIN_S = 5.0
+"""Before a service that did not answer is asked again."""
+
+BEHIND = 120
+"""Messages that wait for one client, at most: who is further behind is cut off, and begins anew."""
+
+OPERATIONS = 60
+"""The latest so many are shown."""
+
+METRICS = [
+    "job.event_rate",
+    "job.result_rate",
+    "job.backlog",
+    "job.latency.end_to_end.p95",
+    "job.state.memory",
+    "process.cpu.utilization",
+    "process.memory.usage",
+    "link.*",
+]
+
+Section = Mapping[str, Any]
+
+
+class Follower:
+    """What waits for one client."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Event()
+        """Set while something waits, and when the client was cut off."""
+        self.cut_off = False
+        self._waiting: list[bytes] = []
+
+    def put(self, message: bytes) -> None:
+        """Have a server-sent event wait, unless the client is too far behind: then it is cut off."""
+        self.cut_off = self.cut_off or len(self._waiting) >= BEHIND
+        if not self.cut_off:
+            self._waiting.append(message)
+        self.arrived.set()
+
+    def take(self) -> bytes:
+        """All that waits, in order; it waits no longer."""
+        taken, self._waiting = b"".join(self._waiting), []
+        self.arrived.clear()
+        return taken
+
+
+class LiveFeed:
+    """Followers, and the tasks that look at the mesh as long as there are any."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._followers: set[Follower] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._state = LiveState()
+        self._looked = asyncio.Event()
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[Follower]:
+        """A follower who gets everything first, then what changes. The last one to go ends the looking."""
+        follower = Follower()
+        self._followers.add(follower)
+        if len(self._followers) == 1:
+            self._begin()
+        try:
+            await self._looked.wait()
+            # Whatever was put there before stands in the snapshot as well.
+            follower.take()
+            follower.put(_message("snapshot", self._state.everything()))
+            yield follower
+        finally:
+            self._followers.discard(follower)
+            if not self._followers:
+                await self._end()
+
+    def _begin(self) -> None:
+        self._state, self._looked = LiveState(), asyncio.Event()
+        looks = (
+            self._again("coordinator", self._look, EVERY_S),
+            self._again("collector", self._measure, MEASURED_EVERY_S),
+            self._again("injector", self._rules, MEASURED_EVERY_S),
+            self._again("events", self._follow_events, 0.0),
+        )
+        self._tasks = [asyncio.create_task(look) for look in looks]
+
+    async def _end(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        await end(tasks)
+
+    async def _again(self, service: str, look: Callable[[], Awaitable[None]], every_s: float) -> None:
+        """Look for ever. What fails is told, and tried again after a longer pause."""
+        while True:
+            try:
+                await look()
+            except (TowpathError, nats.errors.Error, OSError, TimeoutError) as error:
+                why = error.detail.one_line() if isinstance(error, TowpathError) else repr(error)
+                self._tell(self._state.note(service, why))
+                pause_s = AGAIN_S if self._looked.is_set() else EVERY_S
+            else:
+                self._tell(self._state.note(service, None))
+                pause_s = every_s
+            if service == "coordinator":
+                self._looked.set()
+            await asyncio.sleep(pause_s)
+
+    async def _look(self) -> None:
+        sites, jobs, operations = await asyncio.gather(
+            self._ask(ListSites()), self._ask(ListJobs()), self._ask(ListOperations(limit=OPERATIONS))
+        )
+        # In one message: a job never is at a site that is not known yet.
+        self._tell(
+            self._state.replace("sites", sites_told(sites.sites))
+            | self._state.replace("jobs", jobs_told(jobs.jobs))
+            | self._state.replace("statuses", statuses_told(jobs.jobs))
+            | self._state.replace("operations", operations_told(operations.operations))
+        )
+
+    async def _measure(self) -> None:
+        found = await self._ask(QueryMetrics(metrics=METRICS))
+        self._tell(self._state.replace("values", values_told(found.series)))
+
+    async def _rules(self) -> None:
+        found = await self._ask(ListRules())
+        self._tell(self._state.replace("rules", rules_told(found.rules)))
+
+    async def _follow_events(self) -> None:
+        after = (await span(self._bus.connection)).last
+        self._tell(self._state.note("events", None))
+        reader = EventReader(self._bus.connection, after=after, subject=None)
+        try:
+            while True:
+                for event in await reader.page(within_s=15.0):
+                    self._broadcast(_happened(event))
+        finally:
+            await reader.close()
+
+    async def _ask(self, command: Any) -> Any:
+        async with asyncio.timeout(ANSWER_S * 2):
+            return await self._bus.request(command, deadline_s=ANSWER_S, attempt_s=ANSWER_S)
+
+    def _tell(self, changed: Mapping[str, Section]) -> None:
+        if changed and self._looked.is_set():
+            self._broadcast(_message("change", changed))
+
+    def _broadcast(self, message: bytes) -> None:
+        for follower in self._followers:
+            follower.put(message)
+
+
+def _message(kind: str, sections: Mapping[str, Section]) -> bytes:
+    """A server-sent event with a `LiveChange`."""
+    content = {"at": now().isoformat(), **sections}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {kind}\ndata: {text}\n\n".encode()
+
+
+def _happened(event: KeptEvent) -> bytes:
+    """A server-sent event with a `LiveEvent`."""
+    body = json.loads(event.body)
+    text = json.dumps({"serial": event.serial, "subject": event.subject, "body": body}, ensure_ascii=False)
+    return f"event: happened\nid: {event.serial}\ndata: {text}\n\n".encode()

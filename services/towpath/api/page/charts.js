@@ -1,0 +1,109 @@
+/**
+ * Charts over time, by uPlot: lines, and vertical lines where something happened.
+ */
+
+import uPlot from "./uPlot.esm.js";
+import { make, say } from "./elements.js";
+
+const HEIGHT = 170;
+const LINES = ["--accent", "--second", "--warn"];
+const MARKS = { migrate: "--accent", fault: "--bad", change: "--second" };
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** Custom properties may hold `light-dark()`, which a canvas cannot paint: let the browser compute it. */
+function painted(name) {
+  const probe = make("span");
+  probe.style.color = colour(name);
+  document.body.append(probe);
+  const computed = getComputedStyle(probe).color;
+  probe.remove();
+  return computed;
+}
+
+export class TimeChart {
+  /** @param said how a value is written */
+  constructor(title, labels, said) {
+    this.labels = labels;
+    this.said = said;
+    this.marks = [];
+    this.newest = make("span");
+    this.place = make("div", { role: "img", "aria-label": title });
+    this.element = make("section", { class: "card chart" }, make("h3", {}, title, this.newest), this.place);
+    this.title = title;
+    this.resizing = new ResizeObserver(() => this.plot?.setSize(this.#size()));
+    this.resizing.observe(this.place);
+  }
+
+  /** Columns: Unix seconds, then one list of values (or null) for each label. */
+  show(columns, marks = []) {
+    this.marks = marks;
+    if (!this.plot) this.#build(columns);
+    else this.plot.setData(columns);
+    const last = columns.slice(1).map((values) => values.findLast((value) => value !== null) ?? null);
+    const text = last.map((value) => this.said(value)).join(" / ");
+    say(this.newest, text);
+    this.place.setAttribute("aria-label", `${this.title}: now ${text}; ${marks.length} marked moments`);
+  }
+
+  /** Free what it holds; with `again` it is built anew at the next data, in the colours of then. */
+  end(again = false) {
+    this.plot?.destroy();
+    this.plot = null;
+    if (!again) this.resizing.disconnect();
+  }
+
+  #size() {
+    return { width: Math.max(200, this.place.clientWidth), height: HEIGHT };
+  }
+
+  #build(columns) {
+    const axis = { stroke: painted("--soft"), grid: { stroke: painted("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
+    this.strokes = Object.fromEntries(Object.entries(MARKS).map(([kind, name]) => [kind, painted(name)]));
+    this.plot = new uPlot({
+      ...this.#size(),
+      cursor: { drag: { x: true, y: false } },
+      legend: { show: this.labels.length > 1, live: true },
+      scales: { x: { time: true } },
+      axes: [{ ...axis }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.said(tick)) }],
+      series: [{}, ...this.labels.map((label, i) => ({ label, stroke: painted(LINES[i]), width: 1.8, spanGaps: false,
+        points: { show: false }, value: (_, value) => this.said(value) }))],
+      hooks: { draw: [(plot) => this.#drawMarks(plot)] },
+    }, columns, this.place);
+  }
+
+  #drawMarks(plot) {
+    const { ctx, bbox } = plot;
+    const ratio = devicePixelRatio || 1;
+    ctx.save();
+    ctx.font = `${10 * ratio}px system-ui`;
+    for (const { at, label, kind } of this.marks) {
+      const x = plot.valToPos(at, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.strokeStyle = this.strokes[kind];
+      ctx.fillStyle = this.strokes[kind];
+      ctx.setLineDash([4 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      ctx.fillText(label, x + 3 * ratio, bbox.top + 10 * ratio);
+    }
+    ctx.restore();
+  }
+}
+
+/** What is drawn as a vertical line, of the events of a mesh: [{at, label, kind}]. */
+export function marksOf(events, job) {
+  return events.flatMap(({ subject, body }) => {
+    const [kind, , what] = subject.split(".").slice(3);
+    const at = Date.parse(body.at) / 1000;
+    if (kind === "fault") return [{ at, label: `${body.rule} ${what}`, kind: "fault" }];
+    if (body.job !== job) return [];
+    if (kind === "operation" && what === "begun") {
+      return [{ at, label: body.target ? `→ ${body.target}` : body.kind, kind: body.kind === "migrate" ? "migrate" : "change" }];
+    }
+    if (kind === "operation" && what === "ended") return [{ at, label: body.state, kind: body.kind === "migrate" ? "migrate" : "change" }];
+    if (kind === "job" && ["failed", "retrying"].includes(body.state)) return [{ at, label: body.state, kind: "fault" }];
+    return [];
+  });
+}

@@ -1,0 +1,84 @@
+/**
+ * Server-sent events, read with fetch because the token travels in a header; connects again by itself.
+ */
+
+import { Problem, send } from "./api.js";
+
+const AGAIN_MS = [500, 1000, 2000, 5000];
+/** Longer than the service is ever silent on purpose. */
+const SILENCE_MS = 40_000;
+
+/** The events of a response: {event, id, data}, data as JSON. */
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const parts = text.split("\n\n");
+      text = parts.pop();
+      for (const part of parts) yield parsed(part);
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+function parsed(part) {
+  const found = { event: "message", id: null, data: null };
+  for (const line of part.split("\n")) {
+    const at = line.indexOf(":");
+    const [field, value] = [line.slice(0, at), line.slice(at + 1).trimStart()];
+    if (field === "event") found.event = value;
+    else if (field === "id") found.id = Number(value);
+    else if (field === "data") found.data = JSON.parse(value);
+  }
+  return found;
+}
+
+/** All events of the mesh that are kept, oldest first: [{serial, subject, body}]. */
+export async function keptEvents(subject = null, signal = undefined) {
+  const query = new URLSearchParams({ after: "0", follow: "false", ...(subject ? { subject } : {}) });
+  const found = [];
+  for await (const { id, data } of events(await send("GET", `/events?${query}`, { signal }))) {
+    if (data && data.subject) found.push({ serial: id, ...data });
+  }
+  return found;
+}
+
+/**
+ * Follow the mesh for ever. `told(kind, content)` gets snapshots, changes and events; `stands(state, why)` how
+ * the connection is: `live`, `lost`, or `refused`, after which it is not tried again.
+ */
+export async function followMesh(told, stands) {
+  for (let failures = 0; ; failures += 1) {
+    const aborting = new AbortController();
+    let silence = null;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => aborting.abort(), SILENCE_MS);
+    };
+    try {
+      heard();
+      const response = await send("GET", "/live", { signal: aborting.signal });
+      for await (const { event, data } of events(response)) {
+        heard();
+        if (data === null) continue;
+        failures = 0;
+        told(event, data);
+        stands("live");
+      }
+    } catch (error) {
+      if (error instanceof Problem && (error.status === 401 || error.status === 403)) {
+        stands("refused", error.message);
+        return;
+      }
+    } finally {
+      clearTimeout(silence);
+    }
+    stands("lost");
+    await new Promise((resolve) => { setTimeout(resolve, AGAIN_MS[Math.min(failures, AGAIN_MS.length - 1)]); });
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Where things are in the picture of the mesh. Pure: from names to coordinates.
+ */
+
+export const BERTH = { width: 190, height: 32, gap: 8 };
+const PADDING = 22;
+const HEADER = 54;
+const GAP = { x: 96, y: 70 };
+const HUB = { width: 92, height: 32 };
+/** Sites in one row, at most; more take two, with the hub between them. */
+const ONE_ROW = 3;
+
+const columnsFor = (count) => (count <= 6 ? 1 : count <= 14 ? 2 : 3);
+
+/**
+ * `sites`: names. `berths`: site → keys of what is there, in order.
+ * Returns {width, height, hub, sites: name → box, berths: "site/key" → box}.
+ */
+export function layout(sites, berths) {
+  const rows = sites.length <= ONE_ROW ? [sites]
+    : [sites.slice(0, Math.ceil(sites.length / 2)), sites.slice(Math.ceil(sites.length / 2))];
+  const sized = rows.map((row) => row.map((name) => sizeOf(name, berths.get(name) ?? [])));
+  const widths = sized.map((row) => row.reduce((sum, site) => sum + site.width, 0) + GAP.x * Math.max(0, row.length - 1));
+  const width = Math.max(...widths, 560) + 2 * PADDING;
+  const placed = { width, sites: new Map(), berths: new Map() };
+  let y = PADDING;
+  sized.forEach((row, index) => {
+    const height = Math.max(...row.map((site) => site.height), 0);
+    let x = (width - widths[index]) / 2;
+    for (const site of row) {
+      place(placed, site, x, index === 0 && sized.length === 2 ? y + height - site.height : y);
+      x += site.width + GAP.x;
+    }
+    y += height + GAP.y;
+    if (index === 0) {
+      placed.hub = { x: (width - HUB.width) / 2, y: y - GAP.y / 2 + 6, ...HUB };
+      y += HUB.height + (sized.length === 2 ? GAP.y / 4 : -GAP.y / 2);
+    }
+  });
+  placed.height = y + PADDING - (sized.length === 2 ? GAP.y : 0);
+  return placed;
+}
+
+function sizeOf(name, keys) {
+  const columns = columnsFor(keys.length);
+  const lines = Math.max(1, Math.ceil(keys.length / columns));
+  return { name, keys, columns, lines,
+    width: 2 * PADDING + columns * BERTH.width + (columns - 1) * BERTH.gap,
+    height: HEADER + lines * (BERTH.height + BERTH.gap) + PADDING - BERTH.gap };
+}
+
+function place(placed, site, x, y) {
+  placed.sites.set(site.name, { x, y, width: site.width, height: site.height });
+  site.keys.forEach((key, i) => {
+    const column = Math.floor(i / site.lines);
+    placed.berths.set(`${site.name}/${key}`, {
+      x: x + PADDING + column * (BERTH.width + BERTH.gap),
+      y: y + HEADER + (i % site.lines) * (BERTH.height + BERTH.gap),
+    });
+  });
+}
+
+/** Where devices' events enter a site. */
+export const portOf = (site) => ({ x: site.x + PADDING - 8, y: site.y + HEADER - 12 });
+
+/** A link from a site to the hub, as a path, and where to write about it. */
+export function linkPath(site, hub) {
+  const above = site.y < hub.y;
+  const from = { x: site.x + site.width / 2, y: above ? site.y + site.height : site.y };
+  const to = { x: hub.x + hub.width / 2, y: above ? hub.y : hub.y + hub.height };
+  const middle = (from.y + to.y) / 2;
+  return { path: `M${from.x} ${from.y}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${to.y}`,
+    note: { x: from.x + (to.x > from.x ? 10 : 8), y: from.y + (above ? 16 : -8) } };
+}
+
+/** From one berth to another, or from a port (which has no width): a path, and its middle. */
+export function flowPath(from, to, fromPort = false) {
+  const half = BERTH.height / 2;
+  if (fromPort) {
+    const x = to.x - 10;
+    return { path: `M${from.x} ${from.y}C${x} ${from.y + 8} ${x} ${to.y + half} ${to.x} ${to.y + half}`,
+      middle: { x, y: (from.y + to.y) / 2 } };
+  }
+  const [a, b] = [from.y + half, to.y + half];
+  const right = from.x + BERTH.width;
+  if (Math.abs(from.x - to.x) < BERTH.width) {
+    const out = Math.max(right, to.x + BERTH.width) + 14;
+    return { path: `M${right} ${a}C${out} ${a} ${out} ${b} ${to.x + BERTH.width} ${b}`, middle: { x: out, y: (a + b) / 2 } };
+  }
+  const [start, finish] = to.x > from.x ? [right, to.x] : [from.x, to.x + BERTH.width];
+  const bend = (finish - start) / 2;
+  return { path: `M${start} ${a}C${start + bend} ${a} ${finish - bend} ${b} ${finish} ${b}`,
+    middle: { x: (start + finish) / 2, y: (a + b) / 2 - 6 } };
+}

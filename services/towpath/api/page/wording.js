@@ -1,0 +1,67 @@
+/**
+ * How numbers, times and states are said to people.
+ */
+
+export const number = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–"
+  : Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en")
+  : value.toLocaleString("en", { maximumFractionDigits: Math.abs(value) < 1 ? 2 : 1 }));
+
+export const rate = (value) => (value === null || value === undefined ? "–" : `${number(value)}/s`);
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
+  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
+  return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+}
+
+export function bytes(count) {
+  if (count === null || count === undefined || Number.isNaN(count)) return "–";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let power = 0;
+  let shown = count;
+  while (shown >= 1000 && power < units.length - 1) { shown /= 1000; power += 1; }
+  return `${shown.toLocaleString("en", { maximumFractionDigits: power && shown < 100 ? 1 : 0 })} ${units[power]}`;
+}
+
+/** A moment, from ISO 8601 or Unix seconds. */
+export function clock(moment) {
+  if (moment === null || moment === undefined) return "–";
+  const date = new Date(typeof moment === "number" ? moment * 1000 : moment);
+  return date.toLocaleTimeString("en-GB");
+}
+
+export function dated(moment) {
+  if (moment === null || moment === undefined) return "–";
+  return `${new Date(moment).toLocaleDateString("en-CA")} ${clock(moment)}`;
+}
+
+/** Unix seconds of ISO 8601. */
+export const seconds = (moment) => Date.parse(moment) / 1000;
+
+const TONES = {
+  up: "good", running: "good", completed: "good", confirmed: "good",
+  starting: "warn", held: "warn", retrying: "warn", rolling_back: "warn", rolled_back: "warn", compensated: "warn",
+  down: "bad", failed: "bad", fenced: "bad", needs_operator: "bad",
+};
+
+/** Whether a state is good news: `good`, `warn`, `bad`, or `none`. */
+export const tone = (state) => TONES[state] ?? "none";
+
+/** One line of what an event of the mesh says. */
+export function sentence(subject, body) {
+  const [kind, id, what] = subject.split(".").slice(3);
+  if (kind === "operation" && what === "begun") {
+    const move = body.kind === "migrate" ? ` ${body.source} → ${body.target}, ${body.strategy}` : "";
+    return `${body.kind} ${body.job}${move}`;
+  }
+  if (kind === "operation" && what === "step") return `${body.job}: ${body.step} ${body.phase}`;
+  if (kind === "operation") return `${body.kind} ${body.job}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
+  if (kind === "job") return `${body.job} at ${body.site}: ${body.state}${body.error ? `: ${body.error}` : ""}`;
+  if (kind === "site") return `site ${body.site}: ${body.state}${body.note ? `: ${body.note}` : ""}`;
+  if (kind === "fault") return `fault rule ${body.rule}: ${what}`;
+  if (kind === "link") return `link of ${body.site}: ${body.conditions?.cut ? "cut" : "changed"}`;
+  if (kind === "pipeline") return `pipeline ${body.pipeline}: ${what}${body.state ? ` ${body.state}` : ""}`;
+  if (kind === "command") return `refused: ${body.request}: ${body.error?.message ?? ""}`;
+  return `${kind} ${id} ${what}`;
+}

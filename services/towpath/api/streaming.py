@@ -1,0 +1,58 @@
+"""Server-sent events to one client: bounded in time, and ended in good order when the service ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from towpath.contracts.rest import EVENT_STREAM
+from towpath.tasks import end
+
+T = TypeVar("T")
+
+
+class Stopping(Exception):
+    """The service ends: open streams end with it, and clients resume with the next one."""
+
+
+class EventStream:
+    """The response to one client that follows something."""
+
+    def __init__(self, stop: asyncio.Event, *, write_s: float) -> None:
+        self._stop = stop
+        self._write_s = write_s
+        self._response = web.StreamResponse(
+            headers={"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        )
+
+    async def begin(self, request: web.Request) -> web.StreamResponse:
+        """Send the headers; returns the response that the handler answers with."""
+        await self._response.prepare(request)
+        return self._response
+
+    async def write(self, text: bytes) -> None:
+        """Returns when the connection's buffer has room again: what a slow client leaves stays where it is.
+
+        Raises `TimeoutError` when the client takes nothing, and `Stopping`.
+        """
+        async with asyncio.timeout(self._write_s):
+            await self.unless_stopping(self._response.write(text))
+
+    async def finish(self) -> None:
+        """Say that there is no more."""
+        await self._response.write_eof()
+
+    async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. Raises `Stopping` when the service ends before."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise Stopping
+            return working.result()
+        finally:
+            await end((working, stopping))
