@@ -13,7 +13,8 @@ from conftest import Server
 from redis.asyncio import Redis
 
 from towpath.checkpoints.layout import inventory
-from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, receive, send, transfer_key
+from towpath.checkpoints.receiving import receive
+from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send, transfer_key
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 OPERATION = "m1"

@@ -16,7 +16,8 @@ from running_rules import Rules, rule
 from towpath.agent.passing import looked_at
 from towpath.bus import Bus
 from towpath.checkpoints.layout import inventory
-from towpath.checkpoints.transfer import receive, send
+from towpath.checkpoints.receiving import receive
+from towpath.checkpoints.transfer import send
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import RulesSet, SetRules
 from towpath.contracts.message import Command, Event

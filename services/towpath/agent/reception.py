@@ -8,7 +8,7 @@ import logging
 from redis.asyncio import Redis
 
 from towpath.agent.assignments import AssignmentStore
-from towpath.checkpoints.transfer import receive
+from towpath.checkpoints.receiving import receive
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import Assignment
 from towpath.tasks import end

@@ -1,0 +1,158 @@
+"""The target's end of a transfer: `towpath.checkpoints.transfer` says what comes, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from towpath.checkpoints.layout import digest_of_inventory, inventory
+from towpath.checkpoints.spans import TRACEPARENT, Receiving
+from towpath.checkpoints.transfer import GROUP, POLL_S, RECONNECT_PAUSE_S, WINDOW, transfer_key
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.tasks import check_cancelled, to_the_end
+
+log = logging.getLogger(__name__)
+
+
+async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, consumer: str) -> str:
+    """Target: take the checkpoint from the store into `staging`; return its digest.
+
+    Files that were not sent are taken from `base`, an older copy. Runs until a transfer is complete
+    and correct; cancel it to give up. Survives restarts of the store, and of the source.
+    """
+    receiver = _Receiver(redis, transfer_key(operation), staging, base, consumer)
+    try:
+        while True:
+            check_cancelled()
+            try:
+                for identifier, entry in await receiver.next_entries():
+                    complete = await receiver.take(entry)
+                    await receiver.acknowledge(identifier)
+                    if complete is not None:
+                        receiver.span.end()
+                        return complete
+            except (RedisError, OSError):
+                await asyncio.sleep(RECONNECT_PAUSE_S)
+    finally:
+        receiver.span.end("given up")
+
+
+class _Receiver:
+    """The reading end: every chunk is on disk before it is acknowledged."""
+
+    def __init__(self, redis: Redis, key: str, staging: Path, base: Path, consumer: str) -> None:
+        self.redis = redis
+        self.key = key
+        self.staging = staging
+        self.base = base
+        self.consumer = consumer
+        self.span = Receiving()
+        self.attempt = staging.with_name(staging.name + ".attempt")
+        """File that says which attempt the staging directory holds: survives the target's death."""
+
+    async def next_entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
+        """New entries, first those this consumer took before a crash and never acknowledged."""
+        try:
+            for start in ("0", ">"):
+                block = None if start == "0" else 500
+                reply = await self.redis.xreadgroup(
+                    GROUP, self.consumer, {self.key: start}, count=WINDOW, block=block
+                )
+                entries, gone = _entries(reply)
+                if gone:
+                    await self.redis.xack(self.key, GROUP, *gone)
+                if entries or gone:
+                    return entries
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            await self._create_group()
+        return []
+
+    async def _create_group(self) -> None:
+        # Without MKSTREAM: the stream is the source's to make.
+        try:
+            await self.redis.xgroup_create(self.key, GROUP, id="0")
+        except ResponseError:
+            await asyncio.sleep(POLL_S * 4)
+
+    async def take(self, entry: dict[bytes, bytes]) -> str | None:
+        """Bring one entry to disk. Returns the digest when the transfer is complete."""
+        kind, generation = entry[b"kind"], entry[b"generation"].decode()
+        if kind == b"begin":
+            self.span.begin(entry.get(TRACEPARENT.encode(), b"").decode() or None)
+            await to_the_end(asyncio.to_thread(self._prepare, json.loads(entry[b"files"]), generation))
+        elif generation != await asyncio.to_thread(self._current):
+            log.info("an entry of an earlier attempt is passed over")
+        elif kind == b"chunk":
+            data = entry[b"data"]
+            if zlib.crc32(data) != int(entry[b"crc"]):
+                raise OSError("a chunk arrived damaged")
+            path = self.staging / entry[b"path"].decode()
+            await to_the_end(asyncio.to_thread(_write, path, int(entry[b"offset"]), data))
+            self.span.took(len(data))
+        else:
+            return await self._completed(entry[b"digest"].decode())
+        return None
+
+    async def _completed(self, digest: str) -> str:
+        arrived = await asyncio.to_thread(inventory, self.staging)
+        if digest_of_inventory(arrived) != digest:
+            raise TowpathError(ErrorCode.FAILED, "the state that arrived is not the state that was sent")
+        return digest
+
+    def _prepare(self, files: dict[str, str], generation: str) -> None:
+        """Keep of the staging directory, and take from the older copy, what the source will not send."""
+        self.attempt.unlink(missing_ok=True)
+        staged, have = inventory(self.staging), inventory(self.base)
+        for path in staged:
+            if staged[path] != files.get(path):
+                (self.staging / path).unlink()
+        for path, digest in files.items():
+            if have.get(path) == digest != staged.get(path):
+                target = self.staging / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.base / path, target)
+        self.staging.mkdir(parents=True, exist_ok=True)
+        self.attempt.write_text(generation)
+
+    def _current(self) -> str | None:
+        return self.attempt.read_text() if self.attempt.exists() else None
+
+    async def acknowledge(self, identifier: bytes) -> None:
+        """Make room in the store: the entry is safe here."""
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.xack(self.key, GROUP, identifier)
+            pipe.xdel(self.key, identifier)
+            await pipe.execute()
+
+
+def _entries(reply: Any) -> tuple[list[tuple[bytes, dict[bytes, bytes]]], list[bytes]]:
+    """Entries of a one-stream XREADGROUP reply, whichever protocol version it came by; and which of those
+    that were taken before are gone, because the source started over."""
+    if not reply:
+        return [], []
+    streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]
+    pairs: list[Any] = streams[0]
+    while pairs and isinstance(pairs[0], list) and pairs[0] and isinstance(pairs[0][0], tuple | list):
+        pairs = pairs[0]
+    entries = [(identifier, fields) for identifier, fields in pairs if fields]
+    return entries, [identifier for identifier, fields in pairs if not fields]
+
+
+def _write(path: Path, offset: int, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("r+b" if path.exists() else "wb") as file:
+        file.seek(offset)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,56 @@
+"""What a transfer looks like in a trace: a span at the source, and below it one at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+
+from towpath.telemetry.tracing import continuing, is_traced
+
+TRACEPARENT = "traceparent"
+"""Field of a transfer's first entry: W3C, the span of the source."""
+
+_tracer = trace.get_tracer("towpath.checkpoints")
+
+
+@contextmanager
+def shipping(operation: str, job: str | None) -> Iterator[Span]:
+    """Around sending a checkpoint; attributes can be added to what is yielded."""
+    if not is_traced():
+        yield trace.INVALID_SPAN
+        return
+    attributes = {"towpath.operation": operation, **({"towpath.job": job} if job else {})}
+    with _tracer.start_as_current_span(
+        "ship checkpoint", kind=SpanKind.PRODUCER, attributes=attributes
+    ) as span:
+        yield span
+
+
+class Receiving:
+    """The receiving end's span: from a transfer's first entry on, until it is complete or begins anew."""
+
+    def __init__(self) -> None:
+        self._span: Span = trace.INVALID_SPAN
+        self._taken_bytes = 0
+
+    def begin(self, traceparent: str | None) -> None:
+        """A source begins, for the first time or anew; without `traceparent` there is no trace."""
+        self.end("the source began anew")
+        if traceparent is not None:
+            with continuing(traceparent):
+                self._span = _tracer.start_span("receive checkpoint", kind=SpanKind.CONSUMER)
+
+    def took(self, count: int) -> None:
+        """So many more bytes are on disk."""
+        self._taken_bytes += count
+
+    def end(self, error: str | None = None) -> None:
+        """It is complete, or goes no further for this reason. Without a begin nothing happens."""
+        if error is not None:
+            self._span.set_status(StatusCode.ERROR, error)
+        self._span.set_attribute("towpath.bytes", self._taken_bytes)
+        self._span.end()
+        self._span, self._taken_bytes = trace.INVALID_SPAN, 0
