@@ -13,9 +13,10 @@ from towpath.collector.otlp import export_metrics
 from towpath.collector.own_samples import OwnSamples
 from towpath.collector.processes import Processes
 from towpath.collector.results import Results
+from towpath.collector.rule_metrics import RuleMetrics
 from towpath.collector.settings import Settings
 from towpath.collector.traces import Traces
-from towpath.contracts.faults import HUB_SCOPE, Metric
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.live import ReadResults
 from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.site import SiteStatus
@@ -43,12 +44,11 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 async def _collect(settings: Settings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
     sites = sites_of(settings.home)
     federation, own = Federation(bus, store, sites), OwnSamples(store)
-    processes = Processes(settings.home)
     working = [
         asyncio.create_task(work)
         for work in (
-            own.measure(lambda: asyncio.to_thread(processes.measure), INTERVAL_S),
-            own.measure(own.heard, INTERVAL_S),
+            own.measure(Processes(settings.home, bus).measure, INTERVAL_S),
+            own.measure(RuleMetrics(bus, sites).measure, INTERVAL_S),
             own.measure(Links(bus, sites).measure, PROBE_INTERVAL_S),
             Migrations(bus, own).follow(),
             export_metrics(federation.newest),
@@ -56,7 +56,6 @@ async def _collect(settings: Settings, bus: Bus, store: MetricStore, stop: async
     ]
     try:
         await bus.subscribe(SiteStatus, federation.hear)
-        await bus.subscribe(Metric, own.hear)
         await bus.serve(Echo, echo, site=HUB_SCOPE)
         await bus.serve(QueryMetrics, federation.query)
         await bus.serve(DescribeMetrics, _describe)

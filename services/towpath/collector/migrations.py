@@ -51,12 +51,15 @@ class Migrations:
 
     async def follow(self) -> None:
         """Look at every migration that ends, for ever."""
+        why = ""
         while True:
             check_cancelled()
             try:
                 await self._read(await self._place())
             except (nats.errors.Error, sqlite3.Error, TimeoutError, OSError, TowpathError) as error:
-                log.info("migrations are not looked at now: %r", error)
+                if repr(error) != why:
+                    why = repr(error)
+                    log.info("migrations are not looked at now: %s", why)
             await asyncio.sleep(AGAIN_S)
 
     async def _place(self) -> JetStreamContext.PullSubscription:

@@ -1,0 +1,129 @@
+"""`towpath metrics`: what is measured anywhere in the mesh, at the moment or over a time."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.live import Live
+
+from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
+from towpath.cli.metric_views import definition_table, newest_table, range_table
+from towpath.cli.moments import moment_of, seconds_of
+from towpath.cli.output import print_json, print_json_line, print_rich, say
+from towpath.cli.settings import AsJson, home_of
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import now
+from towpath.contracts.metrics import METRICS_TABLE, Aggregation, QueryMetrics, SeriesList
+from towpath.mesh.home import Home
+from towpath.telemetry.selection import check_metrics
+
+WATCH_S = 2.0
+"""Between looks: samples come as often."""
+
+NEAR = 3
+"""Names that are told when a wrong one is given."""
+
+
+def metrics(
+    context: typer.Context,
+    patterns: Annotated[
+        list[str] | None, typer.Argument(metavar="[PATTERN]…", help="Such as 'job.latency.*'; default: all.")
+    ] = None,
+    site: Annotated[list[str] | None, typer.Option(help="Only what was measured there, or at hub.")] = None,
+    entity: Annotated[list[str] | None, typer.Option(help="Only of this: 'job:hourly-*'.")] = None,
+    last: Annotated[str | None, typer.Option(metavar="TIME", help="The last 30s, 10m, 2h or 1d.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="From this moment on, ISO 8601.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this moment.")] = None,
+    step: Annotated[str | None, typer.Option(metavar="TIME", help="One point for so long: 10s.")] = None,
+    aggregation: Annotated[Aggregation, typer.Option(help="What such a point says.")] = Aggregation.MEAN,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    definitions: Annotated[bool, typer.Option("--list", help="Only which metrics there are.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is measured: the newest values, or with --last or --since how they went.
+
+    Example: `towpath metrics 'job.latency.end_to_end.*' --last 10m --step 10s --aggregation max`
+    """
+    if definitions:
+        return print_json(METRICS_TABLE) if as_json else print_rich(definition_table(METRICS_TABLE))
+    chosen: dict[str, Any] = {
+        "metrics": patterns or ["*"],
+        "entities": entity or ["*"],
+        "sites": site or None,
+    }
+    chosen["aggregation"] = aggregation
+    if step is not None:
+        chosen["step_s"] = seconds_of(step, "step")
+    question = _questions(chosen, last, since, until)
+    _check(question())
+    if watch:
+        return asyncio.run(_watch(home_of(context), question, as_json))
+    asked = question()
+    found = asyncio.run(ask(home_of(context), asked))
+    if as_json:
+        return print_json(found)
+    for name, why in found.unreached.items():
+        say(f"{name} does not answer: {why}")
+    print_rich(_view(asked, found)) if found.series else print("nothing of that was measured")
+
+
+def _questions(
+    chosen: dict[str, Any], last: str | None, since: str | None, until: str | None
+) -> Callable[[], QueryMetrics]:
+    """What to ask: each time it is called, the last minutes are others."""
+    if last is not None and (since is not None or until is not None):
+        raise TowpathError(
+            ErrorCode.INVALID, "either --last or a range", field="last", value=last, allowed="one of them"
+        )
+    length_s = None if last is None else seconds_of(last, "last")
+    fixed = {
+        name: moment_of(given, name)
+        for name, given in (("since", since), ("until", until))
+        if given is not None
+    }
+
+    def question() -> QueryMetrics:
+        begin = {} if length_s is None else {"since": now() - timedelta(seconds=length_s)}
+        return QueryMetrics.model_validate({**chosen, **fixed, **begin})
+
+    return question
+
+
+def _check(question: QueryMetrics) -> None:
+    """Raise `TowpathError` (invalid) for a name that there is not, with those that are near."""
+    try:
+        check_metrics(question.metrics)
+    except TowpathError as error:
+        wrong, known = error.detail.value, error.detail.allowed
+        near = difflib.get_close_matches(wrong, known if isinstance(known, list) else [], NEAR, 0.5)
+        raise TowpathError(
+            error.detail.code,
+            error.detail.message,
+            field=error.detail.field,
+            value=wrong,
+            allowed=near or "what `towpath metrics --list` shows",
+        ) from error
+
+
+def _view(asked: QueryMetrics, found: SeriesList) -> RenderableType:
+    return newest_table(found.series) if asked.since is None else range_table(found.series)
+
+
+async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool) -> None:
+    """Show what is there, again and again: on one screen, or as lines of JSON."""
+    async with open_bus(home) as bus:
+        with Live(auto_refresh=False, vertical_overflow="visible") as screen:
+            while True:
+                asked = question()
+                found = await bus.request(asked, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
+                if as_json:
+                    print_json_line(found)
+                else:
+                    screen.update(_view(asked, found), refresh=True)
+                await asyncio.sleep(WATCH_S)
