@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
-from towpath.contracts.commands import ListJobs
+from towpath.contracts.commands import ListJobs, ListOperations, ListSites, ShowOperation
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
 from towpath.contracts.message import ROOT
@@ -141,8 +141,7 @@ def collector(user: str) -> Permissions:
         publish=[
             f"{ROOT}.command.*.read-metrics",
             f"{ROOT}.command.*.echo",
-            f"{ROOT}.command.coordinator.list-*",
-            f"{ROOT}.command.coordinator.show-*",
+            *(kind.subject for kind in (ListJobs, ListSites, ListOperations, ShowOperation)),
             Span.wildcard(),
             "$JS.API.>",
             *_api("*", _READ),
