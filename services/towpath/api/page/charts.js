@@ -4,8 +4,11 @@
 
 import uPlot from "./uPlot.esm.js";
 import { make, say } from "./elements.js";
+import { clock } from "./wording.js";
 
 const HEIGHT = 170;
+/** So few samples are shown as dots too: one alone has no line. */
+const FEW = 60;
 const LINES = ["--accent", "--second", "--warn"];
 const MARKS = { migrate: "--accent", fault: "--bad", change: "--second" };
 
@@ -64,9 +67,9 @@ export class TimeChart {
       cursor: { drag: { x: true, y: false } },
       legend: { show: this.labels.length > 1, live: true },
       scales: { x: { time: true } },
-      axes: [{ ...axis }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.said(tick)) }],
+      axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.said(tick)) }],
       series: [{}, ...this.labels.map((label, i) => ({ label, stroke: painted(LINES[i]), width: 1.8, spanGaps: false,
-        points: { show: false }, value: (_, value) => this.said(value) }))],
+        points: { show: (plot, series, from, to) => to - from < FEW, size: 4 }, value: (_, value) => this.said(value) }))],
       hooks: { draw: [(plot) => this.#drawMarks(plot)] },
     }, columns, this.place);
   }

@@ -41,7 +41,7 @@ export class JobView {
     this.element = [
       make("div", { class: "row" }, make("h2", {}, name), this.state, make("span", { class: "grow" }), this.span,
         make("button", { type: "button", class: "primary", onclick: () => migrate(name, null) }, "Migrate …")),
-      make("div", { class: "columns" }, this.charts.map((chart) => chart.plot.element)),
+      make("div", { class: "columns charts" }, this.charts.map((chart) => chart.plot.element)),
       make("div", { class: "columns" },
         make("section", { class: "card" }, make("h3", {}, "Progress and checkpoint"), this.facts),
         make("section", { class: "card" }, make("h3", {}, "Code and parameters"), this.spec)),

@@ -4,7 +4,7 @@
 
 export const BERTH = { width: 190, height: 32, gap: 8 };
 const PADDING = 22;
-const HEADER = 54;
+const HEADER = 78;
 const GAP = { x: 96, y: 70 };
 const HUB = { width: 92, height: 32 };
 /** Sites in one row, at most; more take two, with the hub between them. */
@@ -61,7 +61,7 @@ function place(placed, site, x, y) {
 }
 
 /** Where devices' events enter a site. */
-export const portOf = (site) => ({ x: site.x + PADDING - 8, y: site.y + HEADER - 12 });
+export const portOf = (site) => ({ x: site.x + PADDING - 8, y: site.y + HEADER - 18 });
 
 /** A link from a site to the hub, as a path, and where to write about it. */
 export function linkPath(site, hub) {

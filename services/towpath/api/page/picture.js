@@ -14,6 +14,8 @@ const MOVING_DASHES = 40;
 /** More labels than these would lie on each other. */
 const LABELS = 24;
 const LETTERS = 19;
+/** A small mesh is not blown up: its letters would shout. */
+const LARGEST = 1.25;
 const DRAG_PX = 6;
 
 const shortened = (name) => (name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name);
@@ -38,6 +40,7 @@ export class MeshPicture {
       this.shape = shape;
       this.placed = layout(view.sites.map((site) => site.name), berths);
       mark(this.element, "viewBox", `0 0 ${Math.round(this.placed.width)} ${Math.round(this.placed.height)}`);
+      this.element.style.maxWidth = `${Math.round(this.placed.width * LARGEST)}px`;
     }
     this.seen = new Set();
     this.#hub();

@@ -56,7 +56,7 @@ export class ReplayView {
       this.step = Math.max(2, Math.round((this.until - this.from) / 600));
       const series = await history(["job.event_rate"], ["job:*"], { since: this.from, until: this.until, points: 600 }).catch(() => []);
       this.index = indexOf(series);
-      say(this.note, `${all.length} events, ${series.length} series, from ${dated(this.from * 1000)} on`);
+      say(this.note, `${all.length} events, ${series.length} series, from ${dated(this.from)} on`);
     } catch (error) {
       say(this.note, error.message);
       return;
@@ -72,8 +72,8 @@ export class ReplayView {
   #draw() {
     if (!this.events) return;
     this.picture.show(viewAt(this.events, this.index, { jobs: this.model.jobs, sites: this.model.sites.keys(), at: this.at, step: this.step }));
-    say(this.when, dated(this.at * 1000));
-    this.slider.setAttribute("aria-valuetext", dated(this.at * 1000));
+    say(this.when, dated(this.at));
+    this.slider.setAttribute("aria-valuetext", dated(this.at));
     const seen = this.events.filter(({ body }) => seconds(body.at) <= this.at);
     if (seen.length === this.listed) return;
     this.listed = seen.length;

@@ -24,16 +24,17 @@ export function bytes(count) {
   return `${shown.toLocaleString("en", { maximumFractionDigits: power && shown < 100 ? 1 : 0 })} ${units[power]}`;
 }
 
+const dateOf = (moment) => new Date(typeof moment === "number" ? moment * 1000 : moment);
+
 /** A moment, from ISO 8601 or Unix seconds. */
 export function clock(moment) {
   if (moment === null || moment === undefined) return "–";
-  const date = new Date(typeof moment === "number" ? moment * 1000 : moment);
-  return date.toLocaleTimeString("en-GB");
+  return dateOf(moment).toLocaleTimeString("en-GB");
 }
 
 export function dated(moment) {
   if (moment === null || moment === undefined) return "–";
-  return `${new Date(moment).toLocaleDateString("en-CA")} ${clock(moment)}`;
+  return `${dateOf(moment).toLocaleDateString("en-CA")} ${clock(moment)}`;
 }
 
 /** Unix seconds of ISO 8601. */
