@@ -25,6 +25,7 @@ from towpath.cli import (
     replaying,
     reports,
     scenarios,
+    top,
     traces,
 )
 from towpath.cli.endings import OneLineGroup
@@ -74,6 +75,7 @@ app.add_typer(faults.app, name="faults", rich_help_panel=FAULTS)
 app.command(rich_help_panel=WATCH)(migrating.migrations)
 app.command(rich_help_panel=WATCH)(migrating.migration)
 app.command(rich_help_panel=WATCH)(operations.operation)
+app.command(rich_help_panel=WATCH)(top.top)
 app.command(rich_help_panel=WATCH)(reports.report)
 app.command(rich_help_panel=WATCH)(traces.traces)
 app.command(rich_help_panel=WATCH)(traces.trace)
