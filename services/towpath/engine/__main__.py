@@ -10,6 +10,7 @@ from pathlib import Path
 from towpath.engine.app import run
 from towpath.engine.settings import Settings
 from towpath.faults.board import watch
+from towpath.telemetry.logs import start_logging
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True, help="the mesh's directory")
     parser.add_argument("--site", required=True, help="name of the site")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    start_logging(arguments.site)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     watch()
     asyncio.run(run(Settings.of(arguments.home, arguments.site)))

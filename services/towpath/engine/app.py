@@ -53,7 +53,6 @@ async def run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     # Halting and starting block a thread each, for seconds; many jobs may do so at once.
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
-    shipper = start_tracing("engine", settings.site)
     planners = Planners(settings.directory)
     planners.start()
     session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
@@ -63,16 +62,15 @@ async def run(settings: Settings) -> None:
     queries = Queries(session, settings, connection)
     name = f"engine-{settings.site}"
     async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
+        bus.ship(start_tracing("engine", settings.site))
         await serve(bus, settings.site, queries)
         log.info("engine of %s is ready", settings.site)
         on_cluster = is_cluster(settings.spec)
         works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
         tasks = [asyncio.create_task(work) for work in (*works, keep_sampling(queries.sample))]
-        shipping = asyncio.create_task(shipper.ship(bus.connection))
         await stop.wait()
         await end(tasks)
         await queries.close()
-        await end([shipping])
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)
 

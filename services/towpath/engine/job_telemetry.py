@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.contracts.job import Assignment
-from towpath.contracts.message import now
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
 from towpath.engine.job_measures import JobMeasures, Measured
 from towpath.engine.sink import StoredBatch
+from towpath.faults.clock import real_time
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class JobTelemetry:
 
     def samples(self, *, results: int, rejected: int) -> list[Measured]:
         """What was measured since the last time."""
-        return self.measures.samples(now().timestamp(), results=results, rejected=rejected)
+        return self.measures.samples(real_time(), results=results, rejected=rejected)
 
 
 def latencies(published: StoredBatch) -> Iterable[float]:
