@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prepares a fresh clone: .venv with the project and its development tools, Java 17 or later for Spark, and
-# Mosquitto, for sites and tests that use it as broker.
+# Prepares a fresh clone: .venv with the project and its development tools, Java 17 or later for Spark,
+# Mosquitto, for sites and tests that use it as broker, and Chromium, for the tests of the live page.
 # Installs system packages only as root on a machine with apt-get; elsewhere it says what is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -78,6 +78,16 @@ ensure_mosquitto() {
     fi
 }
 
+# For the tests of the live page, and for nothing else.
+ensure_chromium() {
+    command -v chromium >/dev/null && return
+    if ! can_install; then
+        say "chromium is missing: install the package chromium for the tests of the live page"
+        return
+    fi
+    apt_install chromium || say "chromium cannot be installed: the tests of the live page will be skipped"
+}
+
 python=$(find_python) || {
     can_install || fail "Python 3.11, 3.12 or 3.13 is missing: install it and run again"
     apt_install python3 python3-venv
@@ -86,6 +96,7 @@ python=$(find_python) || {
 make_environment "$python"
 ensure_java
 ensure_mosquitto
+ensure_chromium
 say "installing Python packages"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 say "ready: .venv/bin/towpath --help"

@@ -23,7 +23,7 @@ def access(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show addresses, users and passwords: NATS at the hub, REST with its token, MQTT at each site.
+    """Show addresses, users and passwords: NATS at the hub, REST with its token, the page, MQTT at each site.
 
     NATS clients must set the inbox prefix to `_INBOX.<user>`: users may read replies to themselves only.
 
@@ -51,11 +51,17 @@ def hub_environment(mesh: MeshState) -> dict[str, str]:
     }
 
 
+def page_url(mesh: MeshState) -> str:
+    """Where a browser shows the mesh. The token is in the fragment, which browsers send to nobody."""
+    return f"{mesh.api_url}/#token={mesh.api_token}"
+
+
 def _rows(mesh: MeshState) -> list[tuple[str, str, str, str]]:
     operator = mesh.operator
     rows = [
         ("commands and events (NATS)", mesh.hub_url, operator.user, operator.password),
         ("commands and events (REST)", mesh.api_url, "", mesh.api_token),
+        ("the live page, in a browser", page_url(mesh), "", ""),
     ]
     for name, site in sorted(mesh.sites.items()):
         scheme = "mqtts" if site.is_bridged and site.spec.broker.tls else "mqtt"

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from towpath.cli.access import page_url
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -79,6 +80,7 @@ def up(
         state = lifecycle.up(home, spec)
         found = asyncio.run(wait_until_up(home, sorted(state.sites), within_s, status.update))
     _print_sites(found, as_json)
+    say(f"the live page: {page_url(state)}")
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> None:

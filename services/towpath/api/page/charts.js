@@ -37,9 +37,10 @@ export class TimeChart {
     this.resizing.observe(this.place);
   }
 
-  /** Columns: Unix seconds, then one list of values (or null) for each label. */
-  show(columns, marks = []) {
+  /** Columns: Unix seconds, then one list of values (or null) for each label. `range`: from when to when. */
+  show(columns, marks = [], range = null) {
     this.marks = marks;
+    this.range = range;
     if (!this.plot) this.#build(columns);
     else this.plot.setData(columns);
     const last = columns.slice(1).map((values) => values.findLast((value) => value !== null) ?? null);
@@ -64,9 +65,9 @@ export class TimeChart {
     this.strokes = Object.fromEntries(Object.entries(MARKS).map(([kind, name]) => [kind, painted(name)]));
     this.plot = new uPlot({
       ...this.#size(),
-      cursor: { drag: { x: true, y: false } },
+      cursor: { drag: { x: false, y: false } },
       legend: { show: this.labels.length > 1, live: true },
-      scales: { x: { time: true } },
+      scales: { x: { time: true, range: (_, from, to) => this.range ?? [from, to] } },
       axes: [{ ...axis, values: (_, ticks) => ticks.map(clock) }, { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => this.said(tick)) }],
       series: [{}, ...this.labels.map((label, i) => ({ label, stroke: painted(LINES[i]), width: 1.8, spanGaps: false,
         points: { show: (plot, series, from, to) => to - from < FEW, size: 4 }, value: (_, value) => this.said(value) }))],
@@ -105,7 +106,7 @@ export function marksOf(events, job) {
     if (kind === "operation" && what === "begun") {
       return [{ at, label: body.target ? `→ ${body.target}` : body.kind, kind: body.kind === "migrate" ? "migrate" : "change" }];
     }
-    if (kind === "operation" && what === "ended") return [{ at, label: body.state, kind: body.kind === "migrate" ? "migrate" : "change" }];
+    if (kind === "operation" && what === "ended") return [{ at, label: body.state === "completed" ? "" : body.state, kind: body.kind === "migrate" ? "migrate" : "change" }];
     if (kind === "job" && ["failed", "retrying"].includes(body.state)) return [{ at, label: body.state, kind: "fault" }];
     return [];
   });

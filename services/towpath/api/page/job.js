@@ -122,7 +122,8 @@ export class JobView {
       const base = chart.base ?? [[], ...chart.metrics.map(() => [])];
       const columns = continued(base, samples, chart.fields);
       const first = columns[0].findIndex((at) => at >= since);
-      chart.plot.show(first < 0 ? columns.map(() => []) : columns.map((column) => column.slice(first)), this.marks);
+      const shown = first < 0 ? columns.map(() => []) : columns.map((column) => column.slice(first));
+      chart.plot.show(shown, this.marks, [Math.max(since, shown[0][0] ?? since), Math.max(Date.now() / 1000, shown[0].at(-1) ?? 0)]);
     }
   }
 

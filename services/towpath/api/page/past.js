@@ -58,7 +58,10 @@ function takeOperation(state, id, what, body) {
   else if (what === "step") state.moves.get(body.job)?.steps.push(body);
   else if (what === "ended") {
     const move = state.moves.get(body.job);
-    if (move && body.kind === "migrate" && body.state === "completed") state.places.set(body.job, move.target);
+    if (move && body.kind === "migrate" && body.state === "completed") {
+      state.places.set(body.job, move.target);
+      state.states.set(body.job, "running");
+    }
     if (body.kind === "remove" && body.state === "completed") state.places.delete(body.job);
     if (move?.operation === id) state.moves.delete(body.job);
   }

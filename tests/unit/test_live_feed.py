@@ -1,0 +1,154 @@
+"""What the live page is told: everything once, then only what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse
+from api_trial import TOKEN, Trial, running_api
+
+from towpath.api.live_feed import BEHIND, Follower
+from towpath.api.live_state import LiveState
+from towpath.contracts.commands import (
+    EXAMPLE_SPEC,
+    JobList,
+    JobView,
+    ListJobs,
+    ListOperations,
+    ListSites,
+    OperationList,
+    SiteList,
+)
+from towpath.contracts.faults import ListRules, RuleList
+from towpath.contracts.job import JobSpec, JobState, ResolvedOutput
+from towpath.contracts.live import LiveChange
+from towpath.contracts.metrics import QueryMetrics, Series, SeriesList
+from towpath.contracts.site import SiteStatus
+
+SPEC = JobSpec.model_validate(EXAMPLE_SPEC)
+OUTPUT = ResolvedOutput(site="jfk", stream="OUT_hourly-jfk", topic="a", rejected_topic="a/rejected")
+
+
+def job(site: str) -> JobView:
+    return JobView(
+        spec=SPEC, site=site, epoch=1, state=JobState.RUNNING, operation=None, status=None, output=OUTPUT
+    )
+
+
+@pytest.fixture
+async def trial() -> AsyncIterator[Trial]:
+    async with running_api() as started:
+        sample = Series(site="jfk", entity="job:a", metric="job.backlog", unit="{event}", points=[(1.0, 5.0)])
+        started.coordinator.answers = {
+            ListSites: lambda _: SiteList(sites=[SiteStatus.model_validate(SiteStatus.example)]),
+            ListJobs: lambda _: JobList(jobs=[job("jfk")]),
+            ListOperations: lambda _: OperationList(operations=[]),
+            ListRules: lambda _: RuleList(rules=[]),
+            QueryMetrics: lambda _: SeriesList(series=[sample]),
+        }
+        yield started
+
+
+async def told(response: ClientResponse, *kinds: str) -> tuple[str, LiveChange]:
+    """The next message of one of these kinds, as its model."""
+    kind = ""
+    async with asyncio.timeout(10):
+        while True:
+            line = (await response.content.readline()).decode().rstrip("\n")
+            name, _, value = line.partition(": ")
+            if name == "event":
+                kind = value
+            elif name == "data" and kind in kinds:
+                return kind, LiveChange.model_validate_json(value)
+
+
+def follow(trial: Trial) -> Any:
+    return trial.client.get("/live", headers={"Authorization": f"Bearer {TOKEN}"})
+
+
+async def test_client_when_it_comes_then_is_told_everything_first(trial: Trial) -> None:
+    async with follow(trial) as response:
+        _, first = await told(response, "snapshot")
+    assert response.headers["Content-Type"] == "text/event-stream"
+    assert list(first.sites) == ["jfk"]
+    assert first.jobs["hourly-jfk"] is not None
+    assert first.jobs["hourly-jfk"].site == "jfk"
+
+
+async def test_client_when_a_job_has_moved_then_is_told_the_job_and_nothing_else(trial: Trial) -> None:
+    async with follow(trial) as response:
+        await told(response, "snapshot")
+        trial.coordinator.answers[ListJobs] = lambda _: JobList(jobs=[job("cloud")])
+        while True:
+            _, change = await told(response, "change")
+            if change.jobs:
+                break
+    assert change.jobs["hourly-jfk"] is not None
+    assert change.jobs["hourly-jfk"].site == "cloud"
+    assert not change.sites
+
+
+async def test_client_when_the_collector_answers_then_is_told_the_newest_values(trial: Trial) -> None:
+    async with follow(trial) as response:
+        kind, change = await told(response, "snapshot", "change")
+        while not change.values:
+            kind, change = await told(response, "change")
+    assert kind in ("snapshot", "change")
+    assert change.values == {"jfk/job:a/job.backlog": (1.0, 5.0)}
+
+
+async def test_client_when_the_collector_does_not_answer_then_is_told_so_and_the_rest(trial: Trial) -> None:
+    del trial.coordinator.answers[QueryMetrics]
+    async with follow(trial) as response:
+        _, change = await told(response, "snapshot", "change")
+        sites = dict(change.sites)
+        while "collector" not in change.unanswered:
+            _, change = await told(response, "change")
+    assert list(sites) == ["jfk"]
+    assert "nobody answers" in (change.unanswered["collector"] or "")
+
+
+async def test_client_when_it_comes_after_all_others_left_then_begins_with_the_present(trial: Trial) -> None:
+    async with follow(trial) as response:
+        await told(response, "snapshot")
+    trial.coordinator.answers[ListJobs] = lambda _: JobList(jobs=[])
+    async with follow(trial) as response:
+        _, first = await told(response, "snapshot")
+    assert first.jobs == {}
+
+
+async def test_live_when_asked_without_the_token_then_is_refused(trial: Trial) -> None:
+    async with trial.client.get("/live") as response:
+        assert response.status == 401
+
+
+def test_state_when_a_section_is_replaced_then_only_differences_are_told() -> None:
+    state = LiveState()
+    assert state.replace("statuses", {"a": {"batch": 1}, "b": {"batch": 1}}) == {
+        "statuses": {"a": {"batch": 1}, "b": {"batch": 1}}
+    }
+    assert state.replace("statuses", {"a": {"batch": 2}, "b": {"batch": 1}}) == {
+        "statuses": {"a": {"batch": 2}}
+    }
+    assert state.replace("statuses", {"a": {"batch": 2}}) == {"statuses": {"b": None}}
+    assert state.replace("statuses", {"a": {"batch": 2}}) == {}
+    assert state.everything()["statuses"] == {"a": {"batch": 2}}
+
+
+def test_state_when_a_service_answers_again_then_its_problem_is_taken_back() -> None:
+    state = LiveState()
+    assert state.note("collector", "away") == {"unanswered": {"collector": "away"}}
+    assert state.note("collector", "away") == {}
+    assert state.note("collector", None) == {"unanswered": {"collector": None}}
+
+
+def test_follower_when_too_far_behind_then_is_cut_off_and_keeps_no_more() -> None:
+    follower = Follower()
+    for number in range(BEHIND + 50):
+        follower.put(json.dumps(number).encode() + b";")
+    assert follower.cut_off
+    assert follower.take().count(b";") == BEHIND
