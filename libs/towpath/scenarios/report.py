@@ -77,6 +77,8 @@ class RunReport(Model):
 
     scenario: str
     seed: int = 0
+    run: str = ""
+    """Its id: `towpath trace <id>` shows what it led to."""
     chosen: dict[str, object] = {}
     """What the seed chose, by path."""
     seconds: float = 0.0

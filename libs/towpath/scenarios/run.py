@@ -12,9 +12,9 @@ from typing import Any
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import OnTarget
+from towpath.contracts.faults import HUB_SCOPE, OnTarget
 from towpath.contracts.pipeline import DeletePipeline
-from towpath.contracts.scenario import Scenario
+from towpath.contracts.scenario import Scenario, Step
 from towpath.drill.stage import Stage
 from towpath.scenarios.checking import idle_rules, rules_of
 from towpath.scenarios.commands import Commands
@@ -27,11 +27,13 @@ from towpath.scenarios.mesh_events import MeshEvents
 from towpath.scenarios.observed_job import ObservedJob
 from towpath.scenarios.recorder import Recorder
 from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.scenarios.run_trace import RunTrace
 from towpath.scenarios.sampler import Sampler
 from towpath.scenarios.steadiness import Steadiness
-from towpath.scenarios.timeline import Timeline
+from towpath.scenarios.timeline import Timeline, what_of
 from towpath.scenarios.writing import plain
 from towpath.tasks import end
+from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +73,19 @@ class Run:
     allow_process: bool = False
     problems: list[str] = field(default_factory=list)
     broken: bool = False
+    trace: RunTrace = field(init=False)
     _verdicts: dict[str, JobVerdict] = field(default_factory=dict)
     _moves: list[MigrationReport] = field(default_factory=list)
     _recovered_s: float | None = None
 
+    def __post_init__(self) -> None:
+        self.trace = RunTrace(self.scenario.name, self.seed)
+
     async def play(self) -> RunReport:
         """Play it to its end, whatever happens; cancelled, it puts back what it changed and ends."""
         begun = time.monotonic()
+        self.stage.bus.ship(start_tracing("cli", HUB_SCOPE))
+        self.trace.begin()
         self._announce()
         async with AsyncExitStack() as exits:
             sampler = Sampler(self.stage.mesh, self.stage.bus)
@@ -98,6 +106,7 @@ class Run:
                 await end([watching])
                 await self._restore(commands, rules)
             report = self._report(rules, steadiness, time.monotonic() - begun)
+        self.trace.end("; ".join(report.problems) or None)
         self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
         return report
 
@@ -107,6 +116,7 @@ class Run:
             scenario=plain(self.scenario),
             seed=self.seed,
             chosen=self.chosen,
+            run=self.trace.run,
         )
         self.journal.add(Entry.PHASE, phase="prepare")
 
@@ -123,10 +133,11 @@ class Run:
         phases, scenario = self.scenario.phases, self.scenario
         for name in scenario.mesh.jobs:
             await commands.watch(name)
-        for job in scenario.jobs:
-            await commands.deploy(job)
-        if scenario.pipeline is not None:
-            await commands.apply(scenario.pipeline)
+        with self.trace.step("prepare"):
+            for job in scenario.jobs:
+                await commands.deploy(job)
+            if scenario.pipeline is not None:
+                await commands.apply(scenario.pipeline)
         self._start_load(commands.sampler)
         await commands.rules.load_idle(idle_rules(scenario))
         self.journal.add(Entry.PHASE, phase="before")
@@ -136,7 +147,12 @@ class Run:
             return
         self.journal.add(Entry.PHASE, phase="during")
         steadiness.watch_from_now()
-        timeline = Timeline(scenario.timeline, commands.carry_out, events, self.journal)
+
+        async def carry_out(step: Step) -> None:
+            with self.trace.step(f"{step.action} {what_of(step)}".strip()):
+                await commands.carry_out(step)
+
+        timeline = Timeline(scenario.timeline, carry_out, events, self.journal)
         await asyncio.gather(timeline.play(), asyncio.sleep(phases.during_s))
         self.problems += timeline.problems
         await self._recover(commands, steadiness)
@@ -221,6 +237,7 @@ class Run:
             scenario=self.scenario.name,
             seed=self.seed,
             chosen=self.chosen,
+            run=self.trace.run,
             seconds=round(seconds, 1),
             verdicts=self._verdicts,
             deviated=steadiness.deviated,

@@ -61,6 +61,8 @@ def run(
     else:
         say(run_line(report))
         say(f"see {directory / 'report.md'}")
+        if running is not None:
+            say(f"what it led to: towpath --home {running.root} trace {report.run}")
     if not report.passed:
         raise typer.Exit(1)
 
