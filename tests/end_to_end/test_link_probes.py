@@ -1,0 +1,50 @@
+"""Ways between sites and hub, measured over real servers with the rights that agents have."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from running_mesh import Mesh, running_mesh
+
+from towpath.agent.probes import Probes, echo
+from towpath.bus import Bus
+from towpath.contracts.metrics import Echo
+from towpath.mesh.state import Credential
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+@asynccontextmanager
+async def connected(url: str, credential: Credential) -> AsyncIterator[Bus]:
+    async with await Bus.connect(url, credential.user, credential.password, name="test", within_s=20) as bus:
+        yield bus
+
+
+async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh: Mesh) -> None:
+    jfk, lga = mesh.state.sites["jfk"], mesh.state.sites["lga"]
+    async with (
+        connected(jfk.nats_url, jfk.agent) as here,
+        connected(lga.nats_url, lga.agent) as there,
+        connected(mesh.state.hub_url, mesh.state.collector) as hub,
+    ):
+        await there.serve(Echo, echo, site="lga")
+        await hub.serve(Echo, echo, site="hub")
+        probes = Probes(here, "jfk", mesh.home, cast("Any", None))
+        for other in ("lga", "hub"):
+            found = {sample.metric: sample.value for sample in await probes.probe(other)}
+            assert found.keys() == {"link.round_trip", "link.bandwidth"}
+            assert 0 < found["link.round_trip"] < 2
+            assert found["link.bandwidth"] > 1e3
+
+
+async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> None:
+    jfk = mesh.state.sites["jfk"]
+    async with connected(jfk.nats_url, jfk.agent) as here:
+        assert await Probes(here, "jfk", mesh.home, cast("Any", None)).probe("lga") == []
