@@ -1,0 +1,142 @@
+"""Queries of the collector: one answer of what the sites say, and who did not."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from towpath.bus import Bus
+from towpath.collector import federation as federation_module
+from towpath.collector.federation import SILENT_SITE_S, SITE_S, Federation
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Sample, Series, SeriesList
+from towpath.contracts.site import SiteStatus
+from towpath.telemetry.metric_store import MetricStore
+
+NOW = 1_000_000.0
+
+
+def series(site: str, metric: str = "job.backlog", points: int = 1) -> Series:
+    values = [(NOW + number, 1.0) for number in range(points)]
+    return Series(site=site, entity="job:late", metric=metric, unit="1", points=values)
+
+
+@dataclass
+class Sites:
+    """A bus whose other end are sites."""
+
+    answers: dict[str, list[Series] | TowpathError]
+    deadlines: dict[str, float] = field(default_factory=dict)
+    asked: list[ReadMetrics] = field(default_factory=list)
+
+    async def request(self, command: ReadMetrics, *, deadline_s: float) -> SeriesList:
+        self.deadlines[command.site] = deadline_s
+        self.asked.append(command)
+        answer = self.answers[command.site]
+        if isinstance(answer, TowpathError):
+            raise answer
+        return SeriesList(series=answer)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MetricStore:
+    kept = MetricStore(tmp_path / "metrics.db", clock=lambda: NOW)
+    kept.add([Sample(entity="process:hub", metric="process.memory.usage", at=NOW, value=5.0)])
+    return kept
+
+
+def federation(store: MetricStore, sites: Sites) -> Federation:
+    return Federation(cast("Bus", sites), store, lambda: sites.answers)
+
+
+async def refused(asked: Federation, **wrong: Any) -> TowpathError:
+    with pytest.raises(TowpathError) as error:
+        await asked.query(QueryMetrics(**wrong))
+    return error.value
+
+
+async def test_query_when_all_answer_then_series_are_sorted_and_the_hubs_are_there(
+    store: MetricStore,
+) -> None:
+    sites = Sites({"lga": [series("lga")], "jfk": [series("jfk", "job.events"), series("jfk")]})
+    found = await federation(store, sites).query(QueryMetrics())
+    assert [(each.site, each.metric) for each in found.series] == [
+        ("hub", "process.memory.usage"),
+        ("jfk", "job.backlog"),
+        ("jfk", "job.events"),
+        ("lga", "job.backlog"),
+    ]
+    assert found.unreached == {}
+
+
+async def test_query_when_a_site_does_not_answer_then_is_named_and_the_others_are_there(
+    store: MetricStore,
+) -> None:
+    silent = TowpathError(ErrorCode.DEADLINE, "no answer in time")
+    found = await federation(store, Sites({"lga": [series("lga")], "jfk": silent})).query(QueryMetrics())
+    assert {each.site for each in found.series} == {"hub", "lga"}
+    assert found.unreached == {"jfk": "no answer in time"}
+
+
+async def test_query_when_a_site_was_silent_for_long_then_is_waited_for_less(
+    store: MetricStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sites = Sites({"lga": [], "jfk": []})
+    asked = federation(store, sites)
+    later = federation_module.time.monotonic() + 100
+    monkeypatch.setattr(federation_module.time, "monotonic", lambda: later)
+    await asked.hear(SiteStatus.model_validate({**SiteStatus.example, "site": "lga"}))
+    await asked.query(QueryMetrics())
+    assert sites.deadlines == {"lga": SITE_S, "jfk": SILENT_SITE_S}
+
+
+async def test_query_when_sites_are_named_then_only_they_are_asked_for_the_same(store: MetricStore) -> None:
+    sites = Sites({"lga": [], "jfk": []})
+    command = QueryMetrics(metrics=["job.*"], entities=["job:late"], limit=7, sites=["lga"])
+    await federation(store, sites).query(command)
+    [read] = sites.asked
+    assert (read.site, read.metrics, read.entities, read.limit) == ("lga", ["job.*"], ["job:late"], 7)
+
+
+async def test_query_when_all_points_together_are_too_many_then_says_what_would_fit(
+    store: MetricStore,
+) -> None:
+    sites = Sites({"lga": [series("lga", points=6)], "jfk": [series("jfk", points=6)]})
+    error = await refused(federation(store, sites), limit=11, since="1970-01-12T13:46:40Z")
+    assert (error.detail.code, error.detail.field, error.detail.value) == (ErrorCode.INVALID, "limit", 11)
+    assert "step_s" in str(error.detail.allowed)
+
+
+async def test_query_when_a_site_refuses_it_then_is_refused(store: MetricStore) -> None:
+    sites = Sites({"jfk": TowpathError(ErrorCode.INVALID, "more points than limit", field="limit")})
+    assert (await refused(federation(store, sites))).detail.field == "limit"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [({"metrics": ["job.latncy"]}, ErrorCode.INVALID), ({"sites": ["mars"]}, ErrorCode.UNKNOWN_SITE)],
+)
+async def test_query_when_it_names_what_is_not_there_then_nobody_is_asked(
+    store: MetricStore, wrong: dict[str, Any], code: ErrorCode
+) -> None:
+    sites = Sites({"jfk": []})
+    error = await refused(federation(store, sites), **wrong)
+    assert (error.detail.code, sites.asked) == (code, [])
+    assert error.detail.allowed
+
+
+async def test_query_when_one_site_hangs_then_the_others_are_asked_meanwhile(store: MetricStore) -> None:
+    sites = Sites({"jfk": [], "lga": []})
+    both = asyncio.Barrier(2)
+
+    async def together(command: ReadMetrics, *, deadline_s: float) -> SeriesList:
+        await both.wait()
+        return SeriesList(series=[series(command.site)])
+
+    sites.request = together  # type: ignore[method-assign]
+    found = await federation(store, sites).query(QueryMetrics(metrics=["job.*"]))
+    assert {each.site for each in found.series} == {"jfk", "lga"}
