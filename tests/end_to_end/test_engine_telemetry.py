@@ -34,10 +34,10 @@ from towpath.telemetry import tracing
 from towpath.telemetry.shipping import SpanShipper
 from towpath.telemetry.tracing import continuing, ensure_spans_stream, span_of, trace_of, traceparent_of
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 T = TypeVar("T")
-START_S = 30.0
+START_S = 60.0
 HALTS = 8
 """A halt may come in the moment between two micro-batches; so many times it does not."""
 
@@ -93,7 +93,7 @@ class Engine:
         return [Span.model_validate_json(body) for body in await self.site.bodies(SPANS_STREAM)]
 
 
-async def until(condition: Callable[[], Awaitable[T]], within_s: float = WITHIN_S) -> T:
+async def until(condition: Callable[[], Awaitable[T]], within_s: float = 2 * WITHIN_S) -> T:
     async with asyncio.timeout(within_s):
         while not (found := await condition()):
             await asyncio.sleep(0.05)

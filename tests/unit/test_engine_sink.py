@@ -1,0 +1,107 @@
+"""What a sink tells of micro-batches it has published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
+
+from towpath.contracts.job import Assignment
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engine.sink import JobSink, SinkConnection, StoredBatch
+from towpath.streams.publisher import Outgoing, Unpublished
+
+
+@dataclass
+class Stream:
+    """Takes what is published; `known` ids it has already."""
+
+    known: set[str] = field(default_factory=set)
+    refuses: bool = False
+
+    def life_of(self, **_: str) -> str:
+        return "life"
+
+    def published_since(self, **_: Any) -> set[str]:
+        return set()
+
+    def publish(self, messages: list[Outgoing], **_: str) -> int:
+        if self.refuses:
+            raise Unpublished("full")
+        return len([message for message in messages if message.identity not in self.known])
+
+
+@dataclass
+class Frame:
+    """Results 0, 1, … and one rejected event."""
+
+    results: int
+
+    def toArrow(self) -> pa.Table:
+        count = self.results + 1
+        return pa.table(
+            {
+                "position": range(count),
+                "message_id": [f"job/{n}" for n in range(count)],
+                "rejected": [n == self.results for n in range(count)],
+                "body": [f'{{"serial":{n}}}' for n in range(count)],
+            }
+        )
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream()
+
+
+@pytest.fixture
+def told() -> list[StoredBatch]:
+    return []
+
+
+@pytest.fixture
+def sink(stream: Stream, told: list[StoredBatch]) -> JobSink:
+    job = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
+    return JobSink(cast(SinkConnection, stream), job, on_stored=told.append)
+
+
+def publish(sink: JobSink, batch: int, results: int) -> None:
+    sink(cast(DataFrame, Frame(results)), batch)
+
+
+def test_batch_when_its_results_are_new_then_is_told_with_them_and_when(
+    sink: JobSink, told: list[StoredBatch]
+) -> None:
+    publish(sink, 4, results=3)
+    (stored,) = told
+    assert (stored.batch, [result.body for result in stored.results]) == (
+        4,
+        [b'{"serial":0}', b'{"serial":1}', b'{"serial":2}'],
+    )
+    assert stored.begun_ns <= stored.ended_ns
+    assert (sink.results, sink.rejected) == (3, 1)
+
+
+def test_batch_when_a_result_was_stored_before_then_is_not_told(
+    stream: Stream, sink: JobSink, told: list[StoredBatch]
+) -> None:
+    stream.known = {"life/job/0"}
+    publish(sink, 4, results=3)
+    assert (told, sink.results) == ([], 2)
+
+
+def test_batch_when_it_has_no_results_then_is_not_told(sink: JobSink, told: list[StoredBatch]) -> None:
+    publish(sink, 4, results=0)
+    assert told == []
+
+
+def test_batch_when_its_results_are_refused_then_is_not_told(
+    stream: Stream, sink: JobSink, told: list[StoredBatch]
+) -> None:
+    stream.refuses = True
+    with pytest.raises(Unpublished):
+        publish(sink, 4, results=3)
+    assert told == []
