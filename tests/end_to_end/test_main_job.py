@@ -35,5 +35,7 @@ def test_demo_when_run_then_every_result_is_right_and_report_and_picture_are_wri
     assert moves == [(job, "jfk", "cloud", strategy), (job, "cloud", "jfk", strategy)]
     assert all(m["total_s"] > 0 and m["downtime_s"] == 0 for m in report["migrations"])
     assert (output / "migration.png").read_bytes().startswith(b"\x89PNG")
+    page = (output / "report.html").read_text()
+    assert all(words in page for words in ("Every result arrived exactly once", "Migration 2", "Journal"))
     left = [p for p in psutil.process_iter(["cmdline"]) if str(output) in " ".join(p.info["cmdline"] or [])]
     assert not left, "the demo left processes behind"

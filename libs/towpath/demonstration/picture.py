@@ -14,6 +14,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from towpath.demonstration.report import Report
 
@@ -40,8 +41,6 @@ def draw(
 
     `moving` are results of the moving job, `passing` those of the stateless jobs before it.
     """
-    begin = min(a.received_at for a in (*moving, *passing))
-    end = max(a.received_at for a in (*moving, *passing))
     style: dict[Any, Any] = {
         "font.size": 9,
         "axes.edgecolor": QUIET,
@@ -49,20 +48,36 @@ def draw(
         "text.color": INK,
     }
     with plt.rc_context(style):
-        figure, axes = plt.subplots(3, 1, figsize=(10, 7.2), sharex=True, height_ratios=[1, 1, 1])
-        _throughput(axes[0], moving, begin, end, moving_job)
-        _latency(axes[1], moving, begin)
-        _pipeline(axes[2], passing, begin, end)
-        for axis in axes:
-            _mark(axis, report, begin, labelled=axis is axes[0])
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.margins(x=0.01)
-        axes[2].set_xlabel("seconds since the first result")
-        figure.suptitle(_title(report, moving_job), x=0.01, ha="left", fontweight="bold")
-        figure.tight_layout()
+        figure = figure_of(report, moving, passing, moving_job)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=130)
         plt.close(figure)
+
+
+def figure_of(
+    report: Report,
+    moving: Sequence[Arrival],
+    passing: Sequence[Arrival],
+    moving_job: str,
+    *,
+    titled: bool = True,
+) -> Figure:
+    """The same as a figure of matplotlib's. To be closed."""
+    begin = min(a.received_at for a in (*moving, *passing))
+    end = max(a.received_at for a in (*moving, *passing))
+    figure, axes = plt.subplots(3, 1, figsize=(10, 7.2), sharex=True, height_ratios=[1, 1, 1])
+    _throughput(axes[0], moving, begin, end, moving_job)
+    _latency(axes[1], moving, begin)
+    _pipeline(axes[2], passing, begin, end)
+    for axis in axes:
+        _mark(axis, report, begin, labelled=axis is axes[0])
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.margins(x=0.01)
+    axes[2].set_xlabel("seconds since the first result")
+    if titled:
+        figure.suptitle(_title(report, moving_job), x=0.01, ha="left", fontweight="bold")
+    figure.tight_layout()
+    return figure
 
 
 def _title(report: Report, moving_job: str) -> str:
@@ -91,9 +106,9 @@ def _latency(axis: Axes, arrivals: Sequence[Arrival], begin: float) -> None:
         sorted({a.site for a in arrivals}, key=lambda s: (s == "cloud", s)), (SOURCE, TARGET), strict=False
     ):
         mine = [a for a in arrivals if a.site == site]
-        axis.scatter(
-            [a.received_at - begin for a in mine], [a.latency_s for a in mine], s=3, color=colour, alpha=0.5
-        )
+        times, latencies = [a.received_at - begin for a in mine], [a.latency_s for a in mine]
+        # Thousands of points: as shapes they would make a page of some megabytes.
+        axis.scatter(times, latencies, s=3, color=colour, alpha=0.5, rasterized=True)
     axis.set_ylabel("latency of its results, s\n(event stored → received)")
     axis.set_ylim(bottom=0)
 

@@ -41,6 +41,8 @@ from towpath.demonstration.pipeline import (
 from towpath.demonstration.report import Report
 from towpath.demonstration.truth import Truth, truth_of, verdict_on
 from towpath.mesh.state import MeshState
+from towpath.reports.asking import migration_facts
+from towpath.reports.facts import MigrationFacts
 from towpath.streams.departures import closing_event, departures, with_malformed
 from towpath.streams.replay import ReplayReport
 
@@ -88,6 +90,7 @@ class Outcome:
     moving_job: str
     moving: list[Arrival]
     passing: list[Arrival]
+    moves: list[MigrationFacts]
 
 
 @dataclass
@@ -129,7 +132,8 @@ class Demonstration:
         moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
         figures = Figures(verdict, observations, replays, migrations, passing)
         report = figures.report(time.time() - begun)
-        return Outcome(report, verdict, self.options.moving_job, moving, passing)
+        moves = [await migration_facts(self.bus, view.operation) for view in migrations]
+        return Outcome(report, verdict, self.options.moving_job, moving, passing, moves)
 
     async def deploy(self, jobs: list[JobSpec]) -> None:
         """Deploy all jobs; those that do not read each other's output at once."""

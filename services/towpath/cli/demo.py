@@ -62,7 +62,7 @@ def demo(
         print_json(report)
     else:
         print_rich(_table(report))
-        say(f"wrote {output / 'report.json'} and {output / 'migration.png'}")
+        say(f"wrote report.html, report.json and migration.png to {output}")
     if not report.clean:
         raise typer.Exit(1)
 
@@ -88,11 +88,15 @@ async def _run(home: Home, options: Options) -> Outcome:
 
 def _write(output: Path, report: Report, outcome: Outcome) -> None:
     from towpath.demonstration.picture import draw
+    from towpath.demonstration.report_page import demonstration_page
+    from towpath.reports.page import write_page
 
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").write_text(report.model_dump_json(indent=2) + "\n")
     if outcome.moving and outcome.passing:
         draw(output / "migration.png", report, outcome.moving, outcome.passing, outcome.moving_job)
+    text = demonstration_page(report, outcome.moving_job, outcome.moving, outcome.passing, outcome.moves)
+    write_page(output / "report.html", text)
 
 
 def _table(report: Report) -> Table:
