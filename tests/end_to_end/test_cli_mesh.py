@@ -7,51 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from running_command_line import CHECK_S, START_S, STEP_S, CommandLine, read_line
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVENTS = 1_500
 """Departures replayed: the first three days of January at one airport."""
-
-START_S, STEP_S, CHECK_S = 200, 150, 140
-"""Longer than the command line's own deadlines, so that a failing test shows what it said."""
-
-
-class CommandLine:
-    """Runs `towpath` as users do: in a process of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "towpath.cli", "--home", str(self.home), *arguments]
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-    def run(
-        self, *arguments: str, within_s: float = STEP_S, stdin: str | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        process = self.start(*arguments)
-        try:
-            out, err = process.communicate(stdin, timeout=within_s)
-        finally:
-            process.kill()
-        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-    def json(self, *arguments: str, within_s: float = STEP_S) -> Any:
-        """What a command prints with --json; it must succeed and print nothing else."""
-        ended = self.run(*arguments, "--json", within_s=within_s)
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +29,6 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
         yield line
     finally:
         line.run("down", within_s=30)
-
-
-def read_line(process: subprocess.Popen[str], stream: str) -> str:
-    """The next line a running command prints; the test's own deadline ends a wait in vain."""
-    pipe = getattr(process, stream)
-    text = pipe.readline()
-    assert text, f"{process.args} ended with {process.wait()}"
-    return text
 
 
 def test_up_when_it_returns_then_every_site_is_up_and_its_processes_run(towpath: CommandLine) -> None:
@@ -144,6 +98,45 @@ def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(
     assert shown["figures"]["total_s"] > 0
     table = towpath.run("operation", newest["operation"]).stdout
     assert all(step in table for step in steps)
+
+
+def test_top_when_asked_once_then_tells_sites_jobs_and_links_as_json(towpath: CommandLine) -> None:
+    view = towpath.json("top", "--once")
+    assert {site["site"]: site["state"] for site in view["sites"]} == {"jfk": "up", "cloud": "up"}
+    assert {"clean-jfk", "hourly-jfk"} <= {job["job"] for job in view["jobs"]}
+    assert all(site["memory_bytes"] > 1e6 for site in view["sites"])
+    assert view["figures"] in ("collector", "heartbeats")
+    table = towpath.run("top", "--once").stdout
+    assert all(word in table for word in ("Sites", "Jobs", "hourly-jfk", "cloud"))
+
+
+def test_top_when_watched_then_shows_look_after_look_and_ctrl_c_ends_it_well(towpath: CommandLine) -> None:
+    watching = towpath.start("top", "--json", "--interval", "0.2")
+    try:
+        looks = [json.loads(read_line(watching, "stdout")) for _ in range(3)]
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=STEP_S)
+    finally:
+        watching.kill()
+    assert looks[0]["at"] < looks[1]["at"] < looks[2]["at"]
+    assert (watching.returncode, err) == (0, "")
+
+
+def test_report_when_a_job_has_moved_then_has_all_sections_in_one_file(
+    towpath: CommandLine, tmp_path: Path
+) -> None:
+    """Behind the test that moves the job under load."""
+    newest = towpath.json("migrations", "--limit", "1")[0]
+    page = tmp_path / "report.html"
+    ended = towpath.run("report", newest["operation"], "--output", str(page))
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    text = page.read_text()
+    titles = ("What it cost", "Step by step", "What the job did meanwhile", "Trace", "Journal")
+    assert [title for title in titles if f"<h2>{title}</h2>" in text] == [*titles]
+    assert text.count("<svg") == text.count('role="img"') >= 1
+    assert "://" not in text
+    unknown = towpath.run("report", "nothing-of-this-name")
+    assert (unknown.returncode, unknown.stdout, unknown.stderr.count("\n")) == (2, "", 1), unknown.stderr
 
 
 def test_events_when_read_from_the_start_then_tell_of_the_deploys(towpath: CommandLine) -> None:

@@ -1,0 +1,56 @@
+"""Runs `towpath` as users do: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+START_S, STEP_S, CHECK_S = 200, 150, 140
+"""Longer than the command line's own deadlines, so that a failing test shows what it said."""
+
+
+class CommandLine:
+    """Runs `towpath` as users do: in a process of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "towpath.cli", "--home", str(self.home), *arguments]
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def run(
+        self, *arguments: str, within_s: float = STEP_S, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments)
+        try:
+            out, err = process.communicate(stdin, timeout=within_s)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def json(self, *arguments: str, within_s: float = STEP_S) -> Any:
+        """What a command prints with --json; it must succeed and print nothing else."""
+        ended = self.run(*arguments, "--json", within_s=within_s)
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+
+def read_line(process: subprocess.Popen[str], stream: str) -> str:
+    """The next line a running command prints; the test's own deadline ends a wait in vain."""
+    pipe = getattr(process, stream)
+    text = pipe.readline()
+    assert text, f"{process.args} ended with {process.wait()}"
+    return text
