@@ -19,6 +19,7 @@ from towpath.api.handlers.migrations import Migrations
 from towpath.api.handlers.page import Page
 from towpath.api.handlers.pipelines import Pipelines
 from towpath.api.problems import problems
+from towpath.api.request_spans import traced
 from towpath.api.routing import TABLE, Answering, add_route
 from towpath.api.settings import Settings
 from towpath.bus import Bus
@@ -57,7 +58,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 def application(settings: Settings, bus: Bus, stop: asyncio.Event) -> web.Application:
     """The routes of the table, each with what answers it, behind the token."""
     admission = Admission(settings.token)
-    made = web.Application(middlewares=[problems, admission.token, accept], client_max_size=MAX_BODY_BYTES)
+    made = web.Application(
+        middlewares=[problems, admission.token, accept, traced], client_max_size=MAX_BODY_BYTES
+    )
     made[TABLE] = {}
     coordinator = Coordinator(bus)
     commands = Commands(coordinator)

@@ -12,6 +12,7 @@ from towpath.contracts.commands import OperationAnswer, OperationState, ShowOper
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
 from towpath.contracts.pipeline import ApplyState, ApplyView, DeletePipeline, ShowPipeline
+from towpath.telemetry.tracing import untraced
 
 DEADLINE_S = 15.0
 """For any answer: commands are sent so that they are answered when they are durably accepted."""
@@ -55,7 +56,8 @@ class Coordinator:
         end = asyncio.get_running_loop().time() + wait_s
         while change.state in UNDER_WAY and (left := end - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(LOOK_EVERY_S, left))
-            change = await self._now(command, change)
+            with untraced():
+                change = await self._now(command, change)
         return change
 
     async def _now(self, command: Command[Any], change: Change) -> Change:

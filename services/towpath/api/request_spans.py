@@ -1,0 +1,34 @@
+"""The span of a request: what it leads to in the mesh belongs to its trace."""
+
+from __future__ import annotations
+
+from aiohttp import hdrs, web
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind
+
+from towpath.api.routing import Handler
+from towpath.telemetry.tracing import continuing, ids_of, untraced
+
+TRACEPARENT = "traceparent"
+LOOKING = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+
+_tracer = trace.get_tracer("towpath.api")
+
+
+@web.middleware
+async def traced(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Begin a trace, or continue the client's. A request that only looks has none unless its client does.
+
+    Innermost: whoever has no token leaves nothing in the mesh's streams.
+    """
+    given = request.headers.get(TRACEPARENT)
+    known = given if given is not None and ids_of(given) else None
+    with untraced(), continuing(known):
+        if request.method in LOOKING and known is None:
+            return await handler(request)
+        resource = request.match_info.route.resource
+        name = f"{request.method} {resource.canonical if resource else 'unknown'}"
+        with _tracer.start_as_current_span(name, kind=SpanKind.SERVER) as span:
+            response = await handler(request)
+            span.set_attribute("http.response.status_code", response.status)
+            return response
