@@ -35,6 +35,10 @@ include-operation-id = "followEvents"
 parameters = {{ "query.follow" = false }}
 
 [[operations]]
+include-operation-id = "followMesh"
+enabled = false
+
+[[operations]]
 include-operation-id = ["showJob", "updateJob", "migrateJob"]
 parameters = {{ "path.name" = "hourly-jfk" }}
 

@@ -4,7 +4,6 @@
 
 import { KeyedTable, make, say } from "./elements.js";
 import { courseOf, fractionOf } from "./courses.js";
-import { flowsOf, inFlowOrder } from "./flows.js";
 import { MeshPicture } from "./picture.js";
 import { bytes, duration, number, rate, seconds, sentence, tone } from "./wording.js";
 
@@ -36,7 +35,7 @@ export class MeshView {
   }
 
   #rows() {
-    return inFlowOrder(this.model.jobs).map((name) => {
+    return this.model.order.map((name) => {
       const job = this.model.jobs.get(name);
       const latency = this.model.ofJob(name, "job.latency.end_to_end.p95");
       return [name, [() => make("a", { href: `#job/${name}` }, name), job.site, job.state ?? "unknown",
@@ -93,8 +92,8 @@ export class MeshView {
 export function viewOf(model) {
   const moving = new Map(model.moves().map((move) => [move.view.job, move]));
   const sites = [...model.sites.keys()].sort();
-  const jobs = inFlowOrder(model.jobs).map((name) => jobOf(model, name, moving.get(name)));
-  const flows = flowsOf(model.jobs).map((flow) => {
+  const jobs = model.order.map((name) => jobOf(model, name, moving.get(name)));
+  const flows = model.flows.map((flow) => {
     const speed = flow.from ? model.ofJob(flow.from, "job.result_rate") ?? model.eventRate(flow.to) : model.eventRate(flow.to);
     return { ...flow, flowing: speed > 0, label: crossing(model, flow) && speed > 0 ? rate(speed) : "" };
   });

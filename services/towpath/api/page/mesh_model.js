@@ -3,6 +3,7 @@
  */
 
 import { look } from "./api.js";
+import { flowsOf, inFlowOrder } from "./flows.js";
 import { seconds } from "./wording.js";
 
 const SECTIONS = ["sites", "jobs", "statuses", "operations", "rules", "values", "unanswered"];
@@ -16,6 +17,8 @@ export class MeshModel {
   constructor() {
     for (const section of SECTIONS) this[section] = new Map();
     this.events = [];
+    this.order = [];
+    this.flows = [];
     this.steps = new Map();
     this.samples = new Map();
     this.at = Date.now() / 1000;
@@ -36,6 +39,7 @@ export class MeshModel {
       if (kind === "snapshot") for (const section of SECTIONS) this[section].clear();
       this.at = seconds(content.at);
       for (const section of SECTIONS) this.#takeSection(section, content[section] ?? {}, kind === "snapshot");
+      if (this.changed.has("jobs")) [this.order, this.flows] = [inFlowOrder(this.jobs), flowsOf(this.jobs)];
       if (content.values || content.statuses) this.#sample();
     }
     this.#tell();

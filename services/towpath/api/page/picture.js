@@ -182,8 +182,13 @@ export class MeshPicture {
       if (node) {
         node.style.transform = begun.home;
         const site = siteAt(at(event));
-        svg.addEventListener("click", (click) => click.preventDefault(), { once: true, capture: true });
-        setTimeout(() => { if (site) this.asked(node.dataset.job, site); });
+        // Letting go is no click on the link; the click, if one comes, comes before the timeout.
+        const swallow = (click) => click.preventDefault();
+        svg.addEventListener("click", swallow, { capture: true });
+        setTimeout(() => {
+          svg.removeEventListener("click", swallow, { capture: true });
+          if (site) this.asked(node.dataset.job, site);
+        });
       }
       finish();
     });
