@@ -1,4 +1,4 @@
-"""The REST service as a process of its own, beside coordinator and injector on real servers, and a client."""
+"""The REST service as a process of its own, on real servers, with the services that it asks, and a client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -26,7 +26,8 @@ class Api:
     trial: Trial
     client: aiohttp.ClientSession
     process: asyncio.subprocess.Process | None = None
-    injector: asyncio.subprocess.Process | None = None
+    others: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    """What it asks beside the coordinator."""
 
     @property
     def running(self) -> Mesh:
@@ -34,9 +35,13 @@ class Api:
 
     async def start(self) -> None:
         self.process = await self._start("api")
-        if self.injector is None:
-            self.injector = await self._start("injector")
-        await eventually(self.works)
+        await self.start_others()
+
+    async def start_others(self) -> None:
+        """Start those of them that do not run."""
+        for service in {"injector", "collector"} - self.others.keys():
+            self.others[service] = await self._start(service)
+        await eventually(self.works, within_s=60)
 
     async def _start(self, service: str) -> asyncio.subprocess.Process:
         command = [sys.executable, "-m", f"towpath.{service}", "--home", str(self.running.home.root)]
@@ -47,8 +52,10 @@ class Api:
         """Whether requests reach the coordinator."""
         if not await port_open("127.0.0.1", self.running.state.spec.api_port):
             return False
-        statuses = [(await self.send("GET", path))[0] for path in ("/sites", "/faults/rules")]
-        return statuses == [200, 200]
+        statuses = [
+            (await self.send("GET", path))[0] for path in ("/sites", "/faults/rules", "/series/definitions")
+        ]
+        return set(statuses) == {200}
 
     async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
         assert self.process is not None
@@ -98,6 +105,6 @@ async def running_api(running: Mesh) -> AsyncIterator[Api]:
             yield api
         finally:
             await api.end(signal.SIGKILL)
-            if api.injector is not None:
-                api.injector.kill()
-                await api.injector.wait()
+            for process in api.others.values():
+                process.kill()
+                await process.wait()

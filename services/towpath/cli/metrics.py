@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -70,7 +71,10 @@ def metrics(
         return print_json(found)
     for name, why in found.unreached.items():
         say(f"{name} does not answer: {why}")
-    print_rich(_view(asked, found)) if found.series else print("nothing of that was measured")
+    if found.series:
+        print_rich(_view(asked, found))
+    else:
+        print("nothing of that was measured")
 
 
 def _questions(
@@ -112,17 +116,20 @@ def _check(question: QueryMetrics) -> None:
 
 
 def _view(asked: QueryMetrics, found: SeriesList) -> RenderableType:
-    return newest_table(found.series) if asked.since is None else range_table(found.series)
+    table = newest_table(found.series) if asked.since is None else range_table(found.series)
+    if found.unreached:
+        table.caption = f"no answer from {', '.join(sorted(found.unreached))}"
+    return table
 
 
 async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool) -> None:
     """Show what is there, again and again: on one screen, or as lines of JSON."""
     async with open_bus(home) as bus:
-        with Live(auto_refresh=False, vertical_overflow="visible") as screen:
+        with nullcontext() if as_json else Live(auto_refresh=False) as screen:
             while True:
                 asked = question()
                 found = await bus.request(asked, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
-                if as_json:
+                if screen is None:
                     print_json_line(found)
                 else:
                     screen.update(_view(asked, found), refresh=True)

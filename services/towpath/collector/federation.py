@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import Callable, Iterable
 
@@ -56,6 +57,9 @@ class Federation:
         check_metrics(command.metrics)
         scopes = await self._scopes(command)
         parts = await asyncio.gather(*(self._read(scope, command) for scope in scopes))
+        for part in parts:
+            if isinstance(part, TowpathError):
+                raise part
         series = [each for part in parts if isinstance(part, list) for each in part]
         if sum(len(each.points) for each in series) > command.limit:
             raise _too_many(command, series)
@@ -78,24 +82,24 @@ class Federation:
                 )
         return wanted
 
-    async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str:
-        """What a site or the hub has, or why it does not say. Raises `TowpathError` (invalid)."""
+    async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str | TowpathError:
+        """What a site or the hub has, why it does not say, or what is wrong with the question."""
         wanted = command.model_dump(exclude={"id", "sites"})
-        if scope == HUB_SCOPE:
-            own = MetricSelection.model_validate(wanted)
-            return await asyncio.to_thread(self._store.read, own, HUB_SCOPE)
-        question = ReadMetrics(site=scope, **wanted)
-        deadline_s = self._deadline_s(scope)
         try:
-            # Also sending has an end: the hub may be away.
-            async with asyncio.timeout(deadline_s + SILENT_SITE_S):
-                return (await self._bus.request(question, deadline_s=deadline_s)).series
+            if scope == HUB_SCOPE:
+                own = MetricSelection.model_validate(wanted)
+                return await asyncio.to_thread(self._store.read, own, HUB_SCOPE)
+            return await self._ask(ReadMetrics(site=scope, **wanted))
         except TowpathError as error:
-            if error.detail.code is ErrorCode.INVALID:
-                raise
-            return error.detail.one_line()
-        except (TimeoutError, nats.errors.Error, OSError) as error:
-            return f"no connection to the site: {error}"
+            return error if error.detail.code is ErrorCode.INVALID else error.detail.one_line()
+        except (TimeoutError, nats.errors.Error, OSError, sqlite3.Error) as error:
+            return f"not read: {error!r}"
+
+    async def _ask(self, question: ReadMetrics) -> list[Series]:
+        deadline_s = self._deadline_s(question.site)
+        # Also sending has an end: the hub may be away.
+        async with asyncio.timeout(deadline_s + SILENT_SITE_S):
+            return (await self._bus.request(question, deadline_s=deadline_s)).series
 
     def _deadline_s(self, site: str) -> float:
         silent_s = time.monotonic() - self._heard.get(site, self._began)
