@@ -49,7 +49,9 @@ def quantity(value: float, unit: str) -> str:
 
 def plot(axis: Any, curves: Mapping[str, Curve], sites: Sequence[str], origin: float, label: str) -> None:
     """Draw a curve for each site, in seconds since `origin`; each site keeps its colour from axis to axis."""
-    for site, curve in curves.items():
+    in_order = [*(site for site in sites if site in curves), *(site for site in curves if site not in sites)]
+    for site in in_order:
+        curve = curves[site]
         at = [moment - origin for moment, _ in curve]
         values = [value for _, value in curve]
         position = sites.index(site) if site in sites else len(sites)

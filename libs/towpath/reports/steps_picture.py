@@ -30,7 +30,7 @@ def steps_picture(view: OperationView, steps: Sequence[TakenStep], until: float,
             axis.barh(position, width, left=begin, height=0.62, color=fill, edgecolor=edge, lw=1.2)
             beside(axis, begin + width, position, _took(step))
         axis.set_yticks(range(len(steps)), [f"{n}. {step.name}" for n, step in enumerate(steps, 1)])
-        axis.invert_yaxis()
+        axis.set_ylim(len(steps) - 0.4, -0.6)
         axis.set_xlim(0, length * 1.12)
         axis.set_xlabel("seconds since the migration was accepted")
         axis.grid(axis="x", color=LINE, lw=0.5)

@@ -17,6 +17,9 @@ MOST = 60
 NARROWEST = 0.003
 LONGEST_NAME = 48
 
+INDENT = 3 * "\N{NO-BREAK SPACE}"
+"""Other spaces at the beginning of a text are not drawn."""
+
 
 def in_tree(spans: Sequence[Span]) -> list[tuple[int, Span]]:
     """Depth and span, each span behind its parent; spans whose parent is not there begin a tree."""
@@ -55,7 +58,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
             axis.barh(position, width, left=begin, height=0.66, color=fill, edgecolor=edge, lw=1.0)
             beside(axis, begin + width, position, f"{1000 * took:,.0f} ms", size=7)
         axis.set_yticks(range(len(shown)), [_label(depth, span) for depth, span in shown], fontsize=7)
-        axis.invert_yaxis()
+        axis.set_ylim(len(shown) - 0.4, -0.6)
         axis.set_xlim(0, length * 1.1)
         axis.set_xlabel("seconds since the first span began")
         axis.grid(axis="x", color=LINE, lw=0.5)
@@ -70,7 +73,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
 def _label(depth: int, span: Span) -> str:
     text = f"{span.name} ({span.site})"
     cut = text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
-    return "·  " * depth + cut
+    return INDENT * depth + cut
 
 
 def _told(tree: Sequence[tuple[int, Span]], length: float, services: Sequence[str]) -> str:
