@@ -133,7 +133,7 @@ class LiveFeed:
         while True:
             try:
                 await look()
-            except (TowpathError, nats.errors.Error, OSError, TimeoutError) as error:
+            except (TowpathError, nats.errors.Error, OSError, TimeoutError, ValueError) as error:
                 why = error.detail.one_line() if isinstance(error, TowpathError) else repr(error)
                 self._tell(self._state.note(service, why))
                 pause_s = AGAIN_S if self._looked.is_set() else EVERY_S
