@@ -30,7 +30,7 @@ class Row:
 
 ROWS = (
     Row("job.event_rate", "events/s", "Throughput"),
-    Row("job.latency.end_to_end.p95", "latency, s\n(95th percentile)", "End-to-end latency, 95th percentile"),
+    Row("job.latency.end_to_end.p95", "latency p95, s", "End-to-end latency, 95th percentile"),
     Row("job.backlog", "backlog, events", "Backlog"),
 )
 

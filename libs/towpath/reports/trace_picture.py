@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from towpath.contracts.traces import Span, Trace
@@ -16,6 +17,10 @@ MOST = 60
 
 NARROWEST = 0.003
 LONGEST_NAME = 48
+
+LABEL_POINTS = 7
+CHARACTER_WIDTH = 0.55
+"""Of the height, on average."""
 
 INDENT = 3 * "\N{NO-BREAK SPACE}"
 """Other spaces at the beginning of a text are not drawn."""
@@ -57,7 +62,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
             width, edge = max(took, NARROWEST * length), FAULT if span.error else fill
             axis.barh(position, width, left=begin, height=0.66, color=fill, edgecolor=edge, lw=1.0)
             beside(axis, begin + width, position, f"{1000 * took:,.0f} ms", size=7)
-        axis.set_yticks(range(len(shown)), [_label(depth, span) for depth, span in shown], fontsize=7)
+        _label_rows(axis, [_label(depth, span) for depth, span in shown])
         axis.set_ylim(len(shown) - 0.4, -0.6)
         axis.set_xlim(0, length * 1.1)
         axis.set_xlabel("seconds since the first span began")
@@ -68,6 +73,13 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
         figure.tight_layout(rect=(0, 0, 1, 1 - 0.25 / figure.get_figheight()))
         told = _told(tree, length, services)
         return illustration(figure, name, alt=f"Bars over time, one for each span. {told}", caption=told)
+
+
+def _label_rows(axis: Axes, labels: Sequence[str]) -> None:
+    """Names at the left edge, so that it shows how deep they are."""
+    for tick in axis.set_yticks(range(len(labels)), labels, fontsize=LABEL_POINTS):
+        tick.label1.set_horizontalalignment("left")
+    axis.tick_params(axis="y", length=0, pad=CHARACTER_WIDTH * LABEL_POINTS * max(map(len, labels)))
 
 
 def _label(depth: int, span: Span) -> str:
