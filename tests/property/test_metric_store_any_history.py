@@ -135,27 +135,29 @@ def test_samples_when_read_after_reopening_then_are_what_was_added(
         assert points(store, selection(None, Aggregation.MEAN)) == {s.at: s.value for s in history}
 
 
-@given(st.lists(st.tuples(histories(), st.integers(0, 300)), min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
-def test_points_when_series_come_late_and_in_any_order_then_are_those_of_the_samples(
-    given_histories: list[tuple[list[Sample], int]],
+@given(
+    st.lists(st.tuples(histories(), st.integers(0, 300)), min_size=1, max_size=4),
+    st.sampled_from(Aggregation),
+)
+@settings(max_examples=100, deadline=None)
+def test_points_when_series_take_turns_and_come_late_then_are_those_of_the_samples(
+    late: list[tuple[list[Sample], int]], aggregation: Aggregation
 ) -> None:
-    histories_by_entity = {
+    given_histories = {
         f"stream:OUT_{n}": [
-            s.model_copy(update={"entity": f"stream:OUT_{n}", "at": s.at + late}) for s in history
+            s.model_copy(update={"entity": f"stream:OUT_{n}", "at": s.at + after}) for s in history
         ]
-        for n, (history, late) in enumerate(given_histories)
+        for n, (history, after) in enumerate(late)
     }
     with tempfile.TemporaryDirectory() as directory:
         store = MetricStore(Path(directory) / "metrics.db", clock=lambda: T0)
-        for history in histories_by_entity.values():
-            store.add(history)
-        found = store.read(selection(60.0, Aggregation.SUM), "jfk")
+        for portion in range(0, 60, 7):
+            for history in given_histories.values():
+                store.add(history[portion : portion + 7])
+        found = {s.entity: dict(s.points) for s in store.read(selection(60.0, aggregation), "jfk")}
         store.close()
-    assert {s.entity for s in found} == set(histories_by_entity)
-    for series in found:
-        wanted = reference(histories_by_entity[series.entity], 60.0, Aggregation.SUM)
-        assert dict(series.points) == pytest.approx(wanted)
+    for entity, history in given_histories.items():
+        assert found.get(entity, {}) == pytest.approx(reference(history, 60.0, aggregation))
 
 
 @given(st.integers(200, 3000), st.integers(20, 80), st.sampled_from([1.0, 20.0]))
