@@ -1,0 +1,71 @@
+"""What a coordinator leaves of a migration's trace when it is killed, and what its successor adds."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from running_coordinator import Trial, running_coordinator, spec
+from running_mesh import Mesh, running_mesh
+
+from towpath.collector.traces import Traces
+from towpath.contracts.commands import DeployJob, StrategyName
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.traces import ListTraces, ShowTrace, Trace
+from towpath.protocols.spans import operation_span
+from towpath.telemetry.trace_tree import is_unfinished, orphans
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+async def trial(running: Mesh) -> AsyncIterator[Trial]:
+    async with running_coordinator(running) as started:
+        yield started
+
+
+async def ended(traces: Traces, operation: str) -> Trace:
+    """The operation's trace, once its own span has ended."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                trace = await traces.show(ShowTrace(about=operation))
+            except TowpathError:
+                trace = Trace(trace="0" * 32, spans=[])
+            own = [span for span in trace.spans if span.span == operation_span(operation)]
+            if own and not is_unfinished(own[0]):
+                return trace
+            await asyncio.sleep(0.05)
+
+
+async def test_trace_when_the_coordinator_is_killed_in_a_migration_then_nothing_is_loose(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    _, asking = await trial.migrate_in_background("counts", strategy=StrategyName.GENERAL)
+    await trial.end_coordinator(signal.SIGKILL)
+    trial.let_go("pause-transfer", "counts")
+    await trial.start_coordinator()
+    answer = await asking
+    traces = Traces(trial.client, lambda: trial.running.state.sites)
+    trace = await ended(traces, answer.operation)
+    assert orphans(trace.spans) == []
+    steps = {span.name: span for span in trace.spans if span.name.startswith("step ")}
+    assert {"step pause-transfer", "step launch-retrieve", "step observe"} <= steps.keys()
+    assert not any(is_unfinished(span) for span in steps.values())
+    assert [span.name for span in trace.spans if is_unfinished(span)] == ["serve migrate"]
+    listed = await traces.newest(ListTraces(limit=5))
+    assert [one.operation for one in listed.traces if one.trace == trace.trace] == [answer.operation]
+
+
+async def test_trace_when_there_is_none_then_the_error_names_what_was_asked_for(trial: Trial) -> None:
+    traces = Traces(trial.client, lambda: [])
+    with pytest.raises(TowpathError) as refused:
+        await traces.show(ShowTrace(about="nothing"))
+    assert (refused.value.detail.field, refused.value.detail.value) == ("about", "nothing")
