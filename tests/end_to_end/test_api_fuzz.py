@@ -43,7 +43,7 @@ include-operation-id = ["showJob", "updateJob", "migrateJob"]
 parameters = {{ "path.name" = "hourly-jfk" }}
 
 [[operations]]
-include-operation-id = ["showOperation", "showMigration", "abortMigration"]
+include-operation-id = ["showOperation", "showMigration", "abortMigration", "showTrace"]
 parameters = {{ "path.id" = "{migration}" }}
 
 [[operations]]
@@ -51,6 +51,8 @@ include-operation-id-regex = "(apply|plan|show|rollback|retry)Pipeline"
 parameters = {{ "path.name" = "delays" }}
 """
 """An event stream that is followed has no end; and what is never there answers 404 only."""
+
+MEASUREMENTS = ("--include-tag", "series", "--include-tag", "metrics", "--include-tag", "traces")
 
 CLEAN = {
     **JOB,
@@ -136,7 +138,17 @@ async def test_jobs_when_anything_is_asked_of_them_then_answers_are_as_described
     api: Api, tmp_path: Path
 ) -> None:
     await api.send("POST", "/jobs", json=CLEAN, headers=WAIT)
-    status, report = await fuzzed(api, tmp_path, await a_job_that_moved(api), "--exclude-tag", "pipelines")
+    others = ("--exclude-tag", "pipelines", *(word.replace("include", "exclude") for word in MEASUREMENTS))
+    status, report = await fuzzed(api, tmp_path, await a_job_that_moved(api), *others)
+    print(report)
+    assert status == 0, "see the report above"
+
+
+async def test_measurements_when_anything_is_asked_of_them_then_answers_are_as_described(
+    api: Api, tmp_path: Path
+) -> None:
+    await api.send("POST", "/jobs", json=CLEAN, headers=WAIT)
+    status, report = await fuzzed(api, tmp_path, await a_job_that_moved(api), *MEASUREMENTS)
     print(report)
     assert status == 0, "see the report above"
 
