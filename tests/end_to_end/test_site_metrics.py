@@ -1,0 +1,160 @@
+"""What a site of a running mesh measures, asked for at the hub as the collector does it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.metrics import METRICS_TABLE, EntityKind, ReadMetrics, Series
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.processes import find
+
+pytestmark = pytest.mark.timeout(420)
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EVENTS = 1_500
+WITHIN_S = 120.0
+ANSWER_S = 60.0
+"""An agent that was killed is back within some seconds, on a busy machine later."""
+
+AT_SITES = {EntityKind.JOB, EntityKind.STREAM, EntityKind.PROCESS, EntityKind.SITE, EntityKind.LINK}
+
+Values = dict[tuple[str, str], float]
+"""Entity and metric → newest value."""
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A site with the jobs of `clean.yaml` and `window.yaml`, which have nothing to do yet."""
+    home = Home(tmp_path_factory.mktemp("mesh"))
+    try:
+        run(home, "up", "--sites", "jfk", "--within", "180")
+        for name in ("clean", "window"):
+            run(home, "deploy", str(EXAMPLES / f"{name}.yaml"))
+        yield home
+    finally:
+        lifecycle.down(home)
+
+
+def run(home: Home, *arguments: str) -> str:
+    command = [sys.executable, "-m", "towpath.cli", "--home", str(home.root), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=200).stdout
+
+
+@asynccontextmanager
+async def collector(home: Home) -> AsyncIterator[Bus]:
+    state = await asyncio.to_thread(MeshState.load, home)
+    user = state.collector
+    async with await Bus.connect(state.hub_url, user.user, user.password, name="test", within_s=20) as bus:
+        yield bus
+
+
+async def read(bus: Bus, **selection: Any) -> list[Series]:
+    command = ReadMetrics.model_validate({"site": "jfk", **selection})
+    return (await bus.request(command, deadline_s=ANSWER_S, attempt_s=3)).series
+
+
+async def newest(bus: Bus) -> Values:
+    return {(s.entity, s.metric): s.points[-1][1] for s in await read(bus)}
+
+
+async def until_settled(bus: Bus, stored: int) -> Values:
+    """The newest values, once both jobs have processed everything and every metric has been measured."""
+    wanted = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES}
+    values: Values = {}
+
+    def missing() -> Sequence[str]:
+        done = values.get(("stream:IN", "stream.events")) == stored and all(
+            values.get((f"job:{job}", "job.backlog")) == 0
+            # What closes a window is processed before the window's result is stored.
+            and values.get((f"job:{job}", "job.results"), 0) > 0
+            for job in ("clean-jfk", "hourly-jfk")
+        )
+        return sorted(wanted - {metric for _, metric in values}) + ([] if done else ["all processed"])
+
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while missing():
+                values = await newest(bus)
+                await asyncio.sleep(0.5)
+    except TimeoutError:
+        pytest.fail(f"never measured: {missing()}; {values}")
+    return values
+
+
+async def test_site_when_jobs_run_then_measures_all_that_a_site_can(mesh: Home) -> None:
+    begun = datetime.now(UTC)
+    options = ("--limit", str(EVENTS), "--rate", "200", "--malformed-every", "100", "--close", "--json")
+    replayed = await asyncio.to_thread(run, mesh, "replay", "--site", "jfk", "--airport", "JFK", *options)
+    stored = json.loads(replayed)["acknowledged"]
+    async with collector(mesh) as bus:
+        values = await until_settled(bus, stored)
+        grown = await read(bus, metrics=["stream.events"], since=begun, step_s=3600, aggregation="rate")
+
+    clean, hourly = (
+        {metric: value for (entity, metric), value in values.items() if entity == f"job:{job}"}
+        for job in ("clean-jfk", "hourly-jfk")
+    )
+    assert clean["job.events"] == stored
+    assert clean["job.rejected"] >= EVENTS // 100
+    assert clean["job.results"] + clean["job.rejected"] == stored
+    assert clean["job.results"] == values["stream:OUT_clean-jfk", "stream.events"] == hourly["job.events"]
+    assert values["stream:OUT_hourly-jfk", "stream.events"] >= hourly["job.results"]
+    assert hourly["job.state.rows"] >= 0
+    assert hourly["job.checkpoint.size"] > clean["job.checkpoint.size"] > 100
+    assert 0 < clean["job.latency.end_to_end.p50"] <= clean["job.latency.end_to_end.max"] < WITHIN_S
+    assert {s.entity for s in grown} == {"stream:IN", "stream:OUT_clean-jfk", "stream:OUT_hourly-jfk"}
+    assert 0 < grown[0].points[0][1] < 500
+    assert all(value >= 0 for key, value in values.items() if key[1] != "job.watermark.delay")
+
+
+async def test_site_when_it_runs_then_knows_its_processes_and_its_link(mesh: Home) -> None:
+    async with collector(mesh) as bus, asyncio.timeout(WITHIN_S):
+        while ("link:hub", "link.bandwidth") not in (values := await newest(bus)):
+            await asyncio.sleep(0.5)
+    memory = {e: v for (e, metric), v in values.items() if metric == "process.memory.usage"}
+    assert memory.keys() == {"process:nats", "process:engine", "process:agent"}
+    assert memory["process:engine"] > memory["process:agent"] > memory["process:nats"] > 1e6
+    cores = psutil.cpu_count() or 1
+    assert 0 < values["site", "site.cpu.utilization"] <= cores * 1.1
+    assert values["site", "site.memory.available"] > 1e6
+    assert 0 < values["link:hub", "link.round_trip"] < 2
+    assert values["link:hub", "link.bandwidth"] > 1e4
+
+
+async def test_samples_when_the_agent_is_killed_then_are_kept_and_go_on(mesh: Home) -> None:
+    async with collector(mesh) as bus:
+        (stored,) = await read(bus, metrics=["stream.events"], entities=["stream:IN"])
+        until = datetime.fromtimestamp(stored.points[-1][0], UTC)
+        selection = {"since": datetime.fromtimestamp(0, UTC), "metrics": ["stream.*", "job.backlog"]}
+        before = await read(bus, **selection, until=until)
+        agent = await asyncio.to_thread(find, mesh.run, "jfk-agent")
+        assert agent is not None
+        assert agent.process is not None
+        os.kill(agent.pid, 9)
+        async with asyncio.timeout(WITHIN_S):
+            while (await newest(bus)).get(("process:agent", "process.restarts")) != 1:
+                await asyncio.sleep(0.2)
+        assert await read(bus, **selection, until=until) == before
+
+
+async def test_read_when_too_much_is_asked_for_then_is_refused_with_what_fits(mesh: Home) -> None:
+    async with collector(mesh) as bus:
+        with pytest.raises(TowpathError) as refused:
+            await read(bus, since=datetime.fromtimestamp(0, UTC), limit=10)
+    assert (refused.value.detail.code, refused.value.detail.field) == (ErrorCode.INVALID, "limit")
