@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 from otlp_receiver import Received, otlp_receiver
 
+from towpath.cli.connection import open_bus
 from towpath.contracts.commands import StrategyName
+from towpath.contracts.events import StepDone
 from towpath.contracts.traces import Span, Trace
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -71,9 +74,6 @@ class Traced:
     def migrate(self, to: str, strategy: StrategyName) -> str:
         (answer,) = self.json("migrate", JOB, "--to", to, "--strategy", strategy)
         return answer["operation"]
-
-    def operations(self) -> list[dict[str, Any]]:
-        return self.json("migrations")
 
 
 @pytest.fixture(scope="module")
@@ -144,24 +144,29 @@ def test_migration_when_it_is_general_then_its_trace_is_whole_here_and_at_the_re
     eventually(lambda: declared(StrategyName.GENERAL) <= crossings(received.trace(trace.trace)))
 
 
+async def killed_in_migration(traced: Traced, step: str) -> tuple[subprocess.Popen[str], str]:
+    """Begin a migration, and kill the coordinator as soon as a step has begun: asking would be too late."""
+    reached: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def look(done: StepDone) -> None:
+        if done.step == step and not reached.done():
+            reached.set_result(done.operation)
+
+    async with open_bus(traced.home) as bus:
+        await bus.subscribe(StepDone, look)
+        await bus.connection.flush()
+        coordinator = find(traced.home.run, "coordinator")
+        assert coordinator is not None
+        migrating = traced.start("migrate", JOB, "--to", "cloud", "--strategy", "handover", "--json")
+        operation = await asyncio.wait_for(reached, COMMAND_S)
+        os.kill(coordinator.pid, signal.SIGKILL)
+    return migrating, operation
+
+
 def test_migration_when_the_coordinator_is_killed_in_it_then_no_span_is_without_its_parent(
     traced: Traced,
 ) -> None:
-    before = {view["operation"] for view in traced.operations()}
-    migrating = traced.start("migrate", JOB, "--to", "cloud", "--strategy", "handover", "--json")
-    operation = ""
-
-    def shipped() -> bool:
-        nonlocal operation
-        new = [view["operation"] for view in traced.operations() if view["operation"] not in before]
-        operation = new[0] if new else ""
-        journal = traced.json("migration", operation)["journal"] if operation else []
-        return any(entry["step"] == "launch-retrieve" for entry in journal)
-
-    eventually(shipped)
-    coordinator = find(traced.home.run, "coordinator")
-    assert coordinator is not None
-    os.kill(coordinator.pid, signal.SIGKILL)
+    migrating, operation = asyncio.run(killed_in_migration(traced, "launch-retrieve"))
     (answer,) = traced.ended(migrating)
     assert (answer["operation"], answer["state"]) == (operation, "completed")
     trace = traced.trace(operation)
