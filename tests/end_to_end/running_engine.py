@@ -6,19 +6,21 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import nats
 from nats.aio.client import Client
 from pyspark.sql import SparkSession
 
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Rejected, Result
-from towpath.contracts.site import EngineSpec
+from towpath.contracts.site import EngineSpec, Retention
 from towpath.engine.query import Query
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
+from towpath.streams.streams import SiteStreams
 
 WITHIN_S = 60.0
 """How long a test waits for results; they come within a second or two on an idle machine."""
@@ -78,6 +80,20 @@ def assignment(operator: dict[str, Any], *inputs: dict[str, Any], **spec: Any) -
 
 
 SETTINGS = Settings("jfk", EngineSpec(), "", "engine", "", Path())
+
+
+@asynccontextmanager
+async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIterator[Site]:
+    """A site whose streams are at the server `url`; the output takes the results of epoch 1."""
+    connection = await nats.connect(url)
+    streams = SiteStreams(connection, "jfk", Retention())
+    await streams.ensure_in()
+    await streams.set_epoch("job", 1, assignment({"kind": "forward"}).output)
+    settings = replace(SETTINGS, nats_url=url, directory=directory / "engine")
+    sink = SinkConnection(settings)
+    sink.start()
+    yield Site(connection, session, settings, sink, directory / "job" / "checkpoint")
+    await connection.close()
 
 
 @dataclass

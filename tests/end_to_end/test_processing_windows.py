@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 from conftest import Server
 from pyspark.sql import SparkSession
@@ -24,18 +23,16 @@ from running_engine import (
     assignment,
     by_count,
     processing_window,
+    site_of,
 )
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Result
-from towpath.contracts.site import Retention
 from towpath.engine.query import compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.session import start_session
-from towpath.engine.sink import SinkConnection
 from towpath.operators.compilation import compile_job, micro_batch_window
-from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -49,17 +46,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 async def site(session: SparkSession, nats_server: Server, tmp_path: Path) -> AsyncIterator[Site]:
-    url = f"nats://127.0.0.1:{nats_server.port}"
-    connection = await nats.connect(url)
-    streams = SiteStreams(connection, "jfk", Retention())
-    await streams.ensure_in()
-    await streams.set_epoch("job", 1, assignment(processing_window()).output)
-    await connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
-    settings = replace(SETTINGS, nats_url=url, directory=tmp_path / "engine")
-    sink = SinkConnection(settings)
-    sink.start()
-    yield Site(connection, session, settings, sink, tmp_path / "job" / "checkpoint")
-    await connection.close()
+    async with site_of(session, f"nats://127.0.0.1:{nats_server.port}", tmp_path) as site:
+        await site.connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
+        yield site
 
 
 def ranges(results: list[Result]) -> list[tuple[int, int]]:

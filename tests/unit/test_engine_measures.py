@@ -72,6 +72,16 @@ def test_report_when_branches_read_the_same_inputs_then_each_event_counts_once()
     assert (found.events, found.after, found.through) == (32, {"a": 90, "b": 3}, {"a": 140, "b": 10})
 
 
+def test_report_when_events_were_recalled_for_their_times_then_they_do_not_count() -> None:
+    progress = deepcopy(PROGRESS[1])
+    source = progress["sources"][0]
+    silent = {**source, "numInputRows": 1_000, "startOffset": '{"serial": 7}', "endOffset": '{"serial": 7}'}
+    progress["sources"] = [source, silent]
+    found = BatchReport.of(progress, ["a", "b"])
+    assert found is not None
+    assert found.events == source["numInputRows"]
+
+
 def test_samples_when_batches_were_reported_then_every_metric_of_the_engine_is_there(
     measures: JobMeasures, clock: Clock
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from towpath.streams import source
 from towpath.streams.log_reader import EventsLost
-from towpath.streams.source import RangeReader, SerialRange, StreamReader
+from towpath.streams.passing import ChangedMessage
+from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
 
 
 class Log:
@@ -18,8 +21,19 @@ class Log:
     def __init__(self, first: int, last: int) -> None:
         self.first, self.last = first, last
 
+        self.mine = range(0)
+        self.asked: list[tuple[int, int]] = []
+
     def bounds(self, stream: str) -> tuple[int, int]:
         return self.first, self.last
+
+    def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
+        """Messages of `mine`, and of somebody else."""
+        self.asked.append((after, through))
+        yield [
+            ChangedMessage(n, "mine" if n in self.mine else "other", datetime(2026, 1, 1, tzinfo=UTC), b"{}")
+            for n in range(after + 1, through + 1)
+        ]
 
 
 @pytest.fixture
@@ -97,6 +111,28 @@ def test_partitions_when_backlog_is_large_then_ranges_cover_it_once(log: Log) ->
     ranges = reader(cores="2").partitions({"serial": 0}, {"serial": 60_000})
     assert ranges == [SerialRange(0, 30_000), SerialRange(30_000, 60_000)]
     assert reader(cores="2").partitions({"serial": 5}, {"serial": 5, "nudges": 1}) == []
+
+
+def test_partitions_when_a_query_recalls_then_only_its_first_batch_after_a_start_does(log: Log) -> None:
+    recalling = reader(recall="true")
+    assert recalling.partitions({"serial": 5}, {"serial": 9, "nudges": 1}) == [SerialRange(5, 9), Recalled(5)]
+    assert recalling.partitions({"serial": 5, "nudges": 1}, {"serial": 9, "nudges": 1}) == [SerialRange(5, 9)]
+    assert recalling.partitions({"serial": 0}, {"serial": 0, "nudges": 1}) == [], "there is nothing before it"
+
+
+def test_recalled_events_when_read_then_they_are_the_last_ones_of_the_job_with_negative_serials(
+    log: Log,
+) -> None:
+    log.first, log.last = 301, 5_000
+    log.mine = range(1_990, 2_100)
+    recalling = reader(recall="true", subject="mine")
+    batches = list(recalling.read(Recalled(4_000)))
+    assert [n for batch in batches for n in batch.column("serial").to_pylist()] == [
+        -n for n in range(2_001, 2_100)
+    ], "a thousand serial numbers at a time, until some are the job's"
+    log.mine = range(0)
+    assert list(recalling.read(Recalled(4_000))) == []
+    assert min(after for after, _ in log.asked) == 300, "what is not kept is not asked for"
 
 
 def test_range_when_read_as_a_batch_then_is_split_like_a_backlog() -> None:

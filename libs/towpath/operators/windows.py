@@ -24,6 +24,10 @@ from towpath.operators.publication import Publication, ResultParts
 _TIME = "event time"
 _WINDOW = "event window"
 
+_IS_NEW = f"({SERIAL} + coalesce(unix_micros(`{_TIME}`) * 0, 0)) > 0"
+"""SQL: whether a row is more than recalled for its time. It names the time, which changes nothing, because
+Spark would otherwise look at this before the watermark has seen the row."""
+
 _NEWEST = {SERIAL: f"max({SERIAL})", STORED_AT: f"max({STORED_AT})"}
 """Column → SQL. The same however many inputs there are: state outlives a change of the inputs."""
 
@@ -35,7 +39,8 @@ def compile_window(parsed: list[DataFrame], operator: Window, publication: Publi
     come out when a window closes, if ever. They take a stateless branch beside it.
     """
     check_window(operator)
-    # One watermark per input: Spark takes the least, so a slow input holds the windows open.
+    # One watermark per input: Spark takes the least, so a slow input holds the windows open. Rows with
+    # negative serial numbers are there for their times only: the source recalls them after a start.
     shared = [_timed(rows, operator) for rows in parsed]
     rows = _closed_and_rejected(shared, operator).select(
         SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
@@ -84,7 +89,7 @@ def _closed_and_rejected(shared: list[DataFrame], operator: Window) -> DataFrame
     )
     rejected = " UNION ALL ".join(
         f"SELECT {SERIAL}, {INPUT}, {STORED_AT}, `{REASON}`, `{TEXT}`, NULL AS result "
-        f"FROM {name} WHERE `{REASON}` IS NOT NULL"
+        f"FROM {name} WHERE `{REASON}` IS NOT NULL AND {_IS_NEW}"
         for name in names
     )
     closed = _closed_sql(names, operator)
@@ -93,7 +98,9 @@ def _closed_and_rejected(shared: list[DataFrame], operator: Window) -> DataFrame
 
 def _closed_sql(names: list[str], operator: Window) -> str:
     """SQL of the closed windows over common tables `names`, with the columns of the other branch."""
-    good = " UNION ALL ".join(f"SELECT * FROM {name} WHERE `{REASON}` IS NULL" for name in names)
+    good = " UNION ALL ".join(
+        f"SELECT * FROM {name} WHERE `{REASON}` IS NULL AND {_IS_NEW}" for name in names
+    )
     kept = {"count": "count(1)", **_NEWEST, **partials_sql(operator)}
     keys = [f"`key {name}`" for name in operator.key]
     # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.

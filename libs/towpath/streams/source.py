@@ -22,6 +22,7 @@ from towpath.faults import board
 from towpath.faults.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.log_reader import Access, EventsLost, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
+from towpath.streams.recall import RECALL_LIMIT, RECALLED_EVENTS
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -64,6 +65,14 @@ class SerialRange(InputPartition):
     through: int
 
 
+@dataclass(frozen=True)
+class Recalled(InputPartition):
+    """The last events before serial number `through`, itself included: processed before, by a run of the
+    query that has ended. Their serial numbers are given as negative ones."""
+
+    through: int
+
+
 class StreamSource(DataSource):
     """`spark.readStream.format("towpath")`, and `spark.read` for a range of serial numbers.
 
@@ -74,7 +83,8 @@ class StreamSource(DataSource):
     of a micro-batch); `exact_events` (a micro-batch has exactly so many serial numbers, or does not run);
     `pause_file` (while it exists nothing new is planned); `wait_for_news` (`true`: planning may wait a
     little for what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
-    without events); `job` (whose events they are, for fault rules). Of ranges: `after` and `through`.
+    without events); `recall` (`true`: and has the last events before it, see `StreamReader`); `job` (whose
+    events they are, for fault rules). Of ranges: `after` and `through`.
     """
 
     @classmethod
@@ -143,6 +153,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
     watermark; Spark would have closed windows in a micro-batch without data, but forgets that over a
     restart, and the windows would stay open until the next event. So the first offset planned counts
     `nudges` up: it differs from the start, and a micro-batch runs, be there events or not.
+
+    A query with several inputs has a watermark for each, and the least counts. Spark forgets those of the
+    single inputs over a restart: it would wait for an event of every input, and one that is silent from
+    then on would hold all windows open. So the first micro-batch also has the last events before it, to be
+    recalled for their times and left out behind the watermark: they have negative serial numbers.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -153,6 +168,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.exact_events = int(options.get("exact_events") or 0)
         self.wait_for_news = options.get("wait_for_news") == "true"
         self.nudge = options.get("nudge") == "true"
+        self.recall = options.get("recall") == "true"
         self.job = options.get("job") or None
 
     def initialOffset(self) -> dict:
@@ -205,17 +221,37 @@ class StreamReader(EventReader, DataSourceStreamReader):
         return {"serial": reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        """Equal ranges, one a task."""
-        return self.split(start["serial"], end["serial"])
+        """Equal ranges, one a task; and what is recalled, in the first micro-batch after a start."""
+        ranges = self.split(start["serial"], end["serial"])
+        is_first = end.get("nudges", 0) > start.get("nudges", 0)
+        if self.recall and is_first and start["serial"] > 0:
+            return [*ranges, Recalled(start["serial"])]
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches. What fault rules let pass of them: the job's progress
         is the range, whatever became of its events."""
         board.watch()
+        if isinstance(partition, Recalled):
+            for messages in self._recalled(partition.through):
+                yield as_record_batch(messages, sign=-1)
+            return
         for messages in self.bundles(partition):
             for bundle in self._passing(messages):
                 if bundle:
                     yield as_record_batch(bundle)
+
+    def _recalled(self, through: int) -> Iterator[list[JetStreamMessage]]:
+        """The last events up to a serial number, as far as they are kept."""
+        first, _ = reader_for(self.access).bounds(self.stream)
+        oldest = max(first - 1, through - RECALL_LIMIT, 0)
+        while through > oldest:
+            after = max(oldest, through - RECALLED_EVENTS)
+            found = list(self.bundles(SerialRange(after, through)))
+            if found:
+                yield from found
+                return
+            through = after
 
     def _passing(self, messages: Sequence[Event]) -> Iterator[Sequence[Event]]:
         if SOURCE_READ.rules:
@@ -227,10 +263,10 @@ class StreamReader(EventReader, DataSourceStreamReader):
             yield OPERATOR_EVENT.through(bundle, EVENTS, job=self.job) if OPERATOR_EVENT.rules else bundle
 
 
-def as_record_batch(messages: Sequence[Event]) -> pa.RecordBatch:
-    """Messages as a batch with the source's columns."""
+def as_record_batch(messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
+    """Messages as a batch with the source's columns; serial numbers times `sign`."""
     columns = [
-        pa.array([m.stream_sequence for m in messages], pa.int64()),
+        pa.array([sign * m.stream_sequence for m in messages], pa.int64()),
         pa.array([m.subject.replace(".", "/") for m in messages], pa.string()),
         pa.array([m.published for m in messages], pa.timestamp("us", tz="UTC")),
         pa.array([m.payload for m in messages], pa.binary()),

@@ -27,6 +27,7 @@ from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
 from towpath.mesh import names
+from towpath.streams.recall import RECALLED_EVENTS
 
 DUPLICATE_WINDOW_S = 120.0
 """How long a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
@@ -175,7 +176,8 @@ class SiteStreams:
     async def _mirror(self, resolved: ResolvedInput, after: int | None) -> None:
         origin = StreamSource(
             name=resolved.stream,
-            opt_start_seq=(after + 1) if after else None,
+            # Queries look back when they start, see `StreamReader`.
+            opt_start_seq=max(1, after + 1 - RECALLED_EVENTS) if after else None,
             external=ExternalStream(api=names.api_prefix(resolved.site), deliver=""),
         )
         config = self._kept(names.mirror_stream(resolved.site, resolved.stream))

@@ -59,13 +59,15 @@ class BatchReport:
         durations, state = progress["durationMs"], progress.get("stateOperators") or []
         if "addBatch" not in durations:
             return None
+        after = serials(progress["sources"], "startOffset", inputs)
+        through = serials(progress["sources"], "endOffset", inputs)
         return cls(
             batch=progress["batchId"],
             begun_ns=_ns(datetime.fromisoformat(progress["timestamp"])),
             duration_s=durations.get("triggerExecution", 0) / 1000,
-            events=_events(progress["sources"], inputs),
-            after=serials(progress["sources"], "startOffset", inputs),
-            through=serials(progress["sources"], "endOffset", inputs),
+            events=_events(progress["sources"], inputs, after, through),
+            after=after,
+            through=through,
             phases={ours: durations[name] / 1000 for ours, name in PHASES.items() if name in durations},
             watermark=_watermark(progress.get("eventTime") or {}),
             state_rows=sum(operator["numRowsTotal"] for operator in state) if state else None,
@@ -79,10 +81,15 @@ def serials(sources: Sequence[dict[str, Any]], member: str, inputs: Sequence[str
     return by_input(inputs, [json.loads(o) if isinstance(o, str) else o for o in offsets])
 
 
-def _events(sources: Sequence[dict[str, Any]], inputs: Sequence[str]) -> int:
+def _events(
+    sources: Sequence[dict[str, Any]], inputs: Sequence[str], after: dict[str, int], through: dict[str, int]
+) -> int:
     # As in `by_input`: a plan with several branches reads all inputs of a branch in order.
     counts = [source.get("numInputRows", 0) for source in sources]
-    return sum(max(counts[position :: len(inputs)], default=0) for position in range(len(inputs)))
+    read = {name: max(counts[place :: len(inputs)], default=0) for place, name in enumerate(inputs)}
+    # The first micro-batch after a start may have older events as well, recalled for their times only.
+    news = {name: through[name] - after[name] for name in after.keys() & through.keys()}
+    return sum(min(count, news.get(name, count)) for name, count in read.items())
 
 
 def _watermark(event_time: dict[str, str]) -> datetime | None:

@@ -18,7 +18,7 @@ from towpath.checkpoints.layout import newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
-from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow
+from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow, Window
 from towpath.engine.batch_reports import serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
@@ -61,6 +61,7 @@ def input_frames(
             "pause_file": str(pause),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
             "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
+            "recall": "true" if isinstance(spec.operator, Window) and len(spec.inputs) > 1 else "false",
             "job": spec.name,
         }
         return session.readStream.format(FORMAT).options(**options).load()
