@@ -27,7 +27,15 @@ from towpath.checker.rule import Terms
 from towpath.checker.rules import Source, judge_by_rule
 from towpath.checker.verdict import Verdict
 from towpath.engine import sink
-from towpath.mesh.names import OVERLAP, output_stream, shadow_stream, shadow_subject, sink_subject
+from towpath.mesh.names import (
+    MESSAGE_ID_HEADER,
+    OVERLAP,
+    RESULT_ID_HEADER,
+    output_stream,
+    shadow_stream,
+    shadow_subject,
+    sink_subject,
+)
 from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Fenced, Outgoing, Publisher
 
@@ -241,12 +249,16 @@ class DataPath:
 
     def _settle(self, before: int, epoch: int) -> None:
         """The output takes over what waits in the shadow, and a new owner; ids are forgotten by then."""
-        stored = {headers["Nats-Msg-Id"] for _, headers, _ in self.server.streams[OUT].messages if headers}
+        stored = {
+            headers[MESSAGE_ID_HEADER] for _, headers, _ in self.server.streams[OUT].messages if headers
+        }
         waiting = self.server.streams.pop(shadow_stream(JOB)).messages
         output = self.server.streams[OUT]
         for _, headers, body in waiting:
-            if headers.get("Nats-Msg-Id") not in stored:
-                self.server._store(output, sink_subject(SITE, JOB, epoch), headers, body)
+            identity = headers.get(RESULT_ID_HEADER)
+            if identity not in stored:
+                kept = {**headers, MESSAGE_ID_HEADER: identity} if identity else headers
+                self.server._store(output, sink_subject(SITE, JOB, epoch), kept, body)
         self.server.forget_ids()
         self.accept(epoch, overlap=f"{before}-{len(output.messages)}")
 

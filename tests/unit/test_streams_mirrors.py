@@ -64,8 +64,8 @@ def streams(server: Server) -> SiteStreams:
     ("begins", "origin", "after", "expected"),
     [
         pytest.param(5_000, 1, 0, None, id="made for a job that came late: anew, from the beginning"),
-        pytest.param(5_000, 1, 99, 100, id="anew from where the job begins"),
-        pytest.param(5_000, 200, 99, 200, id="anew from what the origin keeps"),
+        pytest.param(5_000, 1, 2_999, 2_000, id="anew from where the job begins, and what it recalls"),
+        pytest.param(5_000, 3_200, 2_999, 2_200, id="anew from what the origin keeps"),
         pytest.param(5_000, 5_000, 0, 5_000, id="the origin has no more either: as it is"),
         pytest.param(5_000, None, 6_000, 5_000, id="enough: as it is, the origin is not asked"),
     ],
