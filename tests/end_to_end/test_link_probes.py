@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
 
 import pytest
 from running_mesh import Mesh, running_mesh
 
-from towpath.agent.probes import Probes, echo
 from towpath.bus import Bus
 from towpath.contracts.metrics import Echo
+from towpath.mesh.link_probe import echo, probe
 from towpath.mesh.state import Credential
 
 
@@ -36,9 +35,8 @@ async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh
     ):
         await there.serve(Echo, echo, site="lga")
         await hub.serve(Echo, echo, site="hub")
-        probes = Probes(here, "jfk", mesh.home, cast("Any", None))
         for other in ("lga", "hub"):
-            found = {sample.metric: sample.value for sample in await probes.probe(other)}
+            found = {sample.metric: sample.value for sample in await probe(here, other)}
             assert found.keys() == {"link.round_trip", "link.bandwidth"}
             assert 0 < found["link.round_trip"] < 2
             assert found["link.bandwidth"] > 1e3
@@ -47,4 +45,4 @@ async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh
 async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> None:
     jfk = mesh.state.sites["jfk"]
     async with connected(jfk.nats_url, jfk.agent) as here:
-        assert await Probes(here, "jfk", mesh.home, cast("Any", None)).probe("lga") == []
+        assert await probe(here, "lga") == []

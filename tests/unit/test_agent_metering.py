@@ -15,14 +15,13 @@ from towpath.agent import stream_figures
 from towpath.agent.engine_measures import EngineMeasures
 from towpath.agent.job_figures import size_of, unprocessed
 from towpath.agent.metering import Metering
-from towpath.agent.probes import Probes
 from towpath.agent.stream_figures import StreamFigures, StreamState, stream_states
 from towpath.contracts.engine import Measures, ReadMeasures
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.metrics import Echo, EchoAnswer, ReadMetrics, Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.mesh.home import Home
+from towpath.mesh.link_probe import probe
 from towpath.telemetry.link_figures import LARGE_BYTES, bandwidth
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.process_figures import ProcessFigures
@@ -143,10 +142,10 @@ class Answering:
         return EchoAnswer(payload=command.payload)
 
 
-async def test_probe_when_somebody_does_not_answer_then_is_no_sample(tmp_path: Path) -> None:
-    probes = Probes(cast("Any", Answering()), "jfk", Home(tmp_path), cast("Any", None))
-    assert await probes.probe("cloud") == []
-    found = {s.metric: (s.entity, s.value > 0) for s in await probes.probe("hub")}
+async def test_probe_when_somebody_does_not_answer_then_is_no_sample() -> None:
+    bus = cast("Any", Answering())
+    assert await probe(bus, "cloud") == []
+    found = {s.metric: (s.entity, s.value > 0) for s in await probe(bus, "hub")}
     assert found == {"link.round_trip": ("link:hub", True), "link.bandwidth": ("link:hub", True)}
 
 

@@ -9,7 +9,7 @@ from towpath.contracts.commands import OperationState
 from towpath.contracts.traces import Trace
 from towpath.reports.facts import Measured
 from towpath.reports.pages import migration_page
-from towpath.reports.trace_picture import in_tree
+from towpath.telemetry.trace_tree import in_tree
 
 SECTIONS = ["What it cost", "Step by step", "What the job did meanwhile", "Trace", "Journal"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from matplotlib.axes import Axes
@@ -11,6 +10,7 @@ from matplotlib.patches import Patch
 
 from towpath.contracts.traces import Span, Trace
 from towpath.reports.drawing import FAULT, LINE, beside, colour, drawn, illustration
+from towpath.telemetry.trace_tree import in_tree
 
 MOST = 60
 """Spans in a picture: what one can look at. The rest is said to be left out."""
@@ -24,26 +24,6 @@ CHARACTER_WIDTH = 0.55
 
 INDENT = 3 * "\N{NO-BREAK SPACE}"
 """Other spaces at the beginning of a text are not drawn."""
-
-
-def in_tree(spans: Sequence[Span]) -> list[tuple[int, Span]]:
-    """Depth and span, each span behind its parent; spans whose parent is not there begin a tree."""
-    known = {span.span for span in spans}
-    children: defaultdict[str | None, list[Span]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: (span.begun_ns, -span.ended_ns)):
-        children[span.parent if span.parent in known else None].append(span)
-    return [*_below(None, 0, children, set())]
-
-
-def _below(
-    parent: str | None, depth: int, children: dict[str | None, list[Span]], seen: set[str]
-) -> Iterator[tuple[int, Span]]:
-    for span in children.get(parent, ()):
-        # A span may be stored twice: it is the same.
-        if span.span not in seen:
-            seen.add(span.span)
-            yield depth, span
-            yield from _below(span.span, depth + 1, children, seen)
 
 
 def trace_picture(trace: Trace, name: str) -> Element | None:

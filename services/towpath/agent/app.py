@@ -23,7 +23,7 @@ from towpath.agent.jobs import Jobs
 from towpath.agent.metering import Metering, sources
 from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
-from towpath.agent.probes import Probes, echo
+from towpath.agent.probes import Probes
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.rules import Rules
@@ -54,6 +54,7 @@ from towpath.contracts.migration import (
     StartJob,
     StopJob,
 )
+from towpath.mesh.link_probe import echo
 from towpath.mesh.names import api_prefix
 from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor

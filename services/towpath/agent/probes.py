@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from random import uniform
-
-from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.metrics import Echo, EchoAnswer, Sample
-from towpath.faults.clock import real_time
+from towpath.contracts.metrics import Sample
 from towpath.mesh.home import Home
+from towpath.mesh.link_probe import probe
 from towpath.mesh.state import MeshState
 from towpath.telemetry.intervals import PROBE_INTERVAL_S
-from towpath.telemetry.link_figures import measured
-from towpath.telemetry.samples import samples_of
-
-log = logging.getLogger(__name__)
-
-ANSWER_S = 2.0
-"""For one message there and back. What takes longer is no sample: the other side may be cut off."""
 
 Store = Callable[[list[Sample]], Awaitable[None]]
 
@@ -43,23 +33,10 @@ class Probes:
         await asyncio.sleep(uniform(0, PROBE_INTERVAL_S / 3))
         while True:
             for other in await self._others():
-                samples = await self.probe(other)
+                samples = await probe(self._bus, other)
                 if samples:
                     await self._store(samples)
             await asyncio.sleep(PROBE_INTERVAL_S)
-
-    async def probe(self, other: str) -> list[Sample]:
-        """Samples of the way to a site or the hub; none when it does not answer in time."""
-
-        async def send(payload: str) -> EchoAnswer:
-            return await self._bus.request(Echo(site=other, payload=payload), deadline_s=ANSWER_S)
-
-        try:
-            values = await measured(send)
-        except (TowpathError, NatsError, OSError) as error:
-            log.debug("no measure of the way to %s: %s", other, error)
-            return []
-        return samples_of(f"link:{other}", real_time(), values)
 
     async def _others(self) -> list[str]:
         """The hub, and the sites that the mesh has now."""
@@ -68,8 +45,3 @@ class Probes:
         except (TowpathError, OSError):
             return [HUB_SCOPE]
         return [HUB_SCOPE, *sorted(set(state.sites) - {self._site})]
-
-
-async def echo(command: Echo) -> EchoAnswer:
-    """See `Echo`."""
-    return EchoAnswer(payload=command.payload)

@@ -7,7 +7,7 @@ import logging
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation, sites_of
-from towpath.collector.links import Links, echo
+from towpath.collector.links import Links
 from towpath.collector.migrations import Migrations
 from towpath.collector.otlp import export_metrics
 from towpath.collector.own_samples import OwnSamples
@@ -20,6 +20,7 @@ from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.live import ReadResults
 from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.site import SiteStatus
+from towpath.mesh.link_probe import echo
 from towpath.mesh.service import connected
 from towpath.tasks import end
 from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S
