@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 from benchmark import Benchmark, Say, Scale
+from busy_engine import Engine, Turn, by_turns, deployed, settled
 from faults_pictures import draw_distributions
 from faults_ratios import Ratio, dearer
-from faults_usage import Sample, cores, cpu_between, memory, watched
+from faults_usage import cores, memory, watched
 from figures import Case, Measured, Target, Value, rounded
-from load_process import send
-from measured_mesh import MeasuredMesh, until
-from windowed import counting
+from measured_mesh import MeasuredMesh
 
 from towpath.contracts.faults import LoadRules, Rule, UnloadRules
-from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec, SiteSpec
 from towpath.mesh import lifecycle
 
@@ -36,22 +31,10 @@ ARMED = SiteSpec(name="armed", engine=ENGINE)
 BARE = SiteSpec(name="bare", engine=ENGINE)
 """Its processes have no TOWPATH_FAULTS: see `without_faults/sitecustomize.py`."""
 
-BATCH = 10_000
-"""Events of a micro-batch: some in each setting of each round."""
-
-BACKLOG = 60_000
-"""Events that wait, at least, whenever something is measured."""
-
-WARM_UP = 150_000
-"""Events. The first micro-batches compile and start workers; the last third says how fast the job is."""
-
-MARGIN = 1.5
-"""How much faster than it was a job may become, and still have a backlog."""
-
 SETTLE_S = 1.0
 """After rules have changed."""
 
-LOOK_S, LOAD_S, RULES_S = 0.2, 120.0, 30.0
+RULES_S = 30.0
 
 NONE, TEXT, FIELD, CODE, EMIT, LOOKING, UNAWARE = (
     "no rules",
@@ -96,88 +79,17 @@ TARGETS = {
 }
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One setting in one round."""
-
-    begin: float
-    """Unix seconds: a micro-batch was committed."""
-    end: float
-    events: int
-    cpu_s: float
-
-    @property
-    def s_per_event(self) -> float:
-        """Seconds for each event."""
-        return (self.end - self.begin) / self.events
-
-    @property
-    def cpu_s_per_event(self) -> float:
-        """CPU seconds of the engine with all its processes, for each event."""
-        return self.cpu_s / self.events
-
-
-@dataclass
-class Engine:
-    """A site's engine under measurement, with its one job."""
-
-    mesh: MeasuredMesh
-    job: JobSpec
-    samples: list[Sample]
-    rate: float = 0.0
-    """Events per second, as last seen."""
-    turns: defaultdict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
-
-    async def provide(self, seconds: float) -> None:
-        """Have a backlog for so many seconds. Raises `LoadFailed`, `TimeoutError`."""
-        waiting = await self.mesh.last_serial(self.job.site) - await self.mesh.processed(self.job)
-        await self.send(int(seconds * MARGIN * self.rate) + BACKLOG - waiting)
-
-    async def send(self, events: int) -> None:
-        """Store more events. Raises `LoadFailed`, `TimeoutError`."""
-        if events > 0:
-            await send(self.mesh.load_spec(self.job.site, events=events, connections=2), LOAD_S)
-
-    async def turn(self, setting: str, seconds: float) -> None:
-        """Measure for so long, from one committed micro-batch to another."""
-        seen: list[tuple[float, int]] = []
-        begin = time.time()
-        while time.time() < begin + seconds:
-            status = await self.mesh.status(self.job)
-            if status is not None and status.committed_at is not None:
-                at = status.committed_at.timestamp()
-                if at >= begin and (not seen or at > seen[-1][0]):
-                    seen.append((at, max(status.serials.values())))
-            await asyncio.sleep(LOOK_S)
-        if len(seen) < 2:
-            raise RuntimeError(f"{setting}: {len(seen)} micro-batches in {seconds:g} s")
-        (first, after), (last, through) = seen[0], seen[-1]
-        used = cpu_between(self.samples, first, last)
-        self.rate = (through - after) / (last - first)
-        self.turns[setting].append(Turn(first, last, through - after, used))
-
-    async def idle(self) -> None:
-        """Wait until the backlog is gone. Raises `NotInTime`."""
-        await _processed(self, await self.mesh.last_serial(self.job.site))
-
-
-async def _processed(engine: Engine, serial: int) -> None:
-    async def done() -> bool:
-        return await engine.mesh.processed(engine.job) >= serial
-
-    await until(done, LOAD_S, f"{engine.job.name} at {serial}")
-
-
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
     """Both engines by turns, then the settings by turns on one."""
     assert mesh is not None
     rounds, seconds = {Scale.QUICK: (3, 4.0), Scale.DEFAULT: (12, 5.0), Scale.FULL: (40, 6.0)}[scale]
     pids = await _engines(mesh)
     async with watched(pids[ARMED.name]) as armed, watched(pids[BARE.name]) as bare:
-        engines = [await _deployed(mesh, site, samples) for site, samples in ((ARMED, armed), (BARE, bare))]
+        engines = [await deployed(mesh, site, samples) for site, samples in ((ARMED, armed), (BARE, bare))]
         for engine in engines:
-            await _settled(engine, say)
-        await _by_turns(engines, rounds, seconds, say)
+            await settled(engine, say)
+        by_setting = dict(zip((LOOKING, UNAWARE), engines, strict=True))
+        await by_turns(by_setting, rounds, seconds, say, "with and without looking for rules")
         await _settings(mesh, engines[0], rounds, seconds, say)
         for engine in engines:
             await mesh.remove(engine.job)
@@ -189,36 +101,6 @@ async def _engines(mesh: MeasuredMesh) -> dict[str, int]:
     listed = await asyncio.to_thread(lifecycle.processes, mesh.home)
     names = {f"{site.name}-engine": site.name for site in (ARMED, BARE)}
     return {names[p.name]: p.pid for p in listed if p.name in names and p.pid is not None}
-
-
-async def _deployed(mesh: MeasuredMesh, site: SiteSpec, samples: list[Sample]) -> Engine:
-    after = await mesh.last_serial(site.name)
-    job = await mesh.job(
-        "counted", site.name, counting(1.0), after=after, trigger_s=0.0, max_events_per_batch=BATCH
-    )
-    return Engine(mesh, job, samples)
-
-
-async def _settled(engine: Engine, say: Say) -> None:
-    """The first micro-batches compile and start workers: they are not measured."""
-    say(f"{engine.job.site}: warming up")
-    begin = await engine.mesh.last_serial(engine.job.site)
-    await engine.send(WARM_UP)
-    await _processed(engine, begin + WARM_UP * 2 // 3)
-    begun = time.monotonic()
-    await engine.idle()
-    engine.rate = WARM_UP / 3 / (time.monotonic() - begun)
-    say(f"{engine.job.site}: about {engine.rate:,.0f} events/s")
-
-
-async def _by_turns(engines: Sequence[Engine], rounds: int, seconds: float, say: Say) -> None:
-    """No rules anywhere; one engine looks for some, the other does not."""
-    for number in range(rounds):
-        say(f"with and without looking for rules, round {number + 1} of {rounds}")
-        for engine in random.Random(number).sample(list(engines), len(engines)):
-            await engine.provide(seconds)
-            await engine.turn(UNAWARE if engine.job.site == BARE.name else LOOKING, seconds)
-            await engine.idle()
 
 
 async def _settings(mesh: MeasuredMesh, engine: Engine, rounds: int, seconds: float, say: Say) -> None:

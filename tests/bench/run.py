@@ -24,6 +24,7 @@ from typing import Any
 import flow
 import general
 import ingest
+import observation
 import state
 import updown
 import windowed
@@ -33,7 +34,8 @@ from measured_mesh import MeasuredMesh, mesh_of, temporary_home
 from rich.console import Console
 
 BENCHMARKS = {
-    module.BENCHMARK.name: module.BENCHMARK for module in (ingest, windowed, flow, general, state, updown)
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (ingest, windowed, flow, general, state, updown, observation)
 }
 RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220

@@ -31,6 +31,19 @@ class Retention(Model):
     """Seconds; 0 keeps events until `max_bytes` is reached."""
 
 
+class Observation(Model):
+    """What a site measures of itself, and how long it keeps that."""
+
+    enabled: bool = True
+    """False: it takes no samples, and traces no events. Commands are traced all the same."""
+    max_bytes: int = Field(default=256 * 1024**2, ge=1024**2)
+    """Room for samples. The single ones go first, then what is summed up by the minute."""
+    max_age_s: float = Field(default=7 * 24 * 3600.0, gt=0)
+    """Seconds."""
+    event_traces_every_s: float | None = Field(default=10.0, gt=0)
+    """Seconds between two events of a job that are traced; null: none is."""
+
+
 class EngineSpec(Model):
     """The Spark session of a site."""
 
@@ -98,6 +111,7 @@ class SiteSpec(Model):
     durability: Durability = Durability.FAST
     retention: Retention = Retention()
     engine: EngineSpec = EngineSpec()
+    observation: Observation = Observation()
     broker: BrokerSpec = BrokerSpec()
     capacity: Capacity = Capacity()
     listen: str = "127.0.0.1"

@@ -164,15 +164,21 @@ async def _metering(
 ) -> tuple[Coroutine[Any, Any, None], ...]:
     """Serve what is measured here. Returns what measures it, for ever."""
     site, home = settings.site, settings.home
-    store = MetricStore(home.site(site) / "metrics.db")
+    observation = settings.access.spec.observation
+    store = MetricStore(
+        home.site(site) / "metrics.db", max_bytes=observation.max_bytes, max_age_s=observation.max_age_s
+    )
     metering = Metering(site, store, sources(bus, site, home, jobs, children))
     await bus.serve(ReadMetrics, metering.read, site=site)
     await bus.serve(Echo, echo, site=site)
+    if not observation.enabled:
+        return ()
     return metering.keep(), Probes(bus, site, home, metering.add).keep()
 
 
 def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
-    is_local = settings.access.spec.engine.spark_master.startswith("local")
+    spec = settings.access.spec
+    is_local = spec.engine.spark_master.startswith("local")
     name = f"{settings.site}-engine"
     return ChildSpec(
         name=name,
@@ -182,7 +188,7 @@ def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
         ready=engine.answers,
         ready_s=ENGINE_READY_S if is_local else CLUSTER_READY_S,
         stop_s=ENGINE_STOP_S,
-        version=settings.access.spec.engine.model_dump_json() + settings.access.nats_url,
+        version=spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url,
         after=(settings.broker.name,),
     )
 

@@ -29,9 +29,6 @@ from towpath.telemetry.tracing import ids_of, record, span_of, trace_of
 
 log = logging.getLogger(__name__)
 
-PAUSE_S = 10.0
-"""Between the traced events of a job."""
-
 STORED_TIME_HEADER = "Nats-Time-Stamp"
 
 LookUp = Callable[[str, int], "Future[StoredMessage | None]"]
@@ -90,6 +87,8 @@ class EventTraces:
     assignment: Assignment
     site: str
     look_up: LookUp
+    pause_s: float | None = 10.0
+    """Between the traced events of a job; None: none is traced."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _due: float = 0.0
     """When the next event is traced, by the monotonic clock."""
@@ -103,7 +102,7 @@ class EventTraces:
 
     def stored(self, published: StoredBatch) -> None:
         """A micro-batch's results are stored. One of them is picked if it is time."""
-        if time.monotonic() < self._due:
+        if self.pause_s is None or time.monotonic() < self._due:
             return
         result = _read(random.choice(published.results).body)
         source = self._source_of(result)
@@ -111,7 +110,7 @@ class EventTraces:
         if source is None or not isinstance(serial, int) or stored_ns is None:
             return
         self.close()
-        self._due = time.monotonic() + PAUSE_S
+        self._due = time.monotonic() + self.pause_s
         stream = source.stream if source.site == self.site else mirror_stream(source.site, source.stream)
         message = self.look_up(stream, serial)
         sampled = self._sampled = _Sampled(source, serial, stored_ns, published, message)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.contracts.job import Assignment
+from towpath.contracts.site import Observation
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
@@ -31,18 +32,24 @@ class JobTelemetry:
     measures: JobMeasures
     spans: BatchSpans
     events: EventTraces
+    enabled: bool = True
+    """False: only commands are traced."""
     _newest: int = -1
     """The newest micro-batch that was taken in."""
 
     @classmethod
-    def of(cls, assignment: Assignment, site: str, look_up: LookUp) -> JobTelemetry:
+    def of(
+        cls, assignment: Assignment, site: str, look_up: LookUp, observation: Observation | None = None
+    ) -> JobTelemetry:
         """Telemetry of a job that `site` is about to run; `look_up` fetches events from its streams."""
+        observation = observation or Observation()
         job = assignment.spec.name
         return cls(
             inputs=[entry.name for entry in assignment.inputs],
             measures=JobMeasures(job),
             spans=BatchSpans(job, site, assignment.generation),
-            events=EventTraces(assignment, site, look_up),
+            events=EventTraces(assignment, site, look_up, pause_s=observation.event_traces_every_s),
+            enabled=observation.enabled,
         )
 
     def begin(self, newest: int | None, serials: dict[str, int]) -> None:
@@ -74,6 +81,8 @@ class JobTelemetry:
 
     def stored(self, published: StoredBatch) -> None:
         """All results of a micro-batch are stored, and none of them was before."""
+        if not self.enabled:
+            return
         try:
             self.measures.add_latencies(latencies(published))
             self.events.stored(published)
@@ -82,6 +91,8 @@ class JobTelemetry:
 
     def samples(self, *, results: int, rejected: int) -> list[Measured]:
         """What was measured since the last time."""
+        if not self.enabled:
+            return []
         return self.measures.samples(real_time(), results=results, rejected=rejected)
 
 

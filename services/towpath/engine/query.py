@@ -142,7 +142,7 @@ class Query:
         checkpoint: Path,
     ) -> Query:
         """A query that is not started yet."""
-        telemetry = JobTelemetry.of(assignment, settings.site, connection.look_up)
+        telemetry = JobTelemetry.of(assignment, settings.site, connection.look_up, settings.observation)
         sink = JobSink(connection, assignment, on_stored=telemetry.stored)
         return cls(session, settings, assignment, checkpoint, sink, telemetry)
 

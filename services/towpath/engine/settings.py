@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from towpath.contracts.site import EngineSpec
+from towpath.contracts.site import EngineSpec, Observation
 from towpath.engine.masters import is_cluster
 from towpath.mesh.state import Home, MeshState
 from towpath.streams.log_reader import Access
@@ -25,6 +25,7 @@ class Settings:
     password: str
     directory: Path
     """The engine's own: scratch space, log configuration, the workers' credentials."""
+    observation: Observation = field(default_factory=Observation)
 
     @classmethod
     def of(cls, home: Path, site: str) -> Settings:
@@ -37,6 +38,7 @@ class Settings:
             user=access.engine.user,
             password=access.engine.password,
             directory=Home(home).engine(site),
+            observation=access.spec.observation,
         )
 
     @property
