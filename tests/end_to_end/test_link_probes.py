@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from running_mesh import Mesh, running_mesh
 
+from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.metrics import Echo
 from towpath.mesh.link_probe import echo, probe
@@ -46,3 +47,24 @@ async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> 
     jfk = mesh.state.sites["jfk"]
     async with connected(jfk.nats_url, jfk.agent) as here:
         assert await probe(here, "lga") == []
+
+
+async def test_traffic_when_users_send_and_receive_then_each_has_its_own_over_all_its_connections(
+    mesh: Mesh,
+) -> None:
+    jfk = mesh.state.sites["jfk"]
+    payload = b"x" * 100_000
+    async with connected(jfk.nats_url, jfk.agent) as agent:
+        traffic = Traffic(agent.connection)
+        before = await traffic.look()
+        async with connected(jfk.nats_url, jfk.engine) as engine:
+            await engine.connection.publish("$JS.API.INFO", payload)
+            await engine.connection.flush()
+            during = await traffic.look()
+        sent = during["jfk.engine"]["process.network.sent"]
+        assert 100_000 <= sent < 200_000
+        assert during["nats"]["process.network.received"] - before["nats"]["process.network.received"] >= sent
+        async with connected(jfk.nats_url, jfk.engine):
+            after = await traffic.look()
+        assert sent <= after["jfk.engine"]["process.network.sent"] < sent + 10_000
+        assert after["jfk.agent"]["process.network.received"] > 0

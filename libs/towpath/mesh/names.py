@@ -116,3 +116,11 @@ owner is not fenced, even at the moment when neither stream accepts it."""
 
 SERVER_HEALTH = "$SYS.REQ.SERVER.PING.HEALTHZ"
 """Asks a site's server whether it works. What it answers to is its own side alone: leaves do not pass it."""
+
+SERVER_TOTALS = "$SYS.REQ.SERVER.PING.VARZ"
+"""Asks it the same way what went in and out of it in all."""
+
+SERVER_CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
+"""And over which connections."""
+
+SERVER_QUESTIONS = (SERVER_HEALTH, SERVER_TOTALS, SERVER_CONNECTIONS)

@@ -12,7 +12,7 @@ from typing import Any
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
 from towpath.mesh.home import Home
-from towpath.mesh.names import SERVER_HEALTH
+from towpath.mesh.names import SERVER_QUESTIONS
 from towpath.mesh.state import Credential, MeshState, SiteAccess
 
 ACCOUNT = "MESH"
@@ -136,8 +136,10 @@ def _accounts(users: list[Config], *, tells_health: bool = False) -> Config:
     mesh: Config = {"jetstream": "enabled", "users": users}
     system: Config = {"users": []}
     if tells_health:
-        mesh["imports"] = [{"service": {"account": SYSTEM_ACCOUNT, "subject": SERVER_HEALTH}}]
-        system["exports"] = [{"service": SERVER_HEALTH, "accounts": [ACCOUNT]}]
+        mesh["imports"] = [
+            {"service": {"account": SYSTEM_ACCOUNT, "subject": asked}} for asked in SERVER_QUESTIONS
+        ]
+        system["exports"] = [{"service": asked, "accounts": [ACCOUNT]} for asked in SERVER_QUESTIONS]
     return {"accounts": {ACCOUNT: mesh, SYSTEM_ACCOUNT: system}, "system_account": SYSTEM_ACCOUNT}
 
 

@@ -27,7 +27,7 @@ from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo
 from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.traces import Span
-from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_HEALTH
+from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_QUESTIONS
 
 Permissions = dict[str, Any]
 
@@ -246,7 +246,7 @@ def agent(site: str, user: str) -> Permissions:
             f"{ROOT}.engine.{site}.>",
             *_results_of(site),
             *_own_jetstream(site),
-            SERVER_HEALTH,
+            *SERVER_QUESTIONS,
         ],
         subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
         answers=True,

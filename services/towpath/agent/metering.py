@@ -11,6 +11,7 @@ from towpath.agent.engine_measures import EngineMeasures
 from towpath.agent.job_figures import JobFigures
 from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import StreamFigures, stream_states
+from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
 from towpath.faults.clock import real_time
@@ -78,7 +79,7 @@ async def _asked(source: Source) -> list[Sample]:
 def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]) -> list[Source]:
     """What is measured at a site. `children`: the processes that the agent keeps."""
     streams, of_jobs, engine = StreamFigures(), JobFigures(site, jobs), EngineMeasures(bus, site)
-    machine, processes = MachineFigures(home.site(site)), ProcessFigures()
+    machine, processes, traffic = MachineFigures(home.site(site)), ProcessFigures(), Traffic(bus.connection)
     names = [f"{site}-agent", *children]
 
     async def storage() -> list[Sample]:
@@ -88,15 +89,17 @@ def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]
 
     async def usage() -> list[Sample]:
         used = await asyncio.to_thread(_usage, home, names, processes)
-        own = used.get(f"{site}-agent")
-        if own is not None:
-            own |= _traffic(bus)
         return _all("process", {name.removeprefix(f"{site}-"): values for name, values in used.items()})
+
+    async def wires() -> list[Sample]:
+        seen = await traffic.look()
+        users = {"nats": "nats", **{name: f"{site}.{name}" for name in ("agent", "engine")}}
+        return _all("process", {name: seen[user] for name, user in users.items() if user in seen})
 
     async def surroundings() -> list[Sample]:
         return samples_of("site", real_time(), await asyncio.to_thread(machine.look))
 
-    return [storage, usage, surroundings, engine.new]
+    return [storage, usage, wires, surroundings, engine.new]
 
 
 def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:
@@ -113,12 +116,3 @@ def _usage(home: Home, names: Iterable[str], figures: ProcessFigures) -> dict[st
             records[name] = record
     used = figures.look({name: record.pid for name, record in records.items()})
     return {name: {**values, "process.restarts": records[name].restarts} for name, values in used.items()}
-
-
-def _traffic(bus: Bus) -> dict[str, float]:
-    """Bytes on the agent's own connection. What the others receive and send, only they know."""
-    stats = bus.connection.stats
-    return {
-        "process.network.received": float(stats["in_bytes"]),
-        "process.network.sent": float(stats["out_bytes"]),
-    }

@@ -1,0 +1,71 @@
+"""What goes over the wires of a site: the server knows it of itself, and of each connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from nats.aio.client import Client
+
+from towpath.mesh.names import SERVER_CONNECTIONS, SERVER_TOTALS
+
+ANSWER_S = 2.0
+MOST_CONNECTIONS = 4096
+
+Bytes = tuple[int, int]
+"""Into the server, out of it."""
+
+
+class Traffic:
+    """Asks the site's server again and again, and adds up what users received and sent.
+
+    A connection that was opened and closed between two looks is not seen.
+    """
+
+    def __init__(self, connection: Client) -> None:
+        self._connection = connection
+        self._server: str | None = None
+        self._seen: dict[int, Bytes] = {}
+        """Connection → what it had at the last look."""
+        self._totals: dict[str, Bytes] = {}
+        """User → sums since the first look."""
+
+    async def look(self) -> dict[str, dict[str, float]]:
+        """User → values by metric; the server itself is called `nats`. Raises `nats.errors.Error`,
+        `TimeoutError` when it does not answer, `KeyError` for an answer that is none."""
+        server = await self._ask(SERVER_TOTALS, {})
+        listed = await self._ask(SERVER_CONNECTIONS, {"auth": True, "limit": MOST_CONNECTIONS})
+        if server["server_id"] != self._server:
+            # It has started anew: its connections are others, whatever their numbers.
+            self._server, self._seen = server["server_id"], {}
+        self._take_in(listed["connections"])
+        totals = {**self._totals, "nats": (server["in_bytes"], server["out_bytes"])}
+        values = {user: _values(*sums) for user, sums in totals.items()}
+        # What a client sends is what the server receives.
+        return {user: found if user == "nats" else _mirrored(found) for user, found in values.items()}
+
+    async def _ask(self, subject: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._connection.request(subject, json.dumps(options).encode(), timeout=ANSWER_S)
+        return json.loads(answer.data)["data"]
+
+    def _take_in(self, connections: list[dict[str, Any]]) -> None:
+        seen: dict[int, Bytes] = {}
+        for each in connections:
+            number, user = each["cid"], each.get("authorized_user", "")
+            now = seen[number] = (each["in_bytes"], each["out_bytes"])
+            before = self._seen.get(number, (0, 0))
+            sums = self._totals.get(user, (0, 0))
+            self._totals[user] = (sums[0] + now[0] - before[0], sums[1] + now[1] - before[1])
+        self._seen = seen
+
+
+def _values(received: int, sent: int) -> dict[str, float]:
+    return {"process.network.received": float(received), "process.network.sent": float(sent)}
+
+
+def _mirrored(values: dict[str, float]) -> dict[str, float]:
+    return {
+        "process.network.received": values["process.network.sent"],
+        "process.network.sent": values["process.network.received"],
+    }
