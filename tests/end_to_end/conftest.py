@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from pathlib import Path
 import pytest
 
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in the background so. Commands that tests start would be deaf to Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def free_port() -> int:
