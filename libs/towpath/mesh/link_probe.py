@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from time import monotonic
 
 from nats.errors import Error as NatsError
 
@@ -11,6 +12,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
 from towpath.faults.clock import real_time
+from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S
 from towpath.telemetry.link_figures import measured
 from towpath.telemetry.samples import samples_of
 
@@ -20,18 +22,33 @@ ANSWER_S = 2.0
 """For one message there and back. What takes longer is no sample: the other side may be cut off."""
 
 
-async def probe(bus: Bus, other: str) -> list[Sample]:
-    """Samples of the way to a site or the hub; none when it does not answer in time.
+class LinkProbe:
+    """Measures the ways to others, one after the other: two at a time would slow each other."""
 
-    Never run two at a time: one would slow the other.
-    """
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._bandwidth_due: dict[str, float] = {}
+        """Site, or the hub → when its bandwidth is measured next, by the monotonic clock."""
+
+    async def measure(self, other: str) -> list[Sample]:
+        """Samples of the way to a site or the hub; none when it does not answer in time. Bandwidth is among
+        them from time to time."""
+        with_bandwidth = monotonic() >= self._bandwidth_due.get(other, 0.0)
+        samples = await probe(self._bus, other, with_bandwidth=with_bandwidth)
+        if samples and with_bandwidth:
+            self._bandwidth_due[other] = monotonic() + BANDWIDTH_INTERVAL_S
+        return samples
+
+
+async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sample]:
+    """Samples of the way to a site or the hub; none when it does not answer in time."""
 
     async def send(payload: str) -> EchoAnswer:
         async with asyncio.timeout(ANSWER_S):
             return await bus.request(Echo(site=other, payload=payload), deadline_s=ANSWER_S)
 
     try:
-        values = await measured(send)
+        values = await measured(send, with_bandwidth=with_bandwidth)
     except (TowpathError, TimeoutError, NatsError, OSError) as error:
         log.debug("no measure of the way to %s: %s", other, error)
         return []

@@ -11,7 +11,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.metrics import Sample
 from towpath.mesh.home import Home
-from towpath.mesh.link_probe import probe
+from towpath.mesh.link_probe import LinkProbe
 from towpath.mesh.state import MeshState
 from towpath.telemetry.intervals import PROBE_INTERVAL_S
 
@@ -22,7 +22,7 @@ class Probes:
     """Asks hub and sites, one after another, to send something back."""
 
     def __init__(self, bus: Bus, site: str, home: Home, store: Store) -> None:
-        self._bus = bus
+        self._probe = LinkProbe(bus)
         self._site = site
         self._home = home
         self._store = store
@@ -33,7 +33,7 @@ class Probes:
         await asyncio.sleep(uniform(0, PROBE_INTERVAL_S / 3))
         while True:
             for other in await self._others():
-                samples = await probe(self._bus, other)
+                samples = await self._probe.measure(other)
                 if samples:
                     await self._store(samples)
             await asyncio.sleep(PROBE_INTERVAL_S)
