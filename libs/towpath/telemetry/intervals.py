@@ -21,4 +21,4 @@ RETENTION_INTERVAL_S = 60.0
 """Between looks at what is too old, or too much."""
 
 BANDWIDTH_INTERVAL_S = 300.0
-"""Between measurements of a link's bandwidth: each sends 128 KiB over it, and narrow links are others' too."""
+"""Between measurements of a link's bandwidth: each sends 128 KiB, and narrow links are for others."""
