@@ -7,9 +7,11 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from opentelemetry.trace import NoOpTracer
 from running_coordinator import Trial, running_coordinator, spec
 from running_mesh import Mesh, running_mesh
 
+from towpath.bus import spans
 from towpath.collector.traces import Traces
 from towpath.contracts.commands import DeployJob, StrategyName
 from towpath.contracts.errors import TowpathError
@@ -22,6 +24,12 @@ from towpath.telemetry.trace_tree import is_unfinished, orphans
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
     with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
         yield mesh
+
+
+@pytest.fixture(autouse=True)
+def client_does_not_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever tests before this one have done to their process: the trace begins with the coordinator."""
+    monkeypatch.setattr(spans, "tracer", NoOpTracer())
 
 
 @pytest.fixture
