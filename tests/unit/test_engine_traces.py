@@ -261,6 +261,18 @@ def test_report_when_it_comes_again_then_counts_once(
     assert events == [70]
 
 
+def test_report_when_the_site_is_not_observed_then_nothing_of_it_is_kept(
+    telemetry: JobTelemetry, recorded: list[dict[str, Any]]
+) -> None:
+    telemetry.enabled = False
+    telemetry.spans.begin(COMMANDED)
+    for progress in PROGRESS:
+        telemetry.take_in(progress)
+    assert recorded
+    telemetry.enabled = True
+    assert [s.value for s in telemetry.samples(results=0, rejected=0) if s.metric == "job.events"] == [0]
+
+
 def test_report_when_one_before_was_not_asked_for_then_it_is_missed_only_if_it_gets_a_span(
     telemetry: JobTelemetry, recorded: list[dict[str, Any]]
 ) -> None:

@@ -69,8 +69,10 @@ class JobTelemetry:
             if report is None or report.batch <= self._newest:
                 return
             self._newest = report.batch
-            for part in (self.measures, self.spans, self.events):
-                part.take_in(report)
+            self.spans.take_in(report)
+            if self.enabled:
+                self.measures.take_in(report)
+                self.events.take_in(report)
         except Exception as error:
             log.warning("report of %s: %s: %s", self.measures.job, type(error).__name__, error)
 
