@@ -15,7 +15,7 @@ from towpath.drill.faults import FAULTS, Victim
 from towpath.drill.matrix import Cell
 from towpath.drill.moving_job import MovingJob
 from towpath.drill.report import RECOVERED_WITHIN_S, CellReport
-from towpath.protocols.course import Phase
+from towpath.protocols.attempts import attempts
 from towpath.protocols.record import ENDED
 
 ACCEPT_S = 40.0
@@ -184,12 +184,10 @@ class Performance:
 
 def _steps_s(view: OperationView) -> dict[str, float]:
     """Step → seconds from its beginning until it was confirmed or had failed."""
-    begun = {line.step: line.at for line in view.journal if line.phase == Phase.BEGUN}
-    settled = [line for line in view.journal if line.phase in (Phase.CONFIRMED, Phase.FAILED)]
     return {
-        line.step: round((line.at - begun[line.step]).total_seconds(), 2)
-        for line in settled
-        if line.step in begun
+        attempt.first.step: round(attempt.took_s, 2)
+        for attempt in attempts(view.journal)
+        if attempt.took_s is not None and not attempt.undoing
     }
 
 

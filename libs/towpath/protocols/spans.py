@@ -7,16 +7,15 @@ successor tells of the same spans, and what agents did for a step already has th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any
 
 from towpath.contracts.commands import JournalEntry, OperationState
+from towpath.protocols.attempts import BEGINNINGS, attempts, is_undoing
 from towpath.protocols.course import Phase
 from towpath.protocols.record import OperationRecord
-from towpath.telemetry.tracing import continuing, ids_of, record, record_begun, span_of, traceparent_of
-
-_BEGINS = frozenset({Phase.BEGUN, Phase.COMPENSATING})
+from towpath.telemetry.lasting_span import LastingSpan
+from towpath.telemetry.tracing import ids_of, span_of
 
 UNDO = "undo"
 
@@ -33,89 +32,74 @@ def step_span(operation: str, step: str, *, undo: bool = False) -> str:
 
 def in_operation(operation: OperationRecord) -> AbstractContextManager[None]:
     """Work inside belongs to the operation's span, if it is traced."""
-    return _inside(operation, operation_span(operation.id))
+    span = _of_operation(operation)
+    return span.inside() if span is not None else nullcontext()
 
 
 def in_step(operation: OperationRecord, step: str, *, undo: bool = False) -> AbstractContextManager[None]:
     """Work inside belongs to the step's span, if the operation is traced."""
-    return _inside(operation, step_span(operation.id, step, undo=undo))
-
-
-def _inside(operation: OperationRecord, span: str) -> AbstractContextManager[None]:
-    ids = _ids(operation)
-    return continuing(traceparent_of(ids[0], span) if ids else None)
+    span = _of_step(operation, step, operation.begun_at, undo=undo)
+    return span.inside() if span is not None else nullcontext()
 
 
 def tell_operation_begun(operation: OperationRecord) -> None:
-    """The operation goes on: a trace that is looked at meanwhile has it already."""
-    if ids := _ids(operation):
-        record_begun(
-            _name(operation),
-            begun_ns=nanoseconds(operation.begun_at),
-            trace=ids[0],
-            span=operation_span(operation.id),
-            parent=ids[1],
-            attributes=_attributes(operation),
-        )
+    """The operation goes on."""
+    if span := _of_operation(operation):
+        span.tell_begun()
 
 
 def tell_step_begun(operation: OperationRecord, entry: JournalEntry) -> None:
-    """The same for a step, by the line of the journal that begins it; other lines begin none."""
-    if entry.phase in _BEGINS and (ids := _ids(operation)):
-        undo = entry.phase == Phase.COMPENSATING
-        record_begun(
-            _step_name(entry.step, undo=undo),
-            begun_ns=nanoseconds(entry.at),
-            trace=ids[0],
-            span=step_span(operation.id, entry.step, undo=undo),
-            parent=operation_span(operation.id),
-            attributes=_attributes(operation),
-        )
+    """A step goes on, by the line of the journal that begins it; other lines begin none."""
+    if entry.phase not in BEGINNINGS:
+        return
+    if span := _of_step(operation, entry.step, entry.at, undo=is_undoing(entry)):
+        span.tell_begun()
 
 
 def tell_operation(operation: OperationRecord, journal: Sequence[JournalEntry]) -> None:
     """The ended operation, with all its steps. Told again, by whomever, it is the same."""
-    ids = _ids(operation)
-    if ids is None or operation.ended_at is None:
+    whole = _of_operation(operation)
+    if whole is None or operation.ended_at is None:
         return
-    begun: dict[tuple[str, bool], datetime] = {}
-    for entry in journal:
-        undo = _is_undo(entry)
-        if entry.phase in _BEGINS:
-            begun.setdefault((entry.step, undo), entry.at)
-        else:
-            _tell_step(operation, ids[0], entry, begun.get((entry.step, undo), entry.at), undo=undo)
-    failed = operation.state is not OperationState.COMPLETED
-    record(
-        _name(operation),
-        begun_ns=nanoseconds(operation.begun_at),
-        ended_ns=nanoseconds(operation.ended_at),
+    for attempt in attempts(journal):
+        first, last = attempt.first, attempt.last
+        span = _of_step(operation, first.step, first.at, undo=attempt.undoing)
+        if span is not None and last is not None:
+            span.tell_ended(nanoseconds(last.at), error=_error(last))
+    state = operation.state
+    error = None if state is OperationState.COMPLETED else f"{state}: {operation.note}"
+    whole.tell_ended(nanoseconds(operation.ended_at), error=error, state=state.value)
+
+
+def _error(end: JournalEntry) -> str | None:
+    return str(end.detail.get("reason", "failed")) if end.phase == Phase.FAILED else None
+
+
+def _of_operation(operation: OperationRecord) -> LastingSpan | None:
+    """None: nobody asked for it in a trace."""
+    if (ids := _ids(operation)) is None:
+        return None
+    return LastingSpan(
+        name=f"operation {operation.kind}",
         trace=ids[0],
         span=operation_span(operation.id),
+        begun_ns=nanoseconds(operation.begun_at),
         parent=ids[1],
-        attributes={**_attributes(operation), "towpath.state": operation.state.value},
-        error=f"{operation.state}: {operation.note}" if failed else None,
+        attributes=_attributes(operation),
     )
 
 
-def _tell_step(
-    operation: OperationRecord, trace: str, entry: JournalEntry, begun: datetime, *, undo: bool
-) -> None:
-    failed = entry.phase == Phase.FAILED
-    record(
-        _step_name(entry.step, undo=undo),
+def _of_step(operation: OperationRecord, step: str, begun: datetime, *, undo: bool) -> LastingSpan | None:
+    if (ids := _ids(operation)) is None:
+        return None
+    return LastingSpan(
+        name=f"{UNDO if undo else 'step'} {step}",
+        trace=ids[0],
+        span=step_span(operation.id, step, undo=undo),
         begun_ns=nanoseconds(begun),
-        ended_ns=nanoseconds(entry.at),
-        trace=trace,
-        span=step_span(operation.id, entry.step, undo=undo),
         parent=operation_span(operation.id),
         attributes=_attributes(operation),
-        error=str(entry.detail.get("reason", "failed")) if failed else None,
     )
-
-
-def _is_undo(entry: JournalEntry) -> bool:
-    return entry.phase in (Phase.COMPENSATING, Phase.COMPENSATED) or bool(entry.detail.get("undo"))
 
 
 def _ids(operation: OperationRecord) -> tuple[str, str] | None:
@@ -123,15 +107,7 @@ def _ids(operation: OperationRecord) -> tuple[str, str] | None:
     return ids_of(operation.traceparent) if operation.traceparent else None
 
 
-def _name(operation: OperationRecord) -> str:
-    return f"operation {operation.kind}"
-
-
-def _step_name(step: str, *, undo: bool) -> str:
-    return f"{UNDO if undo else 'step'} {step}"
-
-
-def _attributes(operation: OperationRecord) -> dict[str, Any]:
+def _attributes(operation: OperationRecord) -> dict[str, str]:
     known = {
         "towpath.operation": operation.id,
         "towpath.job": operation.job,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from towpath.contracts.commands import JournalEntry, OperationKind, OperationView, StrategyName
+from towpath.contracts.commands import OperationKind, OperationView, StrategyName
+from towpath.protocols.attempts import Attempt, attempts
 from towpath.protocols.course import Phase
 from towpath.protocols.deploy import DEPLOY
 from towpath.protocols.remove import REMOVE_AND_PURGE
@@ -16,13 +16,10 @@ from towpath.protocols.step import Strategy
 from towpath.protocols.strategies import MIGRATIONS
 from towpath.protocols.update import UPDATE
 
-BEGINNINGS = frozenset({Phase.BEGUN, Phase.COMPENSATING})
-"""Phases that another line of the journal ends."""
-
 
 @dataclass(frozen=True)
 class TakenStep:
-    """One time that a step was taken or undone."""
+    """One time that a step was taken or undone, as people are shown it."""
 
     name: str
     actor: str | None
@@ -32,18 +29,12 @@ class TakenStep:
     begun_at: datetime
     ended_at: datetime | None
     """None while it is under way."""
+    took_s: float | None
+    """Seconds; None while it is under way."""
+    undoing: bool
+    """Whether it was a compensation."""
     detail: dict[str, Any]
     """What was confirmed, or the error."""
-
-    @property
-    def took_s(self) -> float | None:
-        """Seconds; None while it is under way."""
-        return None if self.ended_at is None else (self.ended_at - self.begun_at).total_seconds()
-
-    @property
-    def undoing(self) -> bool:
-        """Whether it was a compensation."""
-        return self.phase in (Phase.COMPENSATING, Phase.COMPENSATED) or "undo" in self.detail
 
     @property
     def failed(self) -> bool:
@@ -54,7 +45,7 @@ class TakenStep:
 def taken_steps(view: OperationView) -> list[TakenStep]:
     """The steps in the order in which they were begun."""
     table = _table(view)
-    return [_taken(table, first, last) for first, last in _pairs(view.journal)]
+    return [_taken(table, attempt) for attempt in attempts(view.journal)]
 
 
 def told(detail: dict[str, Any]) -> str:
@@ -65,22 +56,19 @@ def told(detail: dict[str, Any]) -> str:
     return ", ".join(f"{key}={json.dumps(value)}" for key, value in said.items())
 
 
-def _taken(table: Strategy, first: JournalEntry, last: JournalEntry | None) -> TakenStep:
+def _taken(table: Strategy, attempt: Attempt) -> TakenStep:
+    first, last = attempt.first, attempt.last
     end = last or first
-    actor = next((row.actor.value for row in table.steps if row.name == first.step), None)
-    return TakenStep(first.step, actor, end.phase, first.at, last and last.at, end.detail)
-
-
-def _pairs(journal: Sequence[JournalEntry]) -> list[tuple[JournalEntry, JournalEntry | None]]:
-    """Each beginning with what ended it: None while it is under way. A repeated beginning counts once."""
-    pairs: list[tuple[JournalEntry, JournalEntry | None]] = []
-    for entry in journal:
-        open_for = pairs[-1][0] if pairs and pairs[-1][1] is None else None
-        if open_for is None or open_for.step != entry.step:
-            pairs.append((entry, None if entry.phase in BEGINNINGS else entry))
-        elif entry.phase not in BEGINNINGS:
-            pairs[-1] = (open_for, entry)
-    return pairs
+    return TakenStep(
+        name=first.step,
+        actor=next((row.actor.value for row in table.steps if row.name == first.step), None),
+        phase=end.phase,
+        begun_at=first.at,
+        ended_at=last and last.at,
+        took_s=attempt.took_s,
+        undoing=attempt.undoing,
+        detail=end.detail,
+    )
 
 
 def _table(view: OperationView) -> Strategy:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from opentelemetry import trace
 
 from towpath.contracts.message import new_identifier
-from towpath.telemetry.tracing import continuing, record, record_begun, span_of, trace_of, traceparent_of
+from towpath.telemetry.lasting_span import LastingSpan
+from towpath.telemetry.tracing import span_of, trace_of
 
 _tracer = trace.get_tracer("towpath.scenarios")
 
@@ -20,38 +21,27 @@ class RunTrace:
     def __init__(self, scenario: str, seed: int) -> None:
         self.run = new_identifier()
         """The run's id, by which its trace is found."""
-        self._name = f"scenario {scenario}"
-        self._trace, self._span = trace_of("run", self.run), span_of("run", self.run)
-        self._attributes = {"towpath.run": self.run, "towpath.scenario": scenario, "towpath.seed": seed}
-        self._begun_ns = time.time_ns()
+        self._span = LastingSpan(
+            name=f"scenario {scenario}",
+            trace=trace_of("run", self.run),
+            span=span_of("run", self.run),
+            begun_ns=time.time_ns(),
+            attributes={"towpath.run": self.run, "towpath.scenario": scenario, "towpath.seed": seed},
+        )
 
     def begin(self) -> None:
         """The run goes on: its trace can be looked at meanwhile."""
-        record_begun(
-            self._name,
-            begun_ns=self._begun_ns,
-            trace=self._trace,
-            span=self._span,
-            attributes=self._attributes,
-        )
+        self._span.tell_begun()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Work inside belongs to a step of the run."""
         with (
-            continuing(traceparent_of(self._trace, self._span)),
+            self._span.inside(),
             _tracer.start_as_current_span(name, attributes={"towpath.run": self.run}),
         ):
             yield
 
     def end(self, error: str | None) -> None:
         """The run has ended, as expected or not."""
-        record(
-            self._name,
-            begun_ns=self._begun_ns,
-            ended_ns=time.time_ns(),
-            trace=self._trace,
-            span=self._span,
-            attributes=self._attributes,
-            error=error,
-        )
+        self._span.tell_ended(time.time_ns(), error=error)

@@ -22,7 +22,9 @@ from towpath.contracts.commands import OperationKind, OperationView, ShowOperati
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, OperationEnded
 from towpath.contracts.metrics import Sample
+from towpath.protocols.attempts import attempts
 from towpath.tasks import check_cancelled
+from towpath.telemetry.samples import samples_of
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +39,6 @@ AGAIN_S = 1.0
 
 OPERATION_S = 10.0
 """For the coordinator to show a migration."""
-
-ENDS = {"confirmed", "failed"}
-"""Phases that end a step."""
 
 
 class Migrations:
@@ -119,25 +118,19 @@ def samples_of_end(ended: OperationEnded) -> list[Sample]:
         "migration.downtime": figures.downtime_s,
         "migration.state": figures.state_bytes,
     }
-    entity, at = f"migration:{ended.operation}", ended.at.timestamp()
-    return [
-        Sample(entity=entity, metric=metric, at=at, value=value)
-        for metric, value in values.items()
-        if value is not None
-    ]
+    known = {metric: value for metric, value in values.items() if value is not None}
+    return samples_of(f"migration:{ended.operation}", ended.at.timestamp(), known)
 
 
 def samples_of_steps(view: OperationView) -> list[Sample]:
     """How long each step took, at the moment when it ended; a repeated one has a sample for each time."""
-    samples: list[Sample] = []
-    begun: dict[str, float] = {}
-    for entry in view.journal:
-        at = entry.at.timestamp()
-        if entry.phase == "begun":
-            # Sent again by a successor of a coordinator that died: it is still the same time.
-            begun.setdefault(entry.step, at)
-        elif entry.phase in ENDS and entry.step in begun:
-            entity = f"migration:{view.operation}/{entry.step}"
-            took_s = at - begun.pop(entry.step)
-            samples.append(Sample(entity=entity, metric="migration.step.duration", at=at, value=took_s))
-    return samples
+    return [
+        Sample(
+            entity=f"migration:{view.operation}/{attempt.first.step}",
+            metric="migration.step.duration",
+            at=attempt.last.at.timestamp(),
+            value=attempt.took_s,
+        )
+        for attempt in attempts(view.journal)
+        if attempt.last is not None and attempt.took_s is not None and not attempt.undoing
+    ]

@@ -1,0 +1,55 @@
+"""A journal's lines in pairs: when each step, or what takes it back, was begun, and how that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from towpath.contracts.commands import JournalEntry
+from towpath.protocols.course import Phase
+
+BEGINNINGS = frozenset({Phase.BEGUN, Phase.COMPENSATING})
+"""Phases that another line of the journal ends."""
+
+UNDOING = frozenset({Phase.COMPENSATING, Phase.COMPENSATED})
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One time that a step was taken or undone."""
+
+    first: JournalEntry
+    """What began it; of a journal that lacks that line, what ended it."""
+    last: JournalEntry | None
+    """What ended it; None while it is under way."""
+
+    @property
+    def undoing(self) -> bool:
+        """Whether it was a compensation."""
+        return is_undoing(self.last or self.first)
+
+    @property
+    def took_s(self) -> float | None:
+        """Seconds; None while it is under way."""
+        return None if self.last is None else (self.last.at - self.first.at).total_seconds()
+
+
+def attempts(journal: Sequence[JournalEntry]) -> list[Attempt]:
+    """In the order in which they were begun. One that a coordinator's successor sends again is the same."""
+    found: list[Attempt] = []
+    for entry in journal:
+        under_way = found[-1] if found and found[-1].last is None else None
+        if under_way is None or not _of_one(under_way.first, entry):
+            found.append(Attempt(entry, None if entry.phase in BEGINNINGS else entry))
+        elif entry.phase not in BEGINNINGS:
+            found[-1] = Attempt(under_way.first, entry)
+    return found
+
+
+def is_undoing(entry: JournalEntry) -> bool:
+    """Whether a line is about a compensation."""
+    return entry.phase in UNDOING or bool(entry.detail.get("undo"))
+
+
+def _of_one(one: JournalEntry, other: JournalEntry) -> bool:
+    return one.step == other.step and is_undoing(one) == is_undoing(other)
