@@ -51,6 +51,11 @@ def rejected_stream(output: str) -> str:
     return f"{DEAD_LETTER_STREAM_PREFIX}{output.removeprefix('OUT_')}"
 
 
+def local_stream(here: str, site: str, stream: str) -> str:
+    """What `stream` of `site` is read from at the site `here`: itself, or its mirror."""
+    return stream if site == here else mirror_stream(site, stream)
+
+
 def mirror_stream(site: str, stream: str) -> str:
     """A site's copy of another site's stream, serial numbers kept."""
     return f"MIRROR_{site}_{stream}"

@@ -10,8 +10,8 @@ from time import monotonic
 
 from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import StreamState
-from towpath.contracts.job import Assignment, DesiredState, ResolvedInput
-from towpath.mesh.names import mirror_stream
+from towpath.contracts.job import Assignment, DesiredState
+from towpath.mesh.names import local_stream
 from towpath.telemetry.intervals import CHECKPOINT_INTERVAL_S
 
 
@@ -69,16 +69,11 @@ def unprocessed(
     """
     backlog = 0
     for entry in assignment.inputs:
-        state = streams.get(_local(site, entry))
+        state = streams.get(local_stream(site, entry.site, entry.stream))
         if state is None:
             return None
         backlog += max(0, state.last - serials.get(entry.name, entry.after_serial or 0))
     return backlog
-
-
-def _local(site: str, entry: ResolvedInput) -> str:
-    """The stream at `site` that an input is read from."""
-    return entry.stream if entry.site == site else mirror_stream(entry.site, entry.stream)
 
 
 def size_of(directory: Path) -> int:

@@ -40,10 +40,9 @@ class Traffic:
             # It has started anew: its connections are others, whatever their numbers.
             self._server, self._seen = server["server_id"], {}
         self._take_in(listed["connections"])
-        totals = {**self._totals, "nats": (server["in_bytes"], server["out_bytes"])}
-        values = {user: _values(*sums) for user, sums in totals.items()}
         # What a client sends is what the server receives.
-        return {user: found if user == "nats" else _mirrored(found) for user, found in values.items()}
+        values = {user: _values(received=out, sent=into) for user, (into, out) in self._totals.items()}
+        return {**values, "nats": _values(received=server["in_bytes"], sent=server["out_bytes"])}
 
     async def _ask(self, subject: str, options: Mapping[str, Any]) -> dict[str, Any]:
         answer = await self._connection.request(subject, json.dumps(options).encode(), timeout=ANSWER_S)
@@ -60,12 +59,5 @@ class Traffic:
         self._seen = seen
 
 
-def _values(received: int, sent: int) -> dict[str, float]:
+def _values(*, received: int, sent: int) -> dict[str, float]:
     return {"process.network.received": float(received), "process.network.sent": float(sent)}
-
-
-def _mirrored(values: dict[str, float]) -> dict[str, float]:
-    return {
-        "process.network.received": values["process.network.sent"],
-        "process.network.sent": values["process.network.received"],
-    }

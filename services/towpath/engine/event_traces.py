@@ -23,7 +23,7 @@ from towpath.contracts.traces import SpanKind
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import batch_attributes
 from towpath.engine.sink import StoredBatch
-from towpath.mesh.names import mirror_stream
+from towpath.mesh.names import local_stream
 from towpath.streams.pages import StoredMessage
 from towpath.telemetry.tracing import ids_of, record, span_of, trace_of
 
@@ -111,7 +111,7 @@ class EventTraces:
             return
         self.close()
         self._due = time.monotonic() + self.pause_s
-        stream = source.stream if source.site == self.site else mirror_stream(source.site, source.stream)
+        stream = local_stream(self.site, source.site, source.stream)
         message = self.look_up(stream, serial)
         sampled = self._sampled = _Sampled(source, serial, stored_ns, published, message)
         message.add_done_callback(lambda _: self._finish(sampled))

@@ -24,7 +24,7 @@ from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
 from towpath.engine.sink import JobSink, SinkConnection
-from towpath.mesh.names import mirror_stream
+from towpath.mesh.names import local_stream
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.streams.source import FORMAT, SerialRange
@@ -72,11 +72,10 @@ def input_frames(
 def source_options(settings: Settings, resolved: ResolvedInput) -> dict[str, str]:
     """Options of the Spark source that say what to read, and how."""
     access = settings.access()
-    here = resolved.site == settings.site
     return {
         "url": access.url,
         "credentials_file": access.credentials_file,
-        "stream": resolved.stream if here else mirror_stream(resolved.site, resolved.stream),
+        "stream": local_stream(settings.site, resolved.site, resolved.stream),
         "subject": resolved.subject or "",
         "cores": str(settings.cores),
     }
