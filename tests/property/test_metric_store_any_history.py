@@ -90,7 +90,7 @@ def points(store: MetricStore, wanted: MetricSelection) -> dict[float, float]:
 
 def without_samples(store: MetricStore) -> None:
     """Only the newest minute keeps its samples: the others are gone, their minutes are not."""
-    store.latest()
+    store.read(MetricSelection(), "jfk")
     assert store._connection is not None
     newest = store._connection.execute("SELECT max(at) FROM samples").fetchone()[0]
     metric_tables.delete_before(store._connection, "samples", floor(newest / 60) * 60)

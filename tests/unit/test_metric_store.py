@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.metrics import METRICS_BY_NAME, Aggregation, MetricSelection, Sample
+from towpath.contracts.metrics import METRICS_BY_NAME, Aggregation, MetricSelection, Sample, Series
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.selection import matches
 
 T0 = 1_800_000_000.0
+
+
+def newest(store: MetricStore) -> list[Series]:
+    """The newest sample of each series."""
+    return store.read(MetricSelection(), "jfk")
 
 
 @pytest.fixture
@@ -41,7 +46,7 @@ def refusal(store: MetricStore, **selection: object) -> TowpathError:
 
 def test_read_when_no_time_is_given_then_answers_the_newest_of_each_series(store: MetricStore) -> None:
     store.add([sample(0, 1), sample(2, 5), sample(1, 7, entity="stream:OUT_a")])
-    found = store.read(MetricSelection(), "jfk")
+    found = newest(store)
     assert [(s.site, s.entity, s.unit, s.points) for s in found] == [
         ("jfk", "stream:IN", "By", [(T0 + 2, 5.0)]),
         ("jfk", "stream:OUT_a", "By", [(T0 + 1, 7.0)]),
@@ -112,7 +117,7 @@ def test_retention_when_a_series_is_too_old_then_nothing_of_it_is_left(tmp_path:
     store.add(sample(n * 10.0, n) for n in range(100))
     now[0] = T0 + 10_000
     store.add([sample(9_999, 1, entity="stream:OUT_a")])
-    assert [s.entity for s in store.latest()] == ["stream:OUT_a"]
+    assert [s.entity for s in newest(store)] == ["stream:OUT_a"]
     assert [s.entity for s in store.read(MetricSelection(since=since(0), step_s=60), "jfk")] == [
         "stream:OUT_a"
     ]
@@ -123,7 +128,7 @@ def test_store_when_its_file_is_damaged_then_begins_a_new_one(tmp_path: Path) ->
     path.write_bytes(b"no database" * 1000)
     store = MetricStore(path, clock=lambda: T0)
     store.add([sample(0, 1)])
-    assert [s.value for s in store.latest()] == [1.0]
+    assert [s.points for s in newest(store)] == [[(T0, 1.0)]]
     assert path.with_name("metrics.db.damaged").exists()
 
 
@@ -133,7 +138,7 @@ def test_store_when_the_disk_refuses_a_while_then_goes_on_with_what_it_has(tmp_p
         store.add([sample(0, 1)])
     (tmp_path / "missing").mkdir()
     store.add([sample(2, 2)])
-    assert [s.value for s in store.latest()] == [2.0]
+    assert [s.points for s in newest(store)] == [[(T0 + 2, 2.0)]]
 
 
 ENDLESS = """

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from towpath.telemetry.tracing import ids_of, traceparent
+from towpath.telemetry.tracing import current_ids
 
 FORMAT_VARIABLE = "TOWPATH_LOG"
 """`json` for JSON lines; everything else is text."""
@@ -46,7 +46,7 @@ def start_logging(site: str | None = None, *, level: int = logging.INFO) -> None
 def log_context(site: str | None) -> dict[str, str]:
     """What is known of the work under way, in the order of `CONTEXT`."""
     known = {**({"site": site} if site else {}), **_about.get()}
-    if (current := traceparent()) is not None and (ids := ids_of(current)) is not None:
+    if (ids := current_ids()) is not None:
         known["trace"] = ids[0]
     return {name: known[name] for name in CONTEXT if name in known}
 

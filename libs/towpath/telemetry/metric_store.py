@@ -120,15 +120,6 @@ class MetricStore:
             if number in found
         ]
 
-    def latest(self) -> list[Sample]:
-        """The newest sample of each series, however old it is."""
-        with self._lock:
-            self._opened()
-            return [
-                Sample(entity=entity, metric=metric, at=known.at, value=known.value)
-                for (entity, metric), known in self._known.items()
-            ]
-
     def retain(self) -> None:
         """Delete what is too old or too much. `add` does it now and then."""
         with self._lock:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from math import floor
 
-from towpath.contracts.metrics import Aggregation
-
 MINUTE_S = 60.0
 
 
@@ -44,16 +42,6 @@ class Rollup:
     def values(self) -> tuple[float, ...]:
         """All fields in their order, as a row of a table holds them."""
         return astuple(self)
-
-    def point(self, aggregation: Aggregation) -> float | None:
-        """What one point says of the range; None where it cannot: a rate needs two samples."""
-        match aggregation:
-            case Aggregation.MEAN:
-                return self.sum / self.count
-            case Aggregation.RATE:
-                return self.grown / self.over_s if self.over_s > 0 else None
-            case _:
-                return float(getattr(self, aggregation.value))
 
 
 def growth(before: float, value: float) -> float:

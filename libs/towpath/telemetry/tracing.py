@@ -174,9 +174,18 @@ def traceparent_of(trace: str, span: str) -> str:
 
 def ids_of(traceparent: str) -> tuple[str, str] | None:
     """Trace and span that a W3C traceparent names; None if it cannot be read, or says not to record."""
-    context = api.get_current_span(
-        _W3C.extract({"traceparent": traceparent}, context=contexts.Context())
-    ).get_span_context()
+    return _recorded_ids(
+        api.get_current_span(_W3C.extract({"traceparent": traceparent}, context=contexts.Context()))
+    )
+
+
+def current_ids() -> tuple[str, str] | None:
+    """Trace and span that what is done now belongs to; None outside of a recorded trace."""
+    return _recorded_ids(api.get_current_span())
+
+
+def _recorded_ids(span: api.Span) -> tuple[str, str] | None:
+    context = span.get_span_context()
     if not (context.is_valid and context.trace_flags.sampled):
         return None
     return f"{context.trace_id:032x}", f"{context.span_id:016x}"
@@ -184,16 +193,13 @@ def ids_of(traceparent: str) -> tuple[str, str] | None:
 
 def traceparent() -> str | None:
     """W3C, of the current span; None outside of a recorded trace."""
-    context = api.get_current_span().get_span_context()
-    if not (context.is_valid and context.trace_flags.sampled):
-        return None
-    return traceparent_of(f"{context.trace_id:032x}", f"{context.span_id:016x}")
+    ids = current_ids()
+    return traceparent_of(*ids) if ids is not None else None
 
 
 def is_traced() -> bool:
     """Whether what is done now belongs to a recorded trace."""
-    context = api.get_current_span().get_span_context()
-    return context.is_valid and context.trace_flags.sampled
+    return current_ids() is not None
 
 
 @contextmanager
