@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from running_engine import SETTINGS, Site, site_of
 
+from towpath.engine.session import start_session
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -33,6 +36,11 @@ class Server:
     command: list[str]
     port: int
     process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Where NATS clients reach it."""
+        return f"nats://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
@@ -70,6 +78,21 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[Server]:
     await server.start()
     yield server
     await server.kill()
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """An engine's Spark session, for all tests of a file: it takes seconds to start."""
+    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+async def site(session: SparkSession, nats_server: Server, tmp_path: Path) -> AsyncIterator[Site]:
+    """A site with that session and the streams of `nats_server`."""
+    async with site_of(session, nats_server.url, tmp_path) as site:
+        yield site
 
 
 @pytest.fixture

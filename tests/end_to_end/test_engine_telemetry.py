@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import nats
 import pytest
 from conftest import Server
-from pyspark.sql import SparkSession
-from running_engine import SETTINGS, SUMS, WITHIN_S, Site, assignment
+from running_engine import SUMS, WITHIN_S, Site, assignment
 
 from towpath.bus import Bus, spans
 from towpath.contracts.engine import HaltQuery, ListQueries, ReadMeasures, RunQuery
 from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.metrics import METRICS_BY_NAME, Sample
-from towpath.contracts.site import Retention
 from towpath.contracts.traces import SPANS_STREAM, Span
 from towpath.engine.app import serve
 from towpath.engine.measures import keep_sampling
 from towpath.engine.queries import Queries
-from towpath.engine.session import start_session
-from towpath.engine.sink import SinkConnection
-from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 from towpath.telemetry import tracing
 from towpath.telemetry.shipping import SpanShipper
@@ -51,13 +45,6 @@ WINDOW = {
     "aggregates": SUMS,
 }
 FORWARD = {"kind": "forward"}
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
-    yield session
-    session.stop()
 
 
 @dataclass
@@ -101,28 +88,17 @@ async def until(condition: Callable[[], Awaitable[T]], within_s: float = 2 * WIT
 
 
 @pytest.fixture
-async def engine(
-    session: SparkSession, nats_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Engine]:
-    url = f"nats://127.0.0.1:{nats_server.port}"
-    connection = await nats.connect(url)
-    streams = SiteStreams(connection, "jfk", Retention())
-    await streams.ensure_in()
-    await streams.set_epoch("job", 1, assignment(FORWARD).output)
-    await ensure_spans_stream(connection)
-    settings = replace(SETTINGS, nats_url=url, directory=tmp_path / "engine")
-    sink = SinkConnection(settings)
-    sink.start()
-    site = Site(connection, session, settings, sink, tmp_path / "job" / "checkpoint")
-    async with traced(monkeypatch, connection), await Bus.connect(url, "", "", name="engine") as serving:
-        queries = Queries(session, settings, sink)
+async def engine(site: Site, nats_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Engine]:
+    await ensure_spans_stream(site.connection)
+    url = nats_server.url
+    async with traced(monkeypatch, site.connection), await Bus.connect(url, "", "", name="engine") as serving:
+        queries = Queries(site.session, site.settings, site.sink)
         await serve(serving, "jfk", queries)
         sampling = asyncio.create_task(keep_sampling(queries.sample, 0.5))
         async with await Bus.connect(url, "", "", name="agent") as bus:
             yield Engine(site, bus)
         await end([sampling])
         await queries.close()
-    await connection.close()
 
 
 @asynccontextmanager

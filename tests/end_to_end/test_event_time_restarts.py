@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server
-from pyspark.sql import SparkSession
-from running_engine import DEVICE, SETTINGS, Site, assignment, site_of
-
-from towpath.engine.session import start_session
+from running_engine import DEVICE, Site, assignment
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -25,19 +18,6 @@ WINDOWS = {
     "size_s": 10.0,
     "aggregates": {"events": {"function": "count"}},
 }
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
-    yield session
-    session.stop()
-
-
-@pytest.fixture
-async def site(session: SparkSession, nats_server: Server, tmp_path: Path) -> AsyncIterator[Site]:
-    async with site_of(session, f"nats://127.0.0.1:{nats_server.port}", tmp_path) as site:
-        yield site
 
 
 def event(second: int) -> dict[str, Any]:

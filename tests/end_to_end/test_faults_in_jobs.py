@@ -10,20 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
-from conftest import Server
 from pyspark.sql import SparkSession
 from running_engine import SETTINGS, WITHIN_S, Site, assignment
 from running_rules import Rules, rule
 
 from towpath.contracts.result import Result
-from towpath.contracts.site import Retention
 from towpath.engine.query import Query
 from towpath.engine.session import start_session
-from towpath.engine.sink import SinkConnection
 from towpath.faults.board import FAULTS, PROCESS, Board
-from towpath.streams.streams import SiteStreams
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -55,20 +50,9 @@ def session(tmp_path_factory: pytest.TempPathFactory, rules: Rules) -> Iterator[
 
 
 @pytest.fixture
-async def site(
-    session: SparkSession, rules: Rules, nats_server: Server, tmp_path: Path
-) -> AsyncIterator[Site]:
-    url = f"nats://127.0.0.1:{nats_server.port}"
-    connection = await nats.connect(url)
-    streams = SiteStreams(connection, "jfk", Retention())
-    await streams.ensure_in()
-    await streams.set_epoch("job", 1, assignment(FORWARD).output)
-    settings = replace(SETTINGS, nats_url=url, directory=tmp_path / "engine")
-    sink = SinkConnection(settings)
-    sink.start()
-    yield Site(connection, session, settings, sink, tmp_path / "job" / "checkpoint")
+async def site(site: Site, rules: Rules) -> AsyncIterator[Site]:
+    yield site
     rules.unload()
-    await connection.close()
 
 
 async def put(site: Site, count: int) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Server
 from pyspark.sql import SparkSession
 from running_engine import (
     DEVICE,
@@ -23,7 +22,6 @@ from running_engine import (
     assignment,
     by_count,
     processing_window,
-    site_of,
 )
 
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -31,24 +29,16 @@ from towpath.contracts.job import Assignment
 from towpath.contracts.result import Result
 from towpath.engine.query import compile_for
 from towpath.engine.recomputation import recompute_window
-from towpath.engine.session import start_session
 from towpath.operators.compilation import compile_job, micro_batch_window
 
 pytestmark = pytest.mark.timeout(180)
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
-    yield session
-    session.stop()
-
-
 @pytest.fixture
-async def site(session: SparkSession, nats_server: Server, tmp_path: Path) -> AsyncIterator[Site]:
-    async with site_of(session, f"nats://127.0.0.1:{nats_server.port}", tmp_path) as site:
-        await site.connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
-        yield site
+async def site(site: Site) -> Site:
+    """The site, with the output of a job whose results ours reads."""
+    await site.connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
+    return site
 
 
 def ranges(results: list[Result]) -> list[tuple[int, int]]:
