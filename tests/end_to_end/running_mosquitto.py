@@ -22,6 +22,7 @@ from running_mesh import Mesh, eventually
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
 from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.message import new_identifier
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
 from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.home import Home
@@ -208,11 +209,18 @@ async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
 
 async def subscribed(site: Site) -> bool:
     """Whether a bridge has ever subscribed: from then on nothing is lost."""
-    await send(site, "site/probe", [b"probe"])
+    probe = new_identifier().encode()
+    await send(site, "site/probe", [probe])
     if await site.count() == 0:
         return False
+    # Earlier probes may still be on their way; behind the newest there is none.
+    await eventually(lambda: _ends_with(site, probe))
     await site.agent.jetstream().purge_stream(IN_STREAM)
     return True
+
+
+async def _ends_with(site: Site, body: bytes) -> bool:
+    return (await site.stored())[-1].body == body
 
 
 @asynccontextmanager
