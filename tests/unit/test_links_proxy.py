@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from towpath.contracts.links import LinkConditions
-from towpath.proxy import Link
+from towpath.proxy import Link, Route
 from towpath.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
 from towpath.proxy.weather import Weather
 
@@ -43,19 +43,24 @@ async def far_end() -> AsyncIterator[tuple[FarEnd, int]]:
         yield end, server.sockets[0].getsockname()[1]
 
 
+def route_to(port: int) -> Route:
+    """From a port that the system chooses."""
+    return Route(("127.0.0.1", 0), ("127.0.0.1", port))
+
+
 @asynccontextmanager
 async def running_link(
     on_restored: Callable[[str], None] | None = None,
 ) -> AsyncIterator[tuple[Link, FarEnd]]:
     async with (
         far_end() as (end, port),
-        Link("jfk", ("127.0.0.1", 0), ("127.0.0.1", port), on_restored=on_restored) as link,
+        Link("jfk", [route_to(port)], on_restored=on_restored) as link,
     ):
         yield link, end
 
 
 async def connect(link: Link) -> Ends:
-    return await asyncio.open_connection("127.0.0.1", link.port)
+    return await asyncio.open_connection("127.0.0.1", link.ports[0])
 
 
 async def connected(link: Link, end: FarEnd) -> tuple[Ends, Ends]:
@@ -127,7 +132,7 @@ async def test_end_of_one_direction_passes_when_the_other_goes_on() -> None:
 async def test_connection_breaks_when_nobody_listens_at_the_far_end() -> None:
     async with far_end() as (_, port):
         pass
-    async with Link("jfk", ("127.0.0.1", 0), ("127.0.0.1", port)) as link:
+    async with Link("jfk", [route_to(port)]) as link:
         assert await is_broken(await connect(link))
 
 
@@ -340,11 +345,34 @@ async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
             await sending
 
 
+async def test_routes_of_a_link_share_its_bandwidth_and_its_fate() -> None:
+    async with (
+        far_end() as (one, first),
+        far_end() as (other, second),
+        Link("jfk", [route_to(first), route_to(second)]) as link,
+    ):
+        link.shape(LinkConditions(bandwidth_bytes_per_s=1_000_000))
+        begun = time.monotonic()
+        ends = [await asyncio.open_connection("127.0.0.1", port) for port in link.ports]
+        async with asyncio.timeout(DEADLINE_S):
+            far = [await one.accepted.get(), await other.accepted.get()]
+        await asyncio.gather(
+            *(passes(near, there, b"x" * 200_000) for near, there in zip(ends, far, strict=True))
+        )
+        assert time.monotonic() - begun > 0.3
+        assert link.passed == (400_000, 0)
+        link.shape(LinkConditions(cut=True))
+        for near in ends:
+            near[1].write(b"into nowhere")
+        await asyncio.sleep(SILENCE_S)
+        assert link.passed == (400_000, 0)
+
+
 async def test_both_ends_are_told_when_the_link_ends() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
         await passes(near, far, b"here")
-        port = link.port
+        [port] = link.ports
         await link.__aexit__(None, None, None)
         assert await is_broken(near)
         assert await is_broken(far)

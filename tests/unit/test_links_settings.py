@@ -11,10 +11,11 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from towpath.agent.settings import Settings as AgentSettings
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
 from towpath.links.record import Kept, Record
 from towpath.links.settings import Settings
 from towpath.local.app import children
@@ -51,6 +52,29 @@ def test_sites_connect_to_the_hub_itself_when_links_are_not_emulated(home: Home)
     assert leaf_port(state, "jfk", home) == state.leaf_port
     assert "links" not in versions(state, home)
     assert "hub.links" not in hub_config(state, home)
+
+
+def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> None:
+    direct = MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    assert AgentSettings.of(home.root, "jfk").redis_port == direct.redis_port
+    state = MeshState.create_or_extend(home, emulated("jfk"))
+    assert AgentSettings.of(home.root, "jfk").redis_port == state.sites["jfk"].link_redis_port
+    [hub, redis] = Settings.from_home(home.root).routes["jfk"]
+    assert (hub.near[1], hub.far[1]) == (state.sites["jfk"].link_port, state.leaf_port)
+    assert (redis.near[1], redis.far[1]) == (state.sites["jfk"].link_redis_port, state.redis_port)
+
+
+def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home: Home) -> None:
+    addresses = Addresses(hub="hub", redis="store", links="wan")
+    spec = emulated("jfk").model_copy(update={"listen": "0.0.0.0", "addresses": addresses})
+    state = MeshState.create_or_extend(home, spec)
+    access = state.site("jfk")
+    assert state.hub_url == f"nats://hub:{state.spec.hub_port}"
+    assert (state.redis_host, access.nats_url) == ("store", f"nats://127.0.0.1:{access.spec.nats_port}")
+    assert state.leaf_remote(access) == ("wan", access.link_port)
+    assert state.redis_remote(access) == ("wan", access.link_redis_port)
+    direct = state.model_copy(update={"spec": spec.model_copy(update={"emulate_links": False})})
+    assert direct.leaf_remote(access) == ("hub", state.leaf_port)
 
 
 def test_each_site_connects_to_a_port_of_its_own_when_links_are_emulated(home: Home) -> None:

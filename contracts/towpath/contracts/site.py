@@ -128,6 +128,17 @@ class SiteSpec(Model):
         return name
 
 
+class Addresses(Model):
+    """Where the parts of a mesh find each other; null: on the machine they all run on."""
+
+    hub: str | None = None
+    """Host of the hub's server, as services reach it, and sites whose links are not emulated."""
+    redis: str | None = None
+    """Host of Redis, as services reach it, and sites whose links are not emulated."""
+    links: str | None = None
+    """Host of the emulated links, as sites reach it."""
+
+
 class MeshSpec(Model):
     """Everything `towpath up` starts: the content of `towpath.toml`."""
 
@@ -137,6 +148,7 @@ class MeshSpec(Model):
     api_port: int = Field(default=0, ge=0, le=65535)
     """Where the REST interface listens."""
     listen: str = "127.0.0.1"
+    addresses: Addresses = Addresses()
     artefact_root: str | None = None
     """Directory that jobs' user code must lie in; null: `artefacts` in the mesh's own directory. A mesh that
     exists keeps what it has when this is left out."""

@@ -35,8 +35,9 @@ class Home:
 
     @property
     def state(self) -> Path:
-        """Ports and credentials of the mesh."""
-        return self.root / "mesh.json"
+        """Ports and credentials of the mesh. In the environment variable TOWPATH_STATE it may lie elsewhere:
+        what a container is given as a secret is not among what it keeps."""
+        return Path(os.environ.get("TOWPATH_STATE") or self.root / "mesh.json")
 
     @property
     def state_lock(self) -> Path:

@@ -108,7 +108,8 @@ def _bridge(access: SiteAccess) -> list[Config]:
 
 def _remote(state: MeshState, access: SiteAccess) -> Config:
     leaf = access.leaf
-    url = f"nats-leaf://{leaf.user}:{leaf.password}@{state.leaf_host}:{state.leaf_remote_port(access)}"
+    host, port = state.leaf_remote(access)
+    url = f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}"
     # The hub tells every leaf its own address; one that followed it would go round an emulated link.
     direct = {"ignore_discovered_servers": True} if state.spec.emulate_links else {}
     return {"url": url, "account": ACCOUNT, **direct}

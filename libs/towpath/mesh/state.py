@@ -50,6 +50,8 @@ class SiteAccess(Model):
     redis: Credential
     link_port: int = 0
     """Where the site's server finds its emulated link to the hub; 0 while links were never emulated."""
+    link_redis_port: int = 0
+    """Where the site's agent finds Redis through the same link; 0 while links were never emulated."""
     broker_port: int = 0
     """Port of the broker that devices use beside the site's own server; 0 while there was never one."""
     bridge: Credential | None = None
@@ -116,8 +118,13 @@ class MeshState(Model):
 
     @property
     def hub_url(self) -> str:
-        """Where the hub is reached from this machine."""
-        return f"nats://{reachable(self.spec.listen)}:{self.spec.hub_port}"
+        """Where services reach the hub."""
+        return f"nats://{self.hub_host}:{self.spec.hub_port}"
+
+    @property
+    def hub_host(self) -> str:
+        """Host of the hub's server."""
+        return self.spec.addresses.hub or reachable(self.spec.listen)
 
     @property
     def api_url(self) -> str:
@@ -125,23 +132,31 @@ class MeshState(Model):
         return f"http://{reachable(self.spec.listen)}:{self.spec.api_port}"
 
     @property
-    def leaf_host(self) -> str:
-        """Where sites on this machine reach the hub."""
-        return reachable(self.spec.listen)
-
-    def leaf_remote_port(self, access: SiteAccess) -> int:
-        """Where on `leaf_host` a site's server connects: its emulated link, or the hub itself."""
-        return access.link_port if self.spec.emulate_links else self.leaf_port
-
-    @property
     def redis_host(self) -> str:
-        """Host of Redis, as reached from this machine."""
-        return reachable(self.spec.listen)
+        """Host of Redis, as services reach it."""
+        return self.spec.addresses.redis or reachable(self.spec.listen)
 
     @property
     def redis_port(self) -> int:
         """Port of Redis."""
         return self.spec.redis_port
+
+    @property
+    def links_host(self) -> str:
+        """Host of the emulated links."""
+        return self.spec.addresses.links or reachable(self.spec.listen)
+
+    def leaf_remote(self, access: SiteAccess) -> tuple[str, int]:
+        """Where a site's server connects: its emulated link, or the hub itself."""
+        if self.spec.emulate_links:
+            return self.links_host, access.link_port
+        return self.hub_host, self.leaf_port
+
+    def redis_remote(self, access: SiteAccess) -> tuple[str, int]:
+        """Where a site's agent finds Redis: at its emulated link, or directly."""
+        if self.spec.emulate_links:
+            return self.links_host, access.link_redis_port
+        return self.redis_host, self.redis_port
 
     def site(self, name: str) -> SiteAccess:
         """One site. Raises `TowpathError` (unknown site)."""
@@ -254,14 +269,20 @@ def _emulate_links(spec: MeshSpec, old: MeshState | None) -> bool:
 
 
 def _with_links(state: MeshState, taken: set[int]) -> MeshState:
-    """With a port for each link and a credential for their process, if links are emulated.
+    """With ports for each link and a credential for their process, if links are emulated.
 
     They are kept when links are not emulated any more, so that they are the same when they are again.
     """
     if not state.spec.emulate_links:
         return state
+    listen = state.spec.listen
     sites = {
-        name: access.model_copy(update={"link_port": _port(0, access.link_port, state.spec.listen, taken)})
+        name: access.model_copy(
+            update={
+                "link_port": _port(0, access.link_port, listen, taken),
+                "link_redis_port": _port(0, access.link_redis_port, listen, taken),
+            }
+        )
         for name, access in state.sites.items()
     }
     links = state.links or Credential.random("hub.links")
@@ -310,7 +331,8 @@ def _ports(state: MeshState) -> set[int]:
 
 def _listeners(access: SiteAccess) -> tuple[int, ...]:
     own_broker = 0 if access.spec.broker.host else access.broker_port
-    return access.spec.nats_port, access.spec.mqtt_port, access.link_port, own_broker
+    links = access.link_port, access.link_redis_port
+    return access.spec.nats_port, access.spec.mqtt_port, *links, own_broker
 
 
 def _explicit_ports(spec: MeshSpec) -> set[int]:

@@ -1,4 +1,4 @@
-"""A link: a listening port whose connections lead to one far end, as well as the conditions allow."""
+"""A link: listening ports whose connections lead to a far end each, as well as the conditions allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import logging
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -24,24 +26,33 @@ CLOSE_DEADLINE_S = 2.0
 """For a closed listener to be gone."""
 
 
+@dataclass(frozen=True)
+class Route:
+    """One way over a link."""
+
+    near: Address
+    """Where the link listens; port 0 lets the system choose."""
+    far: Address
+    """Where its connections lead."""
+
+
 class Link:
-    """Forwards TCP connections from `near`, where it listens, to `far`. An async context manager.
+    """Forwards TCP connections over routes that share its bandwidth. An async context manager.
 
     `on_restored` is called when conditions ended by themselves, after `for_s`.
     """
 
     def __init__(
-        self, name: str, near: Address, far: Address, *, on_restored: Callable[[str], None] | None = None
+        self, name: str, routes: Sequence[Route], *, on_restored: Callable[[str], None] | None = None
     ) -> None:
         self.name = name
-        self._near = near
-        self._far = far
+        self._routes = routes
         self._on_restored = on_restored
         self._weather = Weather()
         self._out = Direction(TokenBucket(self._weather))
         self._back = Direction(TokenBucket(self._weather))
         self._open: dict[asyncio.Task[None], Connection] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._end: asyncio.TimerHandle | None = None
         self._next_reset: asyncio.TimerHandle | None = None
 
@@ -66,28 +77,33 @@ class Link:
         return self._out.passed, self._back.passed
 
     @property
-    def port(self) -> int:
-        """Where it listens; the one that the system chose, if 0 was asked for."""
-        assert self._server is not None
-        return self._server.sockets[0].getsockname()[1]
+    def ports(self) -> list[int]:
+        """Where it listens, by route; those that the system chose, where 0 was asked for."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     async def __aenter__(self) -> Self:
-        """Begin to listen. Raises `OSError` when the port is taken."""
-        host, port = self._near
-        self._server = await asyncio.start_server(self._accepted, host, port, limit=PIECE_BYTES)
+        """Begin to listen. Raises `OSError` when a port is taken."""
+        try:
+            for route in self._routes:
+                accepted = partial(self._accepted, route.far)
+                self._servers.append(await asyncio.start_server(accepted, *route.near, limit=PIECE_BYTES))
+        except OSError:
+            for server in self._servers:
+                server.close()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
         self._stop_timer()
         self._reset_at_intervals(None)
-        self._server.close()
+        for server in self._servers:
+            server.close()
         await asyncio.gather(*self._break_all(), return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_DEADLINE_S):
-                await self._server.wait_closed()
+                await asyncio.gather(*(server.wait_closed() for server in self._servers))
 
     def shape(self, conditions: LinkConditions) -> None:
         """Let `conditions` hold from now on, for open connections too, in place of those before.
@@ -130,9 +146,9 @@ class Link:
         self._break_all()
         self._reset_at_intervals(every_s)
 
-    def _accepted(self, reader: StreamReader, writer: StreamWriter) -> None:
+    def _accepted(self, far: Address, reader: StreamReader, writer: StreamWriter) -> None:
         connection = Connection(self._weather, (reader, writer))
-        task = asyncio.create_task(connection.run(self._far, self._out, self._back))
+        task = asyncio.create_task(connection.run(far, self._out, self._back))
         self._open[task] = connection
         task.add_done_callback(self._ended)
 

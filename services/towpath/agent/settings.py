@@ -34,12 +34,13 @@ class Settings:
         home = Home(root)
         state = MeshState.load(home)
         home.create_site(site)
+        redis_host, redis_port = state.redis_remote(state.site(site))
         return cls(
             site=site,
             home=home,
             access=state.site(site),
-            redis_host=state.redis_host,
-            redis_port=state.redis_port,
+            redis_host=redis_host,
+            redis_port=redis_port,
             broker=site_server(state, site, home),
             binder=binder_of(state.site(site), home),
         )

@@ -36,11 +36,10 @@ async def _links(
 ) -> AsyncIterator[dict[str, Link]]:
     """All links, each as bad as it was when this process last ended."""
     kept = await record.read()
-    far = (settings.hub_host, settings.hub_leaf_port)
     async with AsyncExitStack() as stack:
         links: dict[str, Link] = {}
-        for site, port in settings.ports.items():
-            links[site] = Link(site, (settings.listen, port), far, on_restored=restored.put_nowait)
+        for site, routes in settings.routes.items():
+            links[site] = Link(site, routes, on_restored=restored.put_nowait)
             if (conditions := kept.get(site)) is not None:
                 links[site].shape(conditions)
                 if conditions.perfect:

@@ -8,6 +8,7 @@ from pathlib import Path
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
+from towpath.proxy import Route
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,8 @@ class Settings:
     hub_url: str
     hub_user: str
     hub_password: str
-    listen: str
-    """Address that all links listen on."""
-    ports: dict[str, int]
-    """Site → port of its link."""
-    hub_host: str
-    hub_leaf_port: int
-    """Where all links lead."""
+    routes: dict[str, tuple[Route, ...]]
+    """Site → what its link leads to: the hub, and Redis."""
     record: Path
     """File that keeps the conditions, for a process that follows this one."""
 
@@ -39,13 +35,19 @@ class Settings:
                 value=False,
                 allowed="true",
             )
+        hub = mesh.hub_host.strip("[]"), mesh.leaf_port
+        redis = mesh.redis_host.strip("[]"), mesh.redis_port
+        listen = mesh.spec.listen
         return cls(
             hub_url=mesh.hub_url,
             hub_user=mesh.links.user,
             hub_password=mesh.links.password,
-            listen=mesh.spec.listen,
-            ports={site: access.link_port for site, access in mesh.sites.items()},
-            hub_host=mesh.leaf_host.strip("[]"),
-            hub_leaf_port=mesh.leaf_port,
+            routes={
+                site: (
+                    Route((listen, access.link_port), hub),
+                    Route((listen, access.link_redis_port), redis),
+                )
+                for site, access in mesh.sites.items()
+            },
             record=home / "links.json",
         )

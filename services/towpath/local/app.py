@@ -43,7 +43,9 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
             scope=site,
             after=("coordinator", *(child.name for child in links)),
             stop_s=AGENT_STOP_S,
-            version=_version(access.model_dump_json(), str(state.leaf_remote_port(access))),
+            version=_version(
+                access.model_dump_json(), repr(state.leaf_remote(access)), repr(state.redis_remote(access))
+            ),
         )
         for site, access in state.sites.items()
     ]
@@ -62,11 +64,11 @@ def _api(state: MeshState, home: Home) -> ChildSpec:
 
 
 def _links(state: MeshState, home: Home) -> ChildSpec:
-    ports = {site: access.link_port for site, access in state.sites.items()}
-    version = _version(repr(ports), str(state.leaf_port), state.spec.listen)
+    ports = {site: (access.link_port, access.link_redis_port) for site, access in state.sites.items()}
+    version = _version(repr(ports), str(state.leaf_port), str(state.redis_port), state.spec.listen)
 
     async def ready() -> bool:
-        return await port_open(state.leaf_host, next(iter(ports.values())))
+        return await port_open(state.links_host, next(iter(ports.values()))[-1])
 
     child = service("links", ["towpath.links"], home, after=("hub",), version=version)
     return replace(child, ready=ready)

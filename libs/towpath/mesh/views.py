@@ -1,0 +1,58 @@
+"""What a part of a mesh may know of it, where parts run apart: its own secrets, and those of nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from towpath.contracts.site import Addresses
+from towpath.mesh.state import Credential, MeshState, SiteAccess
+
+SECRETS: dict[str, frozenset[str]] = {
+    "coordinator": frozenset({"coordinator", "redis_coordinator"}),
+    "monitor": frozenset({"monitor"}),
+    "injector": frozenset({"injector"}),
+    "collector": frozenset({"collector"}),
+    "api": frozenset({"api", "api_token"}),
+    "links": frozenset({"links"}),
+}
+"""Service → the fields of the mesh's state that it logs in with, or is logged into with."""
+
+
+def service_view(state: MeshState, service: str, addresses: Addresses) -> MeshState:
+    """What a service beside the hub is given, which finds the others at `addresses`."""
+    sites = {name: _without_secrets(access) for name, access in state.sites.items()}
+    return _seen(state, SECRETS[service], sites, addresses)
+
+
+def site_view(state: MeshState, site: str, addresses: Addresses) -> MeshState:
+    """What the agent and the engine of a site are given. Raises `TowpathError` (unknown site)."""
+    return _seen(state, (), {site: state.site(site)}, addresses)
+
+
+def _seen(
+    state: MeshState, secrets: Collection[str], sites: dict[str, SiteAccess], addresses: Addresses
+) -> MeshState:
+    hidden: dict[str, Any] = {
+        name: _blank(value)
+        for name in MeshState.model_fields
+        if name not in secrets and isinstance(value := getattr(state, name), Credential)
+    }
+    if "api_token" not in secrets:
+        hidden["api_token"] = ""
+    kept = [access.spec for access in sites.values()]
+    spec = state.spec.model_copy(update={"sites": kept, "listen": "0.0.0.0", "addresses": addresses})
+    return state.model_copy(update={**hidden, "spec": spec, "sites": sites})
+
+
+def _without_secrets(access: SiteAccess) -> SiteAccess:
+    blanks = {
+        name: _blank(value)
+        for name in SiteAccess.model_fields
+        if isinstance(value := getattr(access, name), Credential)
+    }
+    return access.model_copy(update=blanks)
+
+
+def _blank(credential: Credential) -> Credential:
+    return Credential(user=credential.user, password="")

@@ -1,0 +1,66 @@
+"""Each part of a mesh is given its own secrets, and those of nobody else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.site import Addresses
+from towpath.mesh.home import Home
+from towpath.mesh.settings import spec_of_sites
+from towpath.mesh.state import MeshState
+from towpath.mesh.views import SECRETS, service_view, site_view
+
+THERE = Addresses(hub="hub", redis="redis", links="links")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> MeshState:
+    spec = spec_of_sites("jfk,cloud").model_copy(update={"emulate_links": True})
+    return MeshState.create_or_extend(Home(tmp_path), spec)
+
+
+def secrets_in(view: MeshState, state: MeshState) -> set[str]:
+    """Which secrets of a mesh stand in a view of it: users, and the API's token."""
+    text = view.to_text()
+    credentials = re.findall(r'"user": "([^"]+)",\s+"password": "([^"]+)"', state.to_text())
+    return {name for name, secret in [*credentials, ("token", state.api_token)] if secret in text}
+
+
+def test_site_when_given_its_view_then_has_only_its_own_secrets(state: MeshState) -> None:
+    view = site_view(state, "jfk", THERE)
+    assert secrets_in(view, state) == {"jfk", "jfk.agent", "jfk.engine", "jfk.device", "jfk.leaf"}
+    assert list(view.sites) == ["jfk"]
+    assert MeshState.model_validate_json(view.to_text()) == view
+
+
+@pytest.mark.parametrize(
+    ("service", "own"),
+    [
+        ("coordinator", {"hub.coordinator", "coordinator"}),
+        ("monitor", {"hub.monitor"}),
+        ("injector", {"hub.injector"}),
+        ("collector", {"hub.collector"}),
+        ("api", {"hub.api", "token"}),
+        ("links", {"hub.links"}),
+    ],
+)
+def test_service_when_given_its_view_then_has_only_its_own_secrets(
+    state: MeshState, service: str, own: set[str]
+) -> None:
+    view = service_view(state, service, THERE)
+    assert secrets_in(view, state) == own
+    assert set(view.sites) == {"jfk", "cloud"}
+    assert (view.hub_url, view.redis_host) == (f"nats://hub:{state.spec.hub_port}", "redis")
+
+
+def test_services_when_listed_then_name_fields_of_the_state() -> None:
+    assert {field for fields in SECRETS.values() for field in fields} <= set(MeshState.model_fields)
+
+
+def test_view_when_of_a_site_that_is_not_there_then_is_refused(state: MeshState) -> None:
+    with pytest.raises(TowpathError, match="no such site"):
+        site_view(state, "mars", THERE)
