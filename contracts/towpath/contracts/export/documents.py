@@ -27,6 +27,7 @@ from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
+from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS, TRACE_COMMANDS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -49,7 +50,16 @@ ALL_EVENTS = (*EVENTS, *PIPELINE_EVENTS, *LINK_EVENTS, *FAULT_EVENTS)
 MESSAGES: tuple[type[Message], ...] = (*COMMANDS, *ALL_EVENTS, *METRICS, *SPANS, SiteStatus)
 """Everything that has a subject of its own."""
 
-SPECS: tuple[type[BaseModel], ...] = (JobSpec, PipelineSpec, MeshSpec, Rule, Scenario, Result, Rejected)
+SPECS: tuple[type[BaseModel], ...] = (
+    JobSpec,
+    PipelineSpec,
+    MeshSpec,
+    Rule,
+    Scenario,
+    Topology,
+    Result,
+    Rejected,
+)
 """What has no subject of its own: files users write, and what jobs publish on topics."""
 
 OWNED_FOLDERS = ("schemas", "examples")

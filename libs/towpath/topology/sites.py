@@ -1,0 +1,51 @@
+"""The mesh that a topology describes: each node a site, each link emulated."""
+
+from __future__ import annotations
+
+import math
+
+from towpath.contracts.site import Capacity, EngineSpec, MeshSpec, Retention, SiteSpec
+from towpath.contracts.topology import Node, Topology
+
+HEAP_OF_MEMORY = 0.4
+"""The engine's heap. As much again is taken by what its JVM keeps beside the heap, by the Python
+processes of jobs, by the agent and by the node's server."""
+
+SMALLEST_HEAP_MB, LARGEST_HEAP_MB = 320, 4096
+STATE_OF_MEMORY = 1 / 12
+SMALLEST_STATE_MB, LARGEST_STATE_MB = 16, 512
+
+STREAM_OF_DISK = 0.5
+"""Of a node's disk, for one stream: what comes in has one half, what jobs keep has the other."""
+
+
+def mesh_spec(topology: Topology) -> MeshSpec:
+    """The mesh of a topology, spare nodes included. Where its parts find each other is not said yet."""
+    return MeshSpec(sites=[site_spec(node) for node in topology.nodes], emulate_links=True)
+
+
+def site_spec(node: Node) -> SiteSpec:
+    """A node as a site."""
+    return SiteSpec(
+        name=node.name,
+        engine=node.engine or fitting_engine(node),
+        retention=_retention(node),
+        capacity=Capacity(cores=node.cores, memory_mb=node.memory_mb),
+        nats_port=node.nats_port,
+        mqtt_port=node.mqtt_port,
+    )
+
+
+def fitting_engine(node: Node) -> EngineSpec:
+    """An engine for a node that names none: a thread for each core, and what of its memory is its own."""
+    heap = min(LARGEST_HEAP_MB, max(SMALLEST_HEAP_MB, int(node.memory_mb * HEAP_OF_MEMORY)))
+    state = min(LARGEST_STATE_MB, max(SMALLEST_STATE_MB, int(node.memory_mb * STATE_OF_MEMORY)))
+    threads = max(1, math.ceil(node.cores))
+    return EngineSpec(spark_master=f"local[{threads}]", memory=f"{heap}m", state_memory_mb=state)
+
+
+def _retention(node: Node) -> Retention:
+    if node.disk_mb is None:
+        return Retention()
+    room = int(node.disk_mb * 1024**2 * STREAM_OF_DISK)
+    return Retention(max_bytes=min(room, Retention().max_bytes))
