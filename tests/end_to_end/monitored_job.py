@@ -77,6 +77,7 @@ class MonitoredJob:
     output_serial: int = 0
     check: ConsistencyCheck = ConsistencyCheck.IDENTITY
     factor: int = 0
+    trigger_s: float = 0.1
 
     @property
     def streams(self) -> SiteStreams:
@@ -184,7 +185,7 @@ class MonitoredJob:
             output_serial=self.output_serial,
             check=self.check,
             factor=self.factor,
-            trigger_s=0.1,
+            trigger_s=self.trigger_s,
         )
 
     async def start(self) -> None:

@@ -70,6 +70,35 @@ async def test_runs_become_consistent_when_the_target_catches_up_while_it_is_awa
     assert (await awaiting).compared == 0
 
 
+async def test_runs_are_consistent_only_when_the_target_has_the_newest_result_of_the_source(
+    job: MonitoredJob,
+) -> None:
+    job.trigger_s = 5.0
+    await job.open_shadow()
+    job.serials = {"jfk": {INPUT: 4}, "lga": {INPUT: 4}}
+    await job.start()
+    await job.publish(OLD, delay(OLD, 1, 1.0), delay(OLD, 2, 2.0))
+    awaiting = asyncio.create_task(job.consistency(within_s=30.0))
+    await job.publish(NEW, delay(NEW, 1, 1.0))
+    done, _ = await asyncio.wait([awaiting], timeout=7.0)
+    assert not done
+    await job.publish(NEW, delay(NEW, 2, 2.0))
+    done, _ = await asyncio.wait([awaiting], timeout=2.0)
+    assert done
+    assert awaiting.result().compared == 2
+
+
+async def test_runs_are_consistent_in_the_end_when_the_target_never_has_the_newest_result_of_the_source(
+    job: MonitoredJob,
+) -> None:
+    await job.open_shadow()
+    await job.start()
+    await job.publish(OLD, delay(OLD, 1, 1.0))
+    await job.publish(NEW, delay(NEW, 2, 2.0))
+    job.serials = {"jfk": {INPUT: 2}, "lga": {INPUT: 2}}
+    assert (await job.consistency()).compared == 0
+
+
 async def test_stop_succeeds_when_nothing_was_compared(job: MonitoredJob) -> None:
     assert await job.stop() == "nothing was compared"
 

@@ -89,3 +89,18 @@ def test_oldest_results_are_given_up_when_too_many_wait() -> None:
     assert pairs.from_source("a", 1, body(serial=99)) is None
     assert pairs.from_source("c", 2, body(serial=99)) is not None
     assert (pairs.compared, pairs.target_covered(3)) == (1, 0)
+
+
+def test_target_is_level_when_it_has_what_the_source_published_last() -> None:
+    pairs = Pairs()
+    assert pairs.level
+    pairs.from_source("before the checkpoint", 1, body())
+    assert not pairs.level
+    pairs.from_target("a", 1, body())
+    assert not pairs.level
+    pairs.from_source("a", 2, body())
+    assert pairs.level
+    pairs.from_source("b", 3, body())
+    assert not pairs.level
+    pairs.from_target("b", 2, body())
+    assert pairs.level

@@ -59,12 +59,15 @@ class Pairs:
     """Pairs so far."""
     _source: dict[str, Waiting] = field(default_factory=dict)
     _target: dict[str, Waiting] = field(default_factory=dict)
+    _newest: str | None = None
+    """Identity of the source's newest result."""
     _given_up: int | None = None
     """Place of the first result of the target that can no longer be paired."""
 
     def from_source(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
         """Take a result of the source; a suspicion if the target's was another."""
         mine, other = Waiting(serial, digest(body)), self._target.pop(identity, None)
+        self._newest = identity
         if other is not None:
             return self._pair(identity, mine, other)
         self._source[identity] = mine
@@ -81,6 +84,11 @@ class Pairs:
         if len(self._target) > self.most_waiting:
             self.give_up(self._target.pop(next(iter(self._target))).serial)
         return None
+
+    @property
+    def level(self) -> bool:
+        """Whether the target has what the source published last, or the source has published nothing."""
+        return self._newest not in self._source
 
     def give_up(self, serial: int) -> None:
         """Note that the target's message at this place will have no counterpart."""

@@ -27,6 +27,14 @@ ROUND_S = 0.2
 """Between rounds: each asks both agents, and reads what is new in both streams."""
 
 
+LEVEL_TRIGGERS = 2
+"""So many trigger intervals the target has, once it has caught up, for the source's newest results. Results
+follow the watermark, which is a micro-batch late: a target that takes over sooner owes the next ones for one
+interval more. Not for ever: what an operator emits again and again has other identities at the target."""
+
+LEVEL_LEAST_S = 0.5
+
+
 class IdentityCheck:
     """Compares the output with the shadow, result by result."""
 
@@ -39,6 +47,8 @@ class IdentityCheck:
         self._shadow = self._follower(shadow_stream(watch.job), 0)
         self._trouble = ""
         self._compared = 0
+        self._level_until: float | None = None
+        """When the target will do as it is; none while it has not caught up."""
         self._suspicions: deque[Suspicion] = deque()
         """Pairs that have yet to be looked at."""
 
@@ -70,7 +80,17 @@ class IdentityCheck:
             self._trouble = f"{self._watch.output.site} does not answer: {error}"
             return False
         self._trouble, self._compared = "", pairs.compared
-        return self.awaited.is_set() and self._progress.caught_up
+        return self.awaited.is_set() and self._stands_for_the_source(pairs)
+
+    def _stands_for_the_source(self, pairs: Pairs) -> bool:
+        """Whether the target has caught up, in events and, if that can be, in results."""
+        if not self._progress.caught_up:
+            self._level_until = None
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._level_until is None:
+            self._level_until = now + max(LEVEL_TRIGGERS * self._watch.trigger_s, LEVEL_LEAST_S)
+        return pairs.level or now >= self._level_until
 
     async def _compare(self, pairs: Pairs) -> None:
         while True:
