@@ -13,7 +13,8 @@ from towpath.checker.verdict import FAULTS, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
-from towpath.contracts.scenario import Expectations, Step, Trigger
+from towpath.contracts.scenario import Step, Trigger
+from towpath.contracts.scenario_expectations import Expectations
 from towpath.scenarios import held_rules
 from towpath.scenarios.expectations import unmet
 from towpath.scenarios.held_rules import HeldRules

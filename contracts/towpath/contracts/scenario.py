@@ -6,7 +6,6 @@ played. *After*: everything loaded is unloaded, and steady state must come back.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -16,7 +15,9 @@ from towpath.contracts.faults import Rule, RuleName
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import JobName, Model, SiteName
 from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.scenario_expectations import Expectations
 from towpath.contracts.scenario_load import Load, ScenarioJob, Seconds
+from towpath.contracts.scenario_nodes import NodeStep
 
 
 class ScenarioMesh(Model):
@@ -27,6 +28,9 @@ class ScenarioMesh(Model):
     """For rules whose target is a link."""
     jobs: list[JobName] = []
     """Jobs that run there already. They may be looked at and moved; they are neither judged nor removed."""
+    topology: str | None = None
+    """An emulated topology, by its file or by a name that `towpath fog list` shows: its nodes are the sites.
+    Null: sites are processes of this machine, and no step is about nodes."""
 
 
 class ThroughputProbe(Model):
@@ -150,7 +154,18 @@ class ProcessRun(Model):
     timeout_s: Seconds = 30.0
 
 
-STEP_ACTIONS = ("load", "unload", "migrate", "deploy", "update", "scale", "apply", "remove", "process")
+STEP_ACTIONS = (
+    "load",
+    "unload",
+    "migrate",
+    "deploy",
+    "update",
+    "scale",
+    "apply",
+    "remove",
+    "process",
+    "node",
+)
 
 
 class Step(Model):
@@ -171,6 +186,7 @@ class Step(Model):
     apply: PipelineSpec | None = None
     remove: Removal | None = None
     process: ProcessRun | None = None
+    node: NodeStep | None = None
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Step:
@@ -197,68 +213,6 @@ class Phases(Model):
     after_s: Seconds = 45.0
     """At most: it ends when steady state has held for `steady_s`."""
     steady_s: Seconds = 1.5
-
-
-class Bounds(Model):
-    """How many there may be."""
-
-    at_least: int = Field(default=0, ge=0)
-    at_most: int | None = Field(default=None, ge=0)
-
-    def hold(self, count: int) -> bool:
-        """Whether `count` lies between them."""
-        return count >= self.at_least and (self.at_most is None or count <= self.at_most)
-
-
-Count = Annotated[
-    Bounds,
-    BeforeValidator(
-        lambda given: {"at_least": given, "at_most": given} if isinstance(given, int) else given,
-        json_schema_input_type=Bounds | int,
-    ),
-]
-"""A number, or bounds."""
-
-NONE = Bounds(at_least=0, at_most=0)
-ANY = Bounds()
-
-
-class Deviation(StrEnum):
-    """Whether steady state may be left from the beginning of `during` on."""
-
-    MAY = "may"
-    MUST = "must"
-    MUST_NOT = "must_not"
-
-
-class MoveEnd(StrEnum):
-    """How migrations must end."""
-
-    COMPLETED = "completed"
-    WELL = "well"
-    """Completed or rolled back."""
-    ANY = "any"
-
-
-class Expectations(Model):
-    """What makes a run a success."""
-
-    deviates: Deviation = Deviation.MAY
-    recovers_within_s: Seconds | None = 30.0
-    """From the moment when everything was unloaded until steady state holds again; null: any time."""
-    lost: Count = NONE
-    duplicated: Count = NONE
-    wrong: Count = NONE
-    unexpected: Count = NONE
-    unseen: Count = NONE
-    stale_owner: Count = NONE
-    out_of_order: Count = NONE
-    nonmonotonic: Count = ANY
-    premature: Count = ANY
-    late: Count = ANY
-    migrations: MoveEnd = MoveEnd.COMPLETED
-    rules_act: bool = True
-    """Every rule must have acted at least once: else the run has shown nothing."""
 
 
 class Collection(Model):

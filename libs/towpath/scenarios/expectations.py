@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from towpath.contracts.commands import OperationState
-from towpath.contracts.scenario import Bounds, Deviation, Expectations, MoveEnd
+from towpath.contracts.scenario_expectations import Bounds, Deviation, Expectations, MoveEnd
 from towpath.scenarios.report import FINDINGS, RunReport
 
 _ENDS = {

@@ -1,0 +1,73 @@
+"""What makes a run of a scenario a success."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from towpath.contracts.message import Model
+from towpath.contracts.scenario_load import Seconds
+
+
+class Bounds(Model):
+    """How many there may be."""
+
+    at_least: int = Field(default=0, ge=0)
+    at_most: int | None = Field(default=None, ge=0)
+
+    def hold(self, count: int) -> bool:
+        """Whether `count` lies between them."""
+        return count >= self.at_least and (self.at_most is None or count <= self.at_most)
+
+
+Count = Annotated[
+    Bounds,
+    BeforeValidator(
+        lambda given: {"at_least": given, "at_most": given} if isinstance(given, int) else given,
+        json_schema_input_type=Bounds | int,
+    ),
+]
+"""A number, or bounds."""
+
+NONE = Bounds(at_least=0, at_most=0)
+ANY = Bounds()
+
+
+class Deviation(StrEnum):
+    """Whether steady state may be left from the beginning of `during` on."""
+
+    MAY = "may"
+    MUST = "must"
+    MUST_NOT = "must_not"
+
+
+class MoveEnd(StrEnum):
+    """How migrations must end."""
+
+    COMPLETED = "completed"
+    WELL = "well"
+    """Completed or rolled back."""
+    ANY = "any"
+
+
+class Expectations(Model):
+    """What makes a run a success."""
+
+    deviates: Deviation = Deviation.MAY
+    recovers_within_s: Seconds | None = 30.0
+    """From the moment when everything was unloaded until steady state holds again; null: any time."""
+    lost: Count = NONE
+    duplicated: Count = NONE
+    wrong: Count = NONE
+    unexpected: Count = NONE
+    unseen: Count = NONE
+    stale_owner: Count = NONE
+    out_of_order: Count = NONE
+    nonmonotonic: Count = ANY
+    premature: Count = ANY
+    late: Count = ANY
+    migrations: MoveEnd = MoveEnd.COMPLETED
+    rules_act: bool = True
+    """Every rule must have acted at least once: else the run has shown nothing."""
