@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from towpath.contracts.job import Assignment, JobStatus
 from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
@@ -12,7 +12,13 @@ from towpath.contracts.metrics import Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, Recomputed
 from towpath.contracts.reply import Done
 
-_ENGINE = f"{ROOT}.engine.{{site}}"
+_ENGINE = f"{ROOT}.engine.{{site}}.{{engine}}"
+
+SHARED_ENGINE = "_shared"
+"""The engine of all jobs of a site that ask for none of their own. No job has such a name."""
+
+EngineName = Annotated[str, StringConstraints(pattern=rf"^({SHARED_ENGINE}|[a-z][a-z0-9-]{{0,47}})$")]
+"""Which engine of a site: the shared one, or that of the job of this name."""
 
 
 class RunQuery(Command[Done]):
@@ -23,6 +29,7 @@ class RunQuery(Command[Done]):
     example = {"id": "e1", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT, "checkpoint": "/data/checkpoint"}
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     checkpoint: str
     """Directory of the checkpoint."""
@@ -37,6 +44,7 @@ class AnalyseJob(Command[Done]):
     example = {"id": "e2", "site": "jfk", "assignment": EXAMPLE_ASSIGNMENT, "checkpoint": "/data/checkpoint"}
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     checkpoint: str
     """Where its checkpoint will be."""
@@ -50,6 +58,7 @@ class HaltQuery(Command[Paused]):
     example = {"id": "e3", "site": "jfk", "job": "hourly-jfk", "within_s": 10.0}
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
     job: JobName
     within_s: float = Field(default=10.0, gt=0)
     """Then the batch under way is interrupted; the next start repeats it, with equal message ids."""
@@ -71,6 +80,7 @@ class ListQueries(Command[QueryList]):
     example = {"id": "e4", "site": "jfk"}
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
 
 
 class Measures(Model):
@@ -91,6 +101,7 @@ class ReadMeasures(Command[Measures]):
     example = {"id": "e6", "site": "jfk", "after": 0}
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
     after: int = Field(default=0, ge=0)
     """Number of the last sample that the agent has of this incarnation."""
 
@@ -109,6 +120,7 @@ class RecomputeRange(Command[Recomputed]):
     }
 
     site: SiteName
+    engine: EngineName = SHARED_ENGINE
     assignment: Assignment
     after: int = Field(ge=0)
     through: int = Field(ge=0)

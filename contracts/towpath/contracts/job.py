@@ -63,6 +63,23 @@ class Output(Model):
         return self.dead_letter or f"{self.topic}/rejected"
 
 
+class ContainerLimits(Model):
+    """What a container may use of its machine; null: as much as there is."""
+
+    cpus: float | None = Field(default=None, ge=0.01, le=1024)
+    """Processors, also parts of one."""
+    memory_mb: int | None = Field(default=None, ge=6)
+    """Megabytes, without swap. What needs more is killed by the system and started anew."""
+
+
+class JobContainer(ContainerLimits):
+    """An engine for one job alone. At a site whose parts are processes it is one, too, without limits."""
+
+    image: str | None = Field(default=None, min_length=1)
+    """With Towpath of the mesh's version and what the job's code needs; null: the site's own. Only a site
+    that runs containers takes a job that names one."""
+
+
 class JobSpec(Model):
     """A job as a user describes it."""
 
@@ -76,6 +93,8 @@ class JobSpec(Model):
     """Seconds between micro-batches; 0 as fast as possible."""
     max_events_per_batch: int | None = Field(default=None, gt=0)
     """Upper bound of a micro-batch, over all inputs; spreads a backlog over several."""
+    container: JobContainer | None = None
+    """An engine of its own, which starts and ends with it; null: it shares the site's with other jobs."""
 
     @model_validator(mode="after")
     def _inputs_differ(self) -> JobSpec:

@@ -12,7 +12,7 @@ from typing import Any, Generic
 from pydantic import Field
 
 from towpath.contracts.commands import EXAMPLE_SPEC
-from towpath.contracts.job import Assignment, JobStatus, ResolvedOutput
+from towpath.contracts.job import Assignment, JobContainer, JobStatus, ResolvedOutput
 from towpath.contracts.message import ROOT, Answer, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.reply import Done
 
@@ -77,6 +77,8 @@ class AssignRole(SiteCommand[Done]):
 
     job: JobName
     role: Role
+    container: JobContainer | None = None
+    """Of a target: the engine that the job asks for. Its image is there before the role is taken."""
 
 
 class Launched(Model):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from towpath.contracts.job import JobStatus
+from towpath.contracts.job import ContainerLimits, JobStatus
 from towpath.contracts.message import RESERVED_SITE_NAMES, ROOT, Message, Model, SiteName, now
 
 
@@ -104,6 +104,38 @@ class Capacity(Model):
     memory_mb: int | None = Field(default=None, gt=0)
 
 
+class SiteRuntime(StrEnum):
+    """How the agent of a site runs the site's server, broker and engine."""
+
+    PROCESS = "process"
+    """As processes beside itself."""
+    DOCKER = "docker"
+    """Each in a container of its own, which shares the agent's network and the mesh's directory."""
+
+
+class ContainerSpec(Model):
+    """How the parts of a site run. Only `runtime` matters where it is `process`."""
+
+    runtime: SiteRuntime = SiteRuntime.PROCESS
+    image: str = Field(default="towpath-site:local", min_length=1)
+    """With Towpath of the agent's version, its servers, Java and PySpark."""
+    image_archive: str | None = None
+    """File made by `docker save` from which a missing image is loaded, by absolute path on the agent's
+    machine; null: it is asked of its registry."""
+    docker_host: str | None = Field(default=None, pattern=r"^(unix|tcp|npipe|ssh)://.+$")
+    """Where the Docker daemon of the agent's machine listens; null: as the environment variable DOCKER_HOST
+    says, else at its usual socket."""
+    engine: ContainerLimits = ContainerLimits()
+    """Of the engine: `engine.memory`, `engine.state_memory_mb` and some 400 MB for Python have to fit."""
+    server: ContainerLimits = ContainerLimits()
+    """Of the site's server, and of a Mosquitto beside it."""
+
+    @property
+    def is_docker(self) -> bool:
+        """Whether the parts of the site are containers."""
+        return self.runtime is SiteRuntime.DOCKER
+
+
 class SiteSpec(Model):
     """A place with a broker, an engine and an agent."""
 
@@ -114,6 +146,7 @@ class SiteSpec(Model):
     observation: Observation = Observation()
     broker: BrokerSpec = BrokerSpec()
     capacity: Capacity = Capacity()
+    container: ContainerSpec = ContainerSpec()
     listen: str = "127.0.0.1"
     """Address that broker and MQTT listener bind to."""
     nats_port: int = Field(default=0, ge=0, le=65535)
@@ -174,7 +207,9 @@ class ProcessStatus(Model):
     running: bool
     restarts: int = 0
     memory_mb: float = 0.0
-    """Resident memory of the process and its children."""
+    """Resident memory of the process and its children, or what its container uses."""
+    error: str | None = None
+    """How it ended the last time, or why it did not start; null if neither is known."""
 
 
 class SiteState(StrEnum):

@@ -34,8 +34,14 @@ def assign_source(record: OperationRecord) -> AssignRole:
 
 def assign_target(record: OperationRecord) -> AssignRole:
     """The other site becomes the target."""
-    site = record.entry_after.site
-    return AssignRole(site=site, operation=record.id, job=record.job, role=Role.TARGET)
+    after = record.entry_after
+    return AssignRole(
+        site=after.site,
+        operation=record.id,
+        job=record.job,
+        role=Role.TARGET,
+        container=after.spec.container,
+    )
 
 
 def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
