@@ -2,7 +2,7 @@
 
 Windows stay open for the watermark's delay. Three loads use that, all by the time that events carry: a
 backlog of random tokens, made *now*, is state that stays; the main load lies almost the delay in the past, so
-that its windows close at once and give the results; a few events a second, made *now*, are the clock that
+that its windows close at once and give the results; a few events a second, made just now, are the clock that
 moves the watermark. While the job moves, a fourth load changes one per cent of the backlog's keys.
 """
 
@@ -41,7 +41,11 @@ SENSORS = 2_000
 ACTIVE_SENSORS = 10
 """Keys of the main load: results each second."""
 
-CLOCK_RATE = 2.0
+CLOCK_RATE = 20.0
+CLOCK_BEHIND_S = 0.5
+"""The clock is half a window late. Micro-batches begin on whole seconds, and windows end there: of a clock that
+is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
+
 CHANGED_SHARE = 0.01
 CHANGE_S = 4.0
 """For changing that share: about as long as a migration takes."""
@@ -117,7 +121,7 @@ class StatefulWindows(Workload):
                 sensors=ACTIVE_SENSORS,
                 ahead_s=past_s,
             ),
-            mesh.load_spec(site, rate=CLOCK_RATE, sensors=1),
+            mesh.load_spec(site, rate=CLOCK_RATE, sensors=1, ahead_s=-CLOCK_BEHIND_S),
         ]
 
     async def while_moving(self, mesh: MeasuredMesh) -> None:

@@ -91,7 +91,7 @@ def test_oldest_results_are_given_up_when_too_many_wait() -> None:
     assert (pairs.compared, pairs.target_covered(3)) == (1, 0)
 
 
-def test_target_is_level_when_it_has_what_the_source_published_last() -> None:
+def test_runs_are_level_when_each_has_what_the_other_published_last() -> None:
     pairs = Pairs()
     assert pairs.level
     pairs.from_source("before the checkpoint", 1, body())
@@ -104,3 +104,5 @@ def test_target_is_level_when_it_has_what_the_source_published_last() -> None:
     assert not pairs.level
     pairs.from_target("b", 2, body())
     assert pairs.level
+    pairs.from_target("c", 3, body())
+    assert not pairs.level

@@ -59,15 +59,15 @@ class Pairs:
     """Pairs so far."""
     _source: dict[str, Waiting] = field(default_factory=dict)
     _target: dict[str, Waiting] = field(default_factory=dict)
-    _newest: str | None = None
-    """Identity of the source's newest result."""
+    _newest: tuple[str, str] = ("", "")
+    """Identities of the newest results of source and target."""
     _given_up: int | None = None
     """Place of the first result of the target that can no longer be paired."""
 
     def from_source(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
         """Take a result of the source; a suspicion if the target's was another."""
         mine, other = Waiting(serial, digest(body)), self._target.pop(identity, None)
-        self._newest = identity
+        self._newest = (identity, self._newest[1])
         if other is not None:
             return self._pair(identity, mine, other)
         self._source[identity] = mine
@@ -78,6 +78,7 @@ class Pairs:
     def from_target(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
         """Take a result of the target; a suspicion if the source's was another."""
         mine, other = Waiting(serial, digest(body)), self._source.pop(identity, None)
+        self._newest = (self._newest[0], identity)
         if other is not None:
             return self._pair(identity, other, mine)
         self._target[identity] = mine
@@ -87,8 +88,9 @@ class Pairs:
 
     @property
     def level(self) -> bool:
-        """Whether the target has what the source published last, or the source has published nothing."""
-        return self._newest not in self._source
+        """Whether each has what the other published last, as far as that has published anything."""
+        source, target = self._newest
+        return source not in self._source and target not in self._target
 
     def give_up(self, serial: int) -> None:
         """Note that the target's message at this place will have no counterpart."""
