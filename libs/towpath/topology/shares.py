@@ -1,0 +1,126 @@
+"""What of this machine each node is given: its share of the processor, and memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.topology import Node, Topology
+
+CPUINFO = Path("/proc/cpuinfo")
+MEMINFO = Path("/proc/meminfo")
+
+SMALLEST_SHARE = 0.01
+"""Of one core: the kernel hands out a processor in slices of 100 ms, and none below 1 ms."""
+
+SERVICES_MB = 1024
+"""What the hub, Redis and the services of a mesh take together, beside the nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine that emulates."""
+
+    cores: int
+    clock_ghz: float
+    memory_mb: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a node is given of the machine."""
+
+    cpus: float
+    """Seconds of processor time per second, of all threads together."""
+    memory_mb: int
+
+
+def this_host(topology: Topology, cpuinfo: Path = CPUINFO, meminfo: Path = MEMINFO) -> Host:
+    """This machine, with the clock that a topology says it has, or that the kernel tells.
+
+    Raises `TowpathError` when neither says a clock.
+    """
+    clock = topology.host_clock_ghz or _clock_ghz(cpuinfo)
+    if clock is None:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "this machine does not say how fast its processor is",
+            field="host_clock_ghz",
+            allowed="its clock in GHz, in the topology",
+        )
+    return Host(cores=os.cpu_count() or 1, clock_ghz=clock, memory_mb=_memory_mb(meminfo))
+
+
+def share_of(node: Node, host: Host) -> Share:
+    """What a node is given: cores × its clock ÷ the machine's clock.
+
+    Raises `TowpathError` for a node that is larger than the machine.
+    """
+    cpus = node.cores * (node.clock_ghz or host.clock_ghz) / host.clock_ghz
+    if cpus > host.cores:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"node {node.name} is faster than this machine: {cpus:.2f} of its cores",
+            field="cores",
+            value=node.cores,
+            allowed=f"cores × clock_ghz up to {host.cores} × {host.clock_ghz:g}",
+        )
+    if node.memory_mb > host.memory_mb:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"node {node.name} has more memory than this machine",
+            field="memory_mb",
+            value=node.memory_mb,
+            allowed=f"up to {host.memory_mb}",
+        )
+    return Share(max(SMALLEST_SHARE, round(cpus, 3)), node.memory_mb)
+
+
+def shares(topology: Topology, host: Host) -> dict[str, Share]:
+    """The share of each node, spare ones included. Raises `TowpathError`; the field says which node."""
+    found: dict[str, Share] = {}
+    for position, node in enumerate(topology.nodes):
+        try:
+            found[node.name] = share_of(node, host)
+        except TowpathError as error:
+            place = f"nodes.{position}.{error.detail.field}"
+            raise TowpathError.of(error.detail.model_copy(update={"field": place})) from None
+    return found
+
+
+def overcommitted(topology: Topology, host: Host) -> list[str]:
+    """In words, what the nodes are promised beyond what the machine has; empty when it has it all.
+
+    Nodes that are not all busy at once work as promised all the same. Spare ones do not count.
+    """
+    given = shares(topology, host)
+    started = [given[node.name] for node in topology.nodes if not node.spare]
+    cpus, memory = sum(s.cpus for s in started), sum(s.memory_mb for s in started) + SERVICES_MB
+    told: list[str] = []
+    if cpus > host.cores:
+        told.append(
+            f"the nodes have {cpus:.2f} cores of a machine with {host.cores}: busy all at once, "
+            f"each is slower than it says by a factor of {cpus / host.cores:.2f}"
+        )
+    if memory > host.memory_mb:
+        told.append(
+            f"nodes and services may take {memory} MB of {host.memory_mb}: the machine may run out of it"
+        )
+    return told
+
+
+def _clock_ghz(cpuinfo: Path) -> float | None:
+    """The fastest core's: cores that idle just now may be clocked down."""
+    try:
+        found = re.findall(r"^cpu MHz\s*:\s*([0-9.]+)", cpuinfo.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return max((float(mhz) / 1000 for mhz in found), default=0.0) or None
+
+
+def _memory_mb(meminfo: Path) -> int:
+    found = re.search(r"^MemTotal:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
