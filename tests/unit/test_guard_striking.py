@@ -8,8 +8,8 @@ import psutil
 import pytest
 from guard_trial import SCOPE, WITH_CHILD, counts, is_gone, loaded, new_home, running, tell, until
 
+from towpath.containers import control
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.faults import containers
 from towpath.guard.guard import Guard
 from towpath.mesh.home import Home
 
@@ -106,12 +106,11 @@ def test_rule_about_a_container_fails_with_the_reason_when_there_is_no_daemon(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
-    containers._client.cache_clear()
     guard = Guard(home, SCOPE)
     tell(home, loaded("pause", "container", "towpath-hub"))
     guard.look()
     guard.release_all()
     assert counts(home) == {"pause-towpath-hub": (1, 1, 1)}
     with pytest.raises(TowpathError, match="container daemon") as refused:
-        containers.kill("towpath-hub")
+        control.kill("towpath-hub")
     assert refused.value.detail.code is ErrorCode.UNREACHABLE

@@ -6,8 +6,8 @@ import contextlib
 
 import psutil
 
+from towpath.containers import control
 from towpath.contracts.faults import TargetKind
-from towpath.faults import containers
 from towpath.faults.registry import StrikingFault, Target, fault
 
 
@@ -20,7 +20,7 @@ class Kill(StrikingFault):
     def strike(self, target: Target) -> None:
         """Kill it, the process first that the others hang below: it shall not see them go."""
         if target.kind is TargetKind.CONTAINER:
-            return containers.kill(target.name)
+            return control.kill(target.name)
         for process in target.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import psutil
 
+from towpath.containers import control
 from towpath.contracts.faults import TargetKind
-from towpath.faults import containers
 from towpath.faults.registry import HeldFault, Target, fault
 
 ROUNDS = 4
@@ -28,7 +28,7 @@ class Pause(HeldFault):
     def hold(self, target: Target) -> None:
         """Stop what runs. The first process is stopped before the others are looked up again."""
         if target.kind is TargetKind.CONTAINER:
-            return containers.pause(target.name)
+            return control.pause(target.name)
         for _ in range(ROUNDS):
             running = [process for process in target.processes() if not _is_stopped(process)]
             _each(running, psutil.Process.suspend)
@@ -38,7 +38,7 @@ class Pause(HeldFault):
     def release(self, target: Target) -> None:
         """Let everything go on."""
         if target.kind is TargetKind.CONTAINER:
-            return containers.resume(target.name)
+            return control.resume(target.name)
         # Those that others hang below last: they shall find their family at work.
         _each(reversed(target.processes()), psutil.Process.resume)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from towpath.containers import control
 from towpath.contracts.faults import TargetKind
-from towpath.faults import containers
 from towpath.faults.registry import StrikingFault, Target, fault
 
 
@@ -16,6 +16,6 @@ class Restart(StrikingFault):
     def strike(self, target: Target) -> None:
         """Ask; nobody waits for the end."""
         if target.kind is TargetKind.CONTAINER:
-            containers.restart(target.name)
+            control.restart(target.name)
         elif target.restart is not None:
             target.restart()
