@@ -43,9 +43,8 @@ ACTIVE_SENSORS = 10
 
 CLOCK_RATE = 20.0
 CLOCK_BEHIND_S = 0.5
-"""The clock is half a window late. Micro-batches begin on whole seconds, and windows end there: of a clock that
-is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
-
+"""The clock is half a window late. Micro-batches begin on whole seconds, and windows end there: of a clock
+that is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
 CHANGED_SHARE = 0.01
 CHANGE_S = 4.0
 """For changing that share: about as long as a migration takes."""

@@ -27,7 +27,7 @@ ROUND_S = 0.2
 """Between rounds: each asks both agents, and reads what is new in both streams."""
 
 
-LEVEL_TRIGGERS = 3
+LEVEL_TRIGGERS = 4
 """So many trigger intervals both have, once the target has caught up, to be level in results too. Results
 follow the watermark, which is a micro-batch late: a target that takes over while it is behind owes the next
 ones for one interval more, and so does one that is ahead, after some that came early. Not for ever: what an
