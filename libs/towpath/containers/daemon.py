@@ -5,6 +5,7 @@ Everything here blocks: on an event loop, use a thread.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from docker.client import DockerClient
     from docker.models.containers import Container
 
-ANSWER_S = 5
+ANSWER_S = 5.0
 """For the daemon to answer one request."""
 
 HOST = "DOCKER_HOST"
@@ -23,7 +24,7 @@ HOST = "DOCKER_HOST"
 
 
 @contextmanager
-def daemon(host: str | None = None, answer_s: int = ANSWER_S) -> Iterator[DockerClient]:
+def daemon(host: str | None = None, answer_s: float = ANSWER_S) -> Iterator[DockerClient]:
     """The daemon at `host`, or that of the environment. What it refuses in the body of the `with`, and its
     absence, are raised as a `DaemonError`."""
     from docker.errors import DockerException  # Not above: it takes long, and most processes need it not.
@@ -69,10 +70,10 @@ def _names(docker: DockerClient) -> list[str]:
 
 
 @cache
-def _client(host: str | None, answer_s: int) -> DockerClient:
+def _client(host: str | None, answer_s: float) -> DockerClient:
     """One for all who ask: it keeps its connections. Is not there without a daemon, and tried again then."""
     from docker.client import DockerClient
 
     return DockerClient.from_env(
-        timeout=answer_s, environment={**os.environ, HOST: host} if host else os.environ
+        timeout=math.ceil(answer_s), environment={**os.environ, HOST: host} if host else os.environ
     )
