@@ -13,8 +13,8 @@ def make_private_directory(path: Path) -> Path:
     return path
 
 
-def write_private_file(path: Path, text: str) -> None:
-    """Put `text` at `path` with mode 0600, on the disk when this returns.
+def write_private_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Put `text` at `path` with this mode, on the disk when this returns.
 
     Whoever reads meanwhile, or after a crash at any moment, finds the old text or the new one.
     """
@@ -22,6 +22,7 @@ def write_private_file(path: Path, text: str) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
+        os.fchmod(descriptor, mode)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

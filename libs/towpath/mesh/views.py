@@ -8,6 +8,9 @@ from typing import Any
 from towpath.contracts.site import Addresses
 from towpath.mesh.state import Credential, MeshState, SiteAccess
 
+EVERYWHERE = "0.0.0.0"
+"""What a part that runs apart listens on: who reaches it is decided by the network that it is in."""
+
 SECRETS: dict[str, frozenset[str]] = {
     "coordinator": frozenset({"coordinator", "redis_coordinator"}),
     "monitor": frozenset({"monitor"}),
@@ -40,9 +43,14 @@ def _seen(
     }
     if "api_token" not in secrets:
         hidden["api_token"] = ""
+    sites = {name: _listening(access) for name, access in sites.items()}
     kept = [access.spec for access in sites.values()]
-    spec = state.spec.model_copy(update={"sites": kept, "listen": "0.0.0.0", "addresses": addresses})
+    spec = state.spec.model_copy(update={"sites": kept, "listen": EVERYWHERE, "addresses": addresses})
     return state.model_copy(update={**hidden, "spec": spec, "sites": sites})
+
+
+def _listening(access: SiteAccess) -> SiteAccess:
+    return access.model_copy(update={"spec": access.spec.model_copy(update={"listen": EVERYWHERE})})
 
 
 def _without_secrets(access: SiteAccess) -> SiteAccess:

@@ -1,0 +1,54 @@
+"""What each container of a mesh is given to log in with, and to let others in: one file a container."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from towpath.contracts.site import Addresses
+from towpath.mesh.home import Home
+from towpath.mesh.nats_config import hub_config
+from towpath.mesh.private_file import make_private_directory, write_private_file
+from towpath.mesh.redis_config import redis_config
+from towpath.mesh.state import MeshState
+from towpath.mesh.views import EVERYWHERE, SECRETS, service_view, site_view
+
+CONTAINER_HOME = Home(Path("/var/lib/towpath"))
+"""The mesh's directory in every container: what the container keeps."""
+
+ADDRESSES = Addresses(hub="hub", redis="redis", links="links")
+"""Containers find each other under the names that they have in the compose file."""
+
+SERVERS = ("hub", "redis")
+
+READABLE = 0o444
+"""Containers run as another user. On the machine itself the directory keeps others away."""
+
+
+def secret_name(part: str) -> str:
+    """Name of the file for a container: a server has its configuration, the others a view of the mesh."""
+    return f"{part}.conf" if part in SERVERS else f"{part}.json"
+
+
+def secrets_of(mesh: MeshState) -> dict[str, str]:
+    """Container → all that it may know of the mesh, as the text of its file."""
+    spec = mesh.spec.model_copy(update={"listen": EVERYWHERE})
+    listening = mesh.model_copy(update={"spec": spec})
+    servers = {
+        "hub": hub_config(listening, CONTAINER_HOME),
+        "redis": redis_config(listening, CONTAINER_HOME),
+    }
+    services = {name: service_view(mesh, name, ADDRESSES).to_text() for name in SECRETS}
+    sites = {name: site_view(mesh, name, ADDRESSES).to_text() for name in mesh.sites}
+    return {**servers, **services, **sites}
+
+
+def write_secrets(mesh: MeshState, directory: Path) -> None:
+    """Put a file for each container into `directory`, which only its owner may enter. Files of containers
+    that the mesh no longer has are deleted."""
+    make_private_directory(directory)
+    texts = {secret_name(part): text for part, text in secrets_of(mesh).items()}
+    for name, text in texts.items():
+        write_private_file(directory / name, text, mode=READABLE)
+    for path in directory.iterdir():
+        if path.name not in texts:
+            path.unlink()
