@@ -1,0 +1,126 @@
+"""The compose project of an emulated topology: its files in one directory, the compose command on them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from towpath.containers.daemon import daemon
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.topology import Topology
+from towpath.mesh.home import Home
+from towpath.mesh.private_file import write_private_file
+from towpath.mesh.state import MeshState
+from towpath.topology.compose import ComposeSettings, compose, compose_text
+from towpath.topology.secrets import write_secrets
+
+COMPOSE_S = 300.0
+"""For the compose command: it makes some twenty containers and networks."""
+
+SPARE = "spare"
+"""The profile of containers that are made with the others and not started."""
+
+SAID_LINES = 4
+"""Of what a failed command said, for its error."""
+
+_PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
+
+
+@dataclass(frozen=True)
+class Project:
+    """Everything that an emulated topology has on this machine. All of it blocks."""
+
+    home: Home
+    """Of the mesh, as people on this machine command it."""
+
+    @property
+    def name(self) -> str:
+        """The same for the same directory, and another one for any other."""
+        return f"towpath-{hashlib.sha256(str(self.home.root).encode()).hexdigest()[:10]}"
+
+    @property
+    def topology_file(self) -> Path:
+        """The topology as it was brought up last. It is there as long as there is anything else."""
+        return self.home.root / "topology.json"
+
+    @property
+    def compose_file(self) -> Path:
+        """What the compose command reads."""
+        return self.home.root / "docker-compose.yml"
+
+    def topology(self) -> Topology | None:
+        """What is up here, or was when the machine went down; null when nothing is."""
+        try:
+            return Topology.model_validate_json(self.topology_file.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, topology: Topology, mesh: MeshState, tag: str) -> None:
+        """Put down everything that the compose command needs. Raises `OSError`."""
+        settings = ComposeSettings(
+            secrets=str(self.home.root / "secrets"),
+            tag=tag,
+            memory_mb={node.name: node.memory_mb for node in topology.nodes},
+            spare=frozenset(node.name for node in topology.nodes if node.spare),
+        )
+        write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
+        write_secrets(mesh, self.home.root / "secrets")
+        write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
+
+    def create(self) -> None:
+        """Make all containers, spare ones too, and start those that are not. Raises `TowpathError`."""
+        self._compose("up", "--no-start", "--remove-orphans", profiles=(SPARE,))
+        self._compose("up", "--detach")
+
+    def remove(self) -> None:
+        """Take everything away: containers, networks, volumes, and the directory. Raises `TowpathError`."""
+        if self.compose_file.exists():
+            self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", profiles=(SPARE,))
+        shutil.rmtree(self.home.root, ignore_errors=True)
+
+    def containers(self) -> dict[str, str]:
+        """Service → name of its container, running or not. Raises `DaemonError`."""
+        with daemon() as docker:
+            found = docker.containers.list(all=True, filters={"label": f"{_PROJECT}={self.name}"})
+            return {c.labels[_SERVICE]: str(c.name) for c in found}
+
+    def _compose(self, *arguments: str, profiles: Sequence[str] = ()) -> None:
+        chosen = [part for profile in profiles for part in ("--profile", profile)]
+        file = ["--file", str(self.compose_file), "--project-name", self.name]
+        command = [*compose_command(), *file, *chosen, *arguments]
+        environment = {**os.environ, "COMPOSE_HTTP_TIMEOUT": str(int(COMPOSE_S))}
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, text=True, timeout=COMPOSE_S, env=environment, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TowpathError(
+                ErrorCode.DEADLINE, f"`{command[0]} {arguments[0]}` takes longer than {COMPOSE_S:g} s"
+            ) from error
+        if ran.returncode:
+            said = " | ".join(line.strip() for line in ran.stderr.splitlines() if line.strip())
+            last = " | ".join(said.split(" | ")[-SAID_LINES:])
+            raise TowpathError(ErrorCode.FAILED, f"`{command[0]} {arguments[0]}` failed: {last}")
+
+
+@cache
+def compose_command() -> tuple[str, ...]:
+    """`docker compose`, or docker-compose, whichever is there. Raises `TowpathError` when none is."""
+    if shutil.which("docker"):
+        asked = subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=30, check=False)
+        if not asked.returncode:
+            return ("docker", "compose")
+    if shutil.which("docker-compose"):
+        return ("docker-compose",)
+    raise TowpathError(
+        ErrorCode.FAILED,
+        "the compose command is missing",
+        field="PATH",
+        allowed="`docker compose`, or docker-compose: `infra/docker/daemon.sh start <directory>` installs it",
+    )

@@ -1,0 +1,1 @@
+"""Ready topologies: a file each."""
