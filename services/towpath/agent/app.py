@@ -55,6 +55,7 @@ from towpath.contracts.migration import (
     StopJob,
 )
 from towpath.mesh.link_probe import echo
+from towpath.mesh.liveness import showing_life
 from towpath.mesh.names import api_prefix
 from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import ChildSpec, Supervisor
@@ -85,7 +86,7 @@ async def run(settings: Settings) -> None:
     supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
-        async with _connected(settings) as (bus, redis), _following(settings, bus):
+        async with _connected(settings) as (bus, redis), _following(settings, bus), showing_life(bus):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)

@@ -25,6 +25,7 @@ from towpath.api.settings import Settings
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
+from towpath.mesh.liveness import showing_life
 from towpath.mesh.service import connected
 
 log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     connection = await connected(settings, "api", stop)
     if connection is None:
         return
-    async with connection as bus:
+    async with connection as bus, showing_life(bus):
         runner = web.AppRunner(
             application(settings, bus, stop),
             handler_cancellation=True,

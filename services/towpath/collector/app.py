@@ -21,6 +21,7 @@ from towpath.contracts.live import ReadResults
 from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.link_probe import echo
+from towpath.mesh.liveness import showing_life
 from towpath.mesh.service import connected
 from towpath.tasks import end
 from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S
@@ -36,7 +37,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         return
     store = MetricStore(settings.metrics)
     try:
-        async with connection as bus:
+        async with connection as bus, showing_life(bus):
             await _collect(settings, bus, store, stop)
     finally:
         await asyncio.to_thread(store.close)

@@ -28,6 +28,7 @@ from towpath.coordinator.registry import Registry
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.world import World
+from towpath.mesh.liveness import showing_life
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
 from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
@@ -39,9 +40,10 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
     registry = Registry.connect(settings)
     try:
-        async with await Bus.connect(
+        connection = await Bus.connect(
             settings.hub_url, settings.hub_user, settings.hub_password, name="coordinator"
-        ) as bus:
+        )
+        async with connection as bus, showing_life(bus):
             bus.ship(start_tracing("coordinator", HUB_SCOPE))
             await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
             await _patiently("SPANS stream", lambda: ensure_spans_stream(bus.connection))

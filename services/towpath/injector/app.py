@@ -14,6 +14,7 @@ from towpath.injector.record import Record
 from towpath.injector.rules import Rules
 from towpath.injector.settings import Settings
 from towpath.injector.surroundings import Surroundings
+from towpath.mesh.liveness import showing_life
 from towpath.mesh.service import connected
 from towpath.tasks import end
 
@@ -28,7 +29,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     connection = await connected(settings, "injector", stop)
     if connection is None:
         return
-    async with connection as bus:
+    async with connection as bus, showing_life(bus):
         await _inject(settings, bus, stop)
 
 

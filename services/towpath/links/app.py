@@ -12,6 +12,7 @@ from towpath.contracts.faults import HUB_SCOPE
 from towpath.links.handlers import Handlers
 from towpath.links.record import Record
 from towpath.links.settings import Settings
+from towpath.mesh.liveness import showing_life
 from towpath.proxy import Link
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
@@ -52,9 +53,8 @@ async def _links(
 async def _take_commands(
     settings: Settings, links: dict[str, Link], record: Record, restored: asyncio.Queue[str]
 ) -> None:
-    async with await Bus.connect(
-        settings.hub_url, settings.hub_user, settings.hub_password, name="links"
-    ) as bus:
+    connection = await Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="links")
+    async with connection as bus, showing_life(bus):
         bus.ship(start_tracing("links", HUB_SCOPE))
         handlers = Handlers(links, record, bus)
         await handlers.serve()

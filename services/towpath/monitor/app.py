@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from towpath.mesh.liveness import showing_life
 from towpath.mesh.service import connected
 from towpath.monitor.comparisons import Comparisons
 from towpath.monitor.handlers import Handlers
@@ -18,7 +19,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     connection = await connected(settings, "monitor", stop)
     if connection is None:
         return
-    async with connection as bus:
+    async with connection as bus, showing_life(bus):
         comparisons = Comparisons(bus)
         try:
             await Handlers(comparisons).serve(bus)

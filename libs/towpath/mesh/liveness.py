@@ -1,0 +1,53 @@
+"""The sign of life of a process that others watch over: a file that it touches as long as it works.
+
+What watches, such as the health check of a container, needs no more than the file's age. A loop that hangs
+touches nothing, and neither does one that has lost its mesh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from towpath.bus import Bus
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+FILE = "TOWPATH_ALIVE"
+"""Environment variable: the file's path. Nobody watches where it is not set."""
+
+EVERY_S = 2.0
+
+
+@asynccontextmanager
+async def showing_life(bus: Bus, every_s: float = EVERY_S) -> AsyncIterator[None]:
+    """Touch the file that the environment names every few seconds while `bus` is connected."""
+    path = os.environ.get(FILE)
+    if not path:
+        yield
+        return
+    touching = asyncio.create_task(_touch(Path(path), lambda: bus.connection.is_connected, every_s))
+    try:
+        yield
+    finally:
+        await end([touching])
+
+
+async def _touch(path: Path, works: Callable[[], bool], every_s: float) -> None:
+    while True:
+        if works():
+            _touch_once(path)
+        await asyncio.sleep(every_s)
+
+
+def _touch_once(path: Path) -> None:
+    """Not in a thread: it shall say that the loop turns, and threads may be what does not."""
+    try:
+        path.touch()
+    except OSError as error:
+        log.warning("no sign of life: %s", error)
