@@ -15,8 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec, ProcessStatus
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
-from towpath.processes import find, listed, rotate_log, stop
-from towpath.processes.child import status
+from towpath.processes import find, listed, rotate_log, status, stop
 from towpath.processes.claim import ALREADY_CLAIMED
 
 SUPERVISOR = "local"

@@ -1,16 +1,21 @@
-"""Runs processes that outlive whoever started them: pid files, adoption, restarts, orderly stops."""
+"""Runs what outlives its starter, as processes or in containers: pid files, adoption, restarts, stops."""
 
-from towpath.processes.child import ChildSpec, PidRecord, find, launch, listed, rotate_log, stop
+from towpath.processes.child import launch, rotate_log
+from towpath.processes.record import PidRecord, find, listed
+from towpath.processes.runtime import status, stop
+from towpath.processes.spec import ChildSpec, Container
 from towpath.processes.supervisor import Backoff, Supervisor
 
 __all__ = [
     "Backoff",
     "ChildSpec",
+    "Container",
     "PidRecord",
     "Supervisor",
     "find",
     "launch",
     "listed",
     "rotate_log",
+    "status",
     "stop",
 ]

@@ -10,94 +10,22 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
-from pydantic import ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Model
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import claim
-
-CLOCK_TOLERANCE_S = 1.5
-"""The system counts a process's start from boot in ticks, and psutil adds the boot time, which clock
-corrections shift by up to a second. A pid does not come round again that soon."""
+from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, read_record
+from towpath.processes.spec import ChildSpec
 
 CLAIM_DEADLINE_S = 15.0
 """For starting an interpreter on a machine that is busy with everything else that starts."""
 
 LEFTOVER_GRACE_S = 1.0
 """For descendants that are still there when their leader has ended in good order."""
-
-
-@dataclass(frozen=True)
-class ChildSpec:
-    """A process to keep running."""
-
-    name: str
-    """Unique under one run directory: names the pid file."""
-    command: tuple[str, ...]
-    log: Path
-    """Where its output goes. The log of the run before is kept as `<log>.1`."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the environment of the caller."""
-    ready: Callable[[], Awaitable[bool]] | None = None
-    """Whether it can be used. Without it, a process is ready as soon as it runs."""
-    ready_s: float = 60.0
-    """Seconds it may take to become ready; then it is started anew."""
-    stop_s: float = 8.0
-    """Seconds between asking it to end and killing it."""
-    after: tuple[str, ...] = ()
-    """Children that must be ready before it starts, and that end after it."""
-    version: str = ""
-    """Changes when its configuration does: a running process of another version is replaced. Everybody
-    can read it in the list of processes: a digest, never a secret."""
-
-
-class PidRecord(Model):
-    """Content of a pid file."""
-
-    pid: int
-    create_time: float
-    """When the process began, seconds since the epoch: tells it from a later one with the same pid."""
-    name: str
-    command: tuple[str, ...]
-    version: str = ""
-    restarts: int = 0
-    """How many times it had been restarted when this run of it began."""
-
-    @property
-    def process(self) -> psutil.Process | None:
-        """The live process this record speaks of, if it is still there."""
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
-            return None
-
-
-def read_record(run: Path, name: str) -> PidRecord | None:
-    """The pid file of `name`, whether or not the process lives. Unreadable ones count as absent."""
-    try:
-        return PidRecord.model_validate_json((run / f"{name}.json").read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
-
-
-def find(run: Path, name: str) -> PidRecord | None:
-    """The record of the live process called `name`, or None."""
-    record = read_record(run, name)
-    return record if record is not None and record.process is not None else None
-
-
-def listed(run: Path) -> list[PidRecord]:
-    """All readable pid files, by name, also of processes that are gone."""
-    records = (read_record(run, path.stem) for path in sorted(run.glob("[!.]*.json")))
-    return [record for record in records if record is not None]
 
 
 def rotate_log(log: Path) -> None:

@@ -22,7 +22,7 @@ import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.processes import child
-from towpath.processes.child import ChildSpec
+from towpath.processes.spec import ChildSpec
 
 MASTER = "master"
 READY_S = 90.0

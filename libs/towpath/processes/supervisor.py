@@ -7,9 +7,7 @@ their pid files. The order of start and stop follows `ChildSpec.after`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,8 +20,9 @@ import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
-from towpath.processes import child
-from towpath.processes.child import ChildSpec
+from towpath.processes.record import find
+from towpath.processes.runtime import Runtime, Runtimes, status
+from towpath.processes.spec import ChildSpec
 from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
@@ -66,8 +65,8 @@ class _Kept:
     """Whether it was started here and has never been ready since."""
     restarts: int = 0
     failures: int = 0
-    started: subprocess.Popen[bytes] | None = None
-    """Set when it is a child of this very process, and must be reaped."""
+    error: str | None = None
+    """How it ended the last time, or why it did not start."""
     keeper: asyncio.Task[None] | None = None
 
 
@@ -76,6 +75,7 @@ class Supervisor:
 
     def __init__(self, children: Sequence[ChildSpec], run: Path, *, backoff: Backoff | None = None) -> None:
         self._run = run
+        self._runtimes = Runtimes(run)
         self._backoff = backoff or Backoff()
         self._kept: dict[str, _Kept] = {spec.name: _Kept(spec) for spec in _ordered(children)}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="processes")
@@ -142,14 +142,20 @@ class Supervisor:
 
     async def status(self) -> list[ProcessStatus]:
         """How all children are, in order of start."""
-        return [await self._call(self._status, kept) for kept in self._kept.values()]
+        return await asyncio.gather(*(self._call(self._status, kept) for kept in self._kept.values()))
+
+    def trouble(self, name: str) -> str | None:
+        """Why the child is not ready, in one line, as far as that is known."""
+        kept = self._kept[name]
+        return None if kept.ready.is_set() else kept.error
 
     def _status(self, kept: _Kept) -> ProcessStatus:
         name = kept.spec.name
-        record = child.find(self._run, name)
+        record = find(self._run, name)
         if record is None:
-            return ProcessStatus(name=name, pid=None, running=False, restarts=kept.restarts)
-        return child.status(record).model_copy(update={"restarts": kept.restarts})
+            return ProcessStatus(name=name, pid=None, running=False, restarts=kept.restarts, error=kept.error)
+        found = status(record)
+        return found.model_copy(update={"restarts": kept.restarts, "error": found.error or kept.error})
 
     async def _release(self, children: list[_Kept]) -> None:
         """Stop keeping, without ending."""
@@ -160,10 +166,7 @@ class Supervisor:
     async def _end(self, kept: _Kept) -> None:
         kept.ready.clear()
         kept.fresh = False
-        await self._call(child.stop, self._run, kept.spec.name, grace_s=kept.spec.stop_s)
-        if kept.started is not None:
-            await self._call(_reap, kept.started)
-            kept.started = None
+        await self._call(self._runtime(kept).stop, kept.spec.name, grace_s=kept.spec.stop_s)
 
     async def _keep(self, kept: _Kept) -> None:
         """Run one child for ever: it starts, becomes ready, is watched; then a pause, and again."""
@@ -175,7 +178,9 @@ class Supervisor:
             try:
                 await to_the_end(self._begin(kept))
                 await self._watch(kept)
+                kept.error = await self._call(self._runtime(kept).ending, kept.spec.name)
             except (TowpathError, OSError, psutil.Error) as error:
+                kept.error = error.detail.one_line() if isinstance(error, TowpathError) else str(error)
                 log.error("%s: %s", kept.spec.name, error)
             kept.ready.clear()
             if loop.time() - begun >= self._backoff.healthy_s:
@@ -183,27 +188,28 @@ class Supervisor:
             pause_s = self._backoff.pause_s(kept.failures)
             kept.failures += 1
             kept.restarts += 1
-            log.warning("%s ended; restart %d in %.1f s", kept.spec.name, kept.restarts, pause_s)
+            told = kept.error or "ended"
+            log.warning("%s: %s; restart %d in %.1f s", kept.spec.name, told, kept.restarts, pause_s)
             await asyncio.sleep(pause_s)
 
     async def _begin(self, kept: _Kept) -> None:
         """Adopt the child that runs, or start one. A process of an older version is ended first."""
-        spec = kept.spec
-        record = await self._call(child.find, self._run, spec.name)
-        if record is not None and (record.command, record.version) == (spec.command, spec.version):
+        spec, runtime = kept.spec, self._runtime(kept)
+        record = await self._call(runtime.adoptable, spec)
+        if record is not None and (record.command, record.version) == (spec.command, spec.kept_version):
             kept.restarts = max(kept.restarts, record.restarts)
             log.info("%s runs already, pid %d", spec.name, record.pid)
             return
         # Also when the leader is gone: what it left behind would be in the way of the new one.
-        await self._call(child.stop, self._run, spec.name, grace_s=spec.stop_s)
-        kept.started = await self._call(child.launch, spec, self._run, restarts=kept.restarts)
+        await self._call(runtime.stop, spec.name, grace_s=spec.stop_s)
+        started = await self._call(runtime.launch, spec, restarts=kept.restarts)
         kept.fresh = True
-        log.info("%s started, pid %d", spec.name, kept.started.pid)
+        log.info("%s started, pid %d", spec.name, started.pid)
 
     async def _watch(self, kept: _Kept) -> None:
         """Return when the child has ended. Raises `TowpathError` when it did not become ready."""
         end = asyncio.get_running_loop().time() + kept.spec.ready_s
-        while await self._call(self._runs, kept):
+        while await self._call(self._runtime(kept).runs, kept.spec.name):
             if not kept.ready.is_set():
                 if await _answers(kept.spec):
                     kept.fresh = False
@@ -220,21 +226,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
-    def _runs(self, kept: _Kept) -> bool:
-        if kept.started is not None:
-            if kept.started.poll() is None:
-                return True
-            kept.started = None
-            return False
-        return child.find(self._run, kept.spec.name) is not None
-
-
-def _reap(started: subprocess.Popen[bytes]) -> None:
-    """Take the exit code of a process that was ended; kill it if its pid file had been lost."""
-    if started.poll() is None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill_all([psutil.Process(started.pid)])
-    started.wait()
+    def _runtime(self, kept: _Kept) -> Runtime:
+        return self._runtimes.of(kept.spec)
 
 
 async def _answers(spec: ChildSpec) -> bool:
@@ -248,7 +241,7 @@ async def _answers(spec: ChildSpec) -> bool:
 
 
 def _replaced(old: ChildSpec, new: ChildSpec) -> bool:
-    return (old.command, old.version) != (new.command, new.version)
+    return (old.command, old.kept_version) != (new.command, new.kept_version)
 
 
 def _levels(children: Sequence[ChildSpec]) -> list[list[str]]:

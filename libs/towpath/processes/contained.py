@@ -1,0 +1,252 @@
+"""One container that outlives whoever started it: start it, find it again, end it, say how it ended.
+
+It has a pid file as any process has, with the first process in it: whoever looks for processes, measures or
+ends them need not know the difference. The file is there before the container is, so that nobody who
+is killed in between leaves one behind that is not listed. The container bears the name, too: of two
+that start the same, the daemon refuses one.
+
+The daemon is asked only where a process would not do: one that is away for a while ends nothing.
+
+Everything here may block. Under an event loop, call it through `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from towpath.containers import images, running
+from towpath.containers.running import Description, Look
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import ProcessStatus
+from towpath.processes import child
+from towpath.processes.record import ContainerRecord, PidRecord, read_record, write_record
+from towpath.processes.spec import ChildSpec, Container
+
+LABEL_HOME, LABEL_PROCESS, LABEL_VERSION = "towpath.home", "towpath.process", "towpath.version"
+"""On each container: the mesh's directory, the name of the process, and what it was started as."""
+
+ACCOUNTS = (Path("/etc/passwd"), Path("/etc/group"))
+"""A process of this machine's user runs inside, and Java wants to know its name."""
+
+KILLED = 128
+"""Exit codes above it are signals."""
+
+PASSED_ON = ("TOWPATH_STATE", "PYTHONUNBUFFERED", "TZ")
+"""Of our own environment; the rest is of this machine, and the image has its own."""
+
+FIRST_PROCESS_S = 5.0
+"""For the first process of a container to be seen."""
+
+
+def container_name(container: Container, process: str) -> str:
+    """What the container of a process is called at its daemon."""
+    digest = hashlib.blake2b(str(container.home).encode(), digest_size=4).hexdigest()
+    return f"towpath-{digest}-{process}"
+
+
+def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> PidRecord:
+    """Start the container; its record. Raises `TowpathError`: no daemon, no such image, it ended at once."""
+    container = _of(spec)
+    images.ensure(container.image, container.image_archive, container.docker_host)
+    child.rotate_log(spec.log)
+    name = container_name(container, spec.name)
+    record = PidRecord(
+        pid=0,
+        create_time=0.0,
+        name=spec.name,
+        command=spec.command,
+        version=spec.kept_version,
+        restarts=restarts,
+        container=ContainerRecord(name=name, docker_host=container.docker_host),
+    )
+    write_record(run, record)
+    # SIGKILL here or below: listed with its name, so that `adoptable` finds it and `stop` removes it.
+    _free(name, container.docker_host)
+    running.create(_description(spec, container, name), container.docker_host)
+    return _recorded(run, record, running.start(name, container.docker_host), spec.log)
+
+
+def adoptable(spec: ChildSpec, run: Path) -> PidRecord | None:
+    """The record of the container that runs already, also if nobody wrote down that it had started.
+
+    Raises `TowpathError` when only the daemon could say, and does not.
+    """
+    record = read_record(run, spec.name)
+    if record is None or record.process is not None:
+        return record
+    if record.container is None:
+        return None
+    found = running.look(record.container.name, record.container.docker_host)
+    if found is None or not found.running or found.labels.get(LABEL_VERSION) != record.version:
+        return None
+    return _recorded(run, record, found, spec.log)
+
+
+def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
+    """End and remove the container, and its pid file. Returns whether it ran.
+
+    Without its daemon the processes in it are ended, and the pid file stays: whoever comes next removes the
+    container. Raises `TowpathError` when the daemon is there and refuses.
+    """
+    assert record.container is not None
+    process = record.process
+    try:
+        ran = running.remove(record.container.name, grace_s=grace_s, host=record.container.docker_host)
+    except TowpathError as error:
+        if not error.detail.retryable:
+            raise
+        if process is not None:
+            _end(process, grace_s)
+        return process is not None
+    (run / f"{record.name}.json").unlink(missing_ok=True)
+    return ran
+
+
+def ending(record: PidRecord) -> str:
+    """How a container has ended, in one line."""
+    assert record.container is not None
+    try:
+        found = running.look(record.container.name, record.container.docker_host)
+    except TowpathError as error:
+        return f"its container has ended, why is not known: {error.detail.message}"
+    if found is None:
+        return "its container was removed"
+    return _told(found)
+
+
+def status(record: PidRecord) -> ProcessStatus:
+    """How the container of a pid file is, with the memory that counts for its limit."""
+    assert record.container is not None
+    if record.process is None:
+        return child.status(record)
+    name, host = record.container.name, record.container.docker_host
+    try:
+        found, used = running.look(name, host), running.memory_bytes(name, host)
+    except TowpathError:
+        return child.status(record)  # It runs, whether or not its daemon says so.
+    lost = "a process in it was killed for lack of memory" if found and found.out_of_memory else None
+    return ProcessStatus(
+        name=record.name,
+        pid=record.pid,
+        running=True,
+        restarts=record.restarts,
+        memory_mb=round(used / 1e6, 1),
+        error=lost,
+    )
+
+
+def _of(spec: ChildSpec) -> Container:
+    if spec.container is None:
+        raise TowpathError(ErrorCode.INVALID, "not a container", field="name", value=spec.name)
+    return spec.container
+
+
+def _free(name: str, host: str | None) -> None:
+    """Remove a container of the name that has ended: of a mesh whose directory was deleted. Raises
+    `TowpathError` (busy) when one runs."""
+    found = running.look(name, host)
+    if found is not None and found.running:
+        raise TowpathError(
+            ErrorCode.BUSY,
+            "the container runs already, and nobody here has started it",
+            field="container",
+            value=name,
+            allowed=f"none of this name: `docker rm --force {name}`",
+        )
+    if found is not None:
+        running.remove(name, grace_s=0, host=host)
+
+
+def _description(spec: ChildSpec, container: Container, name: str) -> Description:
+    passed_on = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
+    return Description(
+        name=name,
+        image=container.image,
+        command=_inside(spec.command),
+        log=spec.log,
+        mounts=container.mounts,
+        read_only=ACCOUNTS,
+        environment={"HOME": "/tmp", **passed_on, **spec.environment},
+        labels={
+            LABEL_HOME: str(container.home),
+            LABEL_PROCESS: spec.name,
+            LABEL_VERSION: spec.kept_version,
+        },
+        limits=container.limits,
+        user=f"{os.getuid()}:{os.getgid()}",
+        init=container.starts_others,
+        beside=running.own_id(container.docker_host),
+    )
+
+
+def _inside(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The command with the image's program instead of this machine's."""
+    program = "python" if command[0] == sys.executable else Path(command[0]).name
+    return (program, *command[1:])
+
+
+def _recorded(run: Path, record: PidRecord, found: Look, log: Path) -> PidRecord:
+    """Write down the first process of a container that runs. Raises `TowpathError` (failed) if none does."""
+    end = time.monotonic() + FIRST_PROCESS_S
+    host = record.container.docker_host if record.container else None
+    first = _inner_pid if running.own_id(host) else _outer_pid
+    while found.running and time.monotonic() < end:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(first(found))
+            started = record.model_copy(update={"pid": process.pid, "create_time": process.create_time()})
+            write_record(run, started)
+            return started
+        time.sleep(0.02)
+        found = running.look(found.id, host) or found
+    raise TowpathError(
+        ErrorCode.FAILED,
+        f"{record.name} did not start: {_told(found)}, see {log}",
+        field="name",
+        value=record.name,
+    )
+
+
+def _outer_pid(found: Look) -> int:
+    """The first process as the daemon's machine counts, which is ours."""
+    return found.pid
+
+
+def _inner_pid(found: Look) -> int:
+    """The same as the container beside which it runs counts: the oldest in its control group."""
+    members: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(OSError):
+            if found.id in Path(f"/proc/{process.pid}/cgroup").read_text():
+                members.append(process)
+    return min(members, key=_age).pid if members else 0
+
+
+def _age(process: psutil.Process) -> tuple[float, int]:
+    return process.create_time(), process.pid
+
+
+def _told(found: Look) -> str:
+    if found.out_of_memory:
+        return "killed for lack of memory: it needs more than its container may use"
+    if found.error:
+        return found.error
+    if found.exit_code > KILLED:
+        with contextlib.suppress(ValueError):
+            return f"ended by {signal.Signals(found.exit_code - KILLED).name}"
+    return f"exit code {found.exit_code}"
+
+
+def _end(process: psutil.Process, grace_s: float) -> None:
+    tree = [process, *process.children(recursive=True)]
+    with contextlib.suppress(psutil.Error):
+        process.terminate()
+        process.wait(grace_s)
+    child.kill_all(tree)
