@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -62,8 +62,8 @@ def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]
     return {} if batch is None else serials_at(checkpoint, batch, inputs)
 
 
-def inventory(checkpoint: Path) -> dict[str, str]:
-    """Relative path → digest of every file that belongs to the checkpoint.
+def inventory(checkpoint: Path, *, without: Container[Path] = ()) -> dict[str, str]:
+    """Relative path → digest of every file that belongs to the checkpoint, but those `without`.
 
     Temporary files do not, nor do Hadoop's hidden checksum files: they are optional, and those of
     relocated files would have to be made anew.
@@ -73,7 +73,7 @@ def inventory(checkpoint: Path) -> dict[str, str]:
     return {
         str(path.relative_to(checkpoint)): digest_of(path)
         for path in sorted(checkpoint.rglob("*"))
-        if path.is_file() and not is_transient(path)
+        if path.is_file() and not is_transient(path) and path not in without
     }
 
 

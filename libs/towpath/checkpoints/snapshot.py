@@ -7,8 +7,9 @@ and takes milliseconds however large the state is. What makes it consistent is t
 2. state: first what refers to other files (snapshots' archives, changelogs), then what is referred to;
 3. offsets, up to N only: whoever starts from the copy plans micro-batch N + 1 anew.
 
-State of versions above N may be in the copy as well: they have names of their own (each writer adds an
-identifier) and nobody asks for them.
+Of a store's state only what its newest committed version is made of is copied. Where that cannot be told,
+state of versions above N, and history, may be in the copy as well: they have names of their own (each writer
+adds an identifier) and nobody asks for them.
 """
 
 from __future__ import annotations
@@ -19,10 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from towpath.checkpoints.layout import is_transient, newest_commit
-
-STATE_FILES = "SSTs"
-"""Directory of the immutable files that archives of snapshots refer to: uploaded before the archive,
-so linked after it."""
+from towpath.checkpoints.lineage import STATE_FILES, Outdated
 
 
 def snapshot(checkpoint: Path, into: Path) -> int | None:
@@ -48,10 +46,12 @@ def snapshot(checkpoint: Path, into: Path) -> int | None:
 
 def _in_order(checkpoint: Path, batch: int) -> Iterator[Path]:
     yield from _numbered_through(checkpoint / "commits", batch)
+    outdated = Outdated(checkpoint, batch)
     state = [path for path in (checkpoint / "state").rglob("*") if path.is_file() and not is_transient(path)]
-    yield from (path for path in state if STATE_FILES not in path.parts)
-    # Listed again: what an archive refers to was complete before the archive appeared.
-    yield from (path for path in (checkpoint / "state").rglob(f"{STATE_FILES}/*") if not is_transient(path))
+    yield from (path for path in state if STATE_FILES not in path.parts and path not in outdated)
+    # Listed again: what an archive refers to was complete before the archive appeared, and so came first.
+    referred = (path for path in (checkpoint / "state").rglob(f"{STATE_FILES}/*") if not is_transient(path))
+    yield from (path for path in referred if path not in outdated)
     yield from _numbered_through(checkpoint / "offsets", batch)
     for path in checkpoint.iterdir():
         if path.is_file() and not is_transient(path):

@@ -30,7 +30,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from towpath.checkpoints.layout import digest_of_inventory, inventory
+from towpath.checkpoints.layout import digest_of_inventory, inventory, newest_commit
+from towpath.checkpoints.lineage import Outdated
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.faults.items import Items
@@ -96,7 +97,7 @@ async def send(
 async def _send(
     sender: _Sender, operation: str, checkpoint: Path, have: dict[str, str], job: str | None
 ) -> Sent:
-    files = await asyncio.to_thread(inventory, checkpoint)
+    files = await asyncio.to_thread(_current, checkpoint)
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
     digest = digest_of_inventory(files)
     current = traceparent()
@@ -112,6 +113,14 @@ async def _send(
     await sender.add({"kind": "end", "digest": digest})
     await sender.drained()
     return Sent(len(wanted), state_bytes, digest)
+
+
+def _current(checkpoint: Path) -> dict[str, str]:
+    """The inventory of a checkpoint without what its state was made of before. Blocks."""
+    batch = newest_commit(checkpoint)
+    if batch is None:
+        return inventory(checkpoint)
+    return inventory(checkpoint, without=Outdated(checkpoint, batch))
 
 
 CHUNKS: Items[dict[str, Any]] = Items(
