@@ -8,26 +8,35 @@ from towpath.containers.errors import NoSuchContainer
 STOP_S = 3
 """Between asking what runs in a container to end, and killing it, when nothing else is said."""
 
+UP = frozenset({"running", "paused", "restarting"})
+"""Statuses of a container that is to run."""
+
 RESTARTED_AFTER_A_CRASH = frozenset({"always", "unless-stopped", "on-failure"})
 """Restart policies by which the daemon starts a container that died."""
 
 
-def kill(name: str) -> None:
-    """Kill everything in it, as a crash does. Harmless when it does not run. Raises `DaemonError`.
+def kill(name: str) -> bool:
+    """Kill everything in it, as a crash does; whether it ran. Raises `DaemonError`.
 
-    The daemon takes a kill by its user for the user's wish that the container be gone, whatever its restart
-    policy says. So call `start_if_kept` afterwards.
+    The daemon takes a kill for its user's wish that the container be gone, whatever the restart policy says.
+    For what would follow a crash, call `start_if_kept` afterwards.
     """
     with daemon() as docker:
         container = find(docker, name)
-        if container.status in ("running", "paused", "restarting"):
+        ran = container.status in UP
+        if ran:
             container.kill()
+        return ran
 
 
 def start_if_kept(name: str) -> None:
-    """Start it if it does not run and its restart policy says that it shall. Raises `DaemonError`."""
+    """Start it if its restart policy says that it shall run. Harmless when it does, or is not there any more.
+    Raises `DaemonError`."""
     with daemon() as docker:
-        container = find(docker, name)
+        try:
+            container = find(docker, name)
+        except NoSuchContainer:
+            return
         policy = container.attrs["HostConfig"]["RestartPolicy"]["Name"]
         if policy in RESTARTED_AFTER_A_CRASH:
             container.start()
@@ -44,7 +53,7 @@ def stop(name: str, grace_s: int = STOP_S) -> None:
     itself. Harmless when it does not run. Raises `DaemonError`."""
     with daemon() as docker:
         container = find(docker, name)
-        if container.status != "exited":
+        if container.status in UP:
             container.stop(timeout=grace_s)
 
 

@@ -34,7 +34,7 @@ class NoDaemon(DaemonError):
     def __init__(self, host: str, why: str) -> None:
         super().__init__(
             ErrorCode.UNREACHABLE,
-            f"no container daemon answers ({why}): start one (`systemctl start docker`, or "
+            f"no container daemon answers at {host} ({why}): start one (`systemctl start docker`, or "
             f"`infra/docker/daemon.sh start <directory>`), or say where one listens in {HOST}",
             field=HOST,
             value=host,

@@ -135,6 +135,8 @@ class Target:
     """Ends the process in good order, so that who keeps it starts it anew."""
     directory: str | None = None
     """Where the scope keeps its data: for faults of disks."""
+    remembered: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How it was, as the fault's `remember` has said."""
 
 
 class StrikingFault(Fault):
@@ -144,10 +146,23 @@ class StrikingFault(Fault):
     def strike(self, target: Target) -> None:
         """Do it; blocks for a moment at most."""
 
+    def finish(self, target: Target) -> None:
+        """Make it whole when `strike` failed, or was cut short with the process that called it. Harmless when
+        nothing is missing."""
+
 
 class HeldFault(Fault):
     """Lasts until it is released. What it holds must also end, or be found again by `release` in another
     process, when the process that holds it is killed."""
+
+    def remember(self, target: Target, known: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What `release` must be told of how the target is without this fault; plain JSON. It is written down
+        before each `hold`, and both find it in `target.remembered`.
+
+        `known` is what was written down before, by this rule or, at its first look, by others with the same
+        fault on the same target. What is raised here keeps it from being held.
+        """
+        return known
 
     @abstractmethod
     def hold(self, target: Target) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
@@ -35,6 +35,11 @@ class World:
     """Sites whose link is emulated."""
     jobs: frozenset[str] = frozenset()
     containers: frozenset[str] = frozenset()
+    """Of the daemon that the injector asks, also those that do not run."""
+    networks: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Container → names of the networks that it is on."""
+    without_daemon: ErrorDetail | None = None
+    """Why it is not known which containers there are."""
     archives: tuple[Path, ...] = ()
     """Zips with user code."""
 
@@ -74,12 +79,25 @@ def runs_python(process: str) -> bool:
 
 def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     match rule.event:
+        case OnTarget(target=TargetKind.CONTAINER) if world.without_daemon is not None:
+            yield world.without_daemon.model_copy(update={"field": "event.target", "value": "container"})
         case OnTarget(target=kind, name=name):
             known = targets(kind, world)
             if name not in known:
                 yield misnamed(f"there is no such {kind.value}", "event.name", name, known)
+            elif kind is TargetKind.CONTAINER:
+                yield from _of_networks(rule, sorted(world.networks.get(name, ())))
         case AtCode(code=code):
             yield from _of_code(code, rule, world)
+
+
+def _of_networks(rule: Rule, known: list[str]) -> Iterator[ErrorDetail]:
+    """Networks that actions name and that the rule's container is not on."""
+    for place, action in enumerate(rule.actions):
+        network = action.parameters.get("network")
+        if isinstance(network, str) and network not in known:
+            where = f"actions.{place}.parameters.network"
+            yield misnamed("the container is not on this network", where, network, known)
 
 
 def _of_code(code: str, rule: Rule, world: World) -> Iterator[ErrorDetail]:

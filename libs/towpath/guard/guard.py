@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from dataclasses import replace
 from random import Random
 from threading import Event
 
@@ -52,6 +53,8 @@ class Guard:
         """Rules that cannot be carried out, and why."""
         self._faults: dict[tuple[RuleKey, int], Fault] = {}
         """Those that hold something since this guard began."""
+        self._unreleased: set[tuple[RuleKey, int]] = set()
+        """What could not be released, and was told of."""
         report = home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl"
         self._reports = Reports(report)
         self._reported: dict[RuleKey, RuleCount] = {}
@@ -127,27 +130,36 @@ class Guard:
                 # First of all: what cannot be written down is not done.
                 self._progress.put(rule.progress)
                 if isinstance(fault, StrikingFault):
-                    log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
-                    fault.strike(rule.target)
+                    self._strike(rule, place, fault)
                 elif isinstance(fault, HeldFault):
                     self._hold(rule, place, fault)
             except Exception as error:  # Whatever goes wrong with one: others go on.
                 log.exception("rule %s: %s failed", rule.key.rule, fault.name)
                 rule.failed(error)
 
+    def _strike(self, rule: GuardedRule, place: int, fault: StrikingFault) -> None:
+        log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
+        struck = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
+        # Should this fail, or the guard be killed meanwhile, it is finished at a later look.
+        self._record.put(struck)
+        fault.strike(rule.target)
+        self._record.remove(struck)
+
     def _hold(self, rule: GuardedRule, place: int, fault: HeldFault) -> None:
         before = self._record.get(rule.key, place)
         if before is None:
             log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
             before = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
+            before = before.model_copy(update={"remembered": self._record.remembered_by_others(before)})
+        remembered = dict(fault.remember(rule.target, before.remembered))
         known = [each for each in before.processes if each.process is not None]
         found = [HeldProcess.of(process) for process in rule.target.processes()]
         processes = known + [each for each in found if each not in known]
-        self._record.put(before.model_copy(update={"processes": processes}))
+        self._record.put(before.model_copy(update={"processes": processes, "remembered": remembered}))
         if self._sentinel is not None:
             self._sentinel.keep()
         self._faults[rule.key, place] = fault
-        fault.hold(rule.target)
+        fault.hold(replace(rule.target, remembered=remembered))
 
     def _release_all_but(self, keys: set[RuleKey]) -> None:
         for held in self._record.all():
@@ -160,11 +172,17 @@ class Guard:
         """End what is held, also what an earlier guard held. What fails is tried again at the next look."""
         try:
             fault = self._faults.get((held.key, held.place)) or _made_again(held)
+            target = for_release(target_of(self._home, held.target), held)
             if isinstance(fault, HeldFault):
-                fault.release(for_release(target_of(self._home, held.target), held))
+                fault.release(target)
+            elif isinstance(fault, StrikingFault):
+                fault.finish(target)
         except Exception:
-            log.exception("rule %s: %s was not released", held.key.rule, held.action.fault)
+            if (held.key, held.place) not in self._unreleased:
+                self._unreleased.add((held.key, held.place))
+                log.exception("rule %s: %s is not released yet", held.key.rule, held.action.fault)
             return
+        self._unreleased.discard((held.key, held.place))
         log.info("rule %s: %s of %s ended", held.key.rule, held.action.fault, held.target.name)
         self._faults.pop((held.key, held.place), None)
         self._record.remove(held)

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 from pydantic import BaseModel, ValidationError
@@ -69,6 +69,8 @@ class Held(Model):
     action: RuleAction
     processes: list[HeldProcess] = []
     """All that it was done to so far and that may live."""
+    remembered: dict[str, Any] = {}
+    """How the target was, in the fault's own words."""
 
 
 class Progress(Model):
@@ -105,6 +107,12 @@ class HeldRecord:
     def get(self, key: RuleKey, place: int) -> Held | None:
         """What is held for an action."""
         return self._held.get((key, place))
+
+    def remembered_by_others(self, held: Held) -> dict[str, Any]:
+        """How a target was before other rules did the same to it."""
+        fault = held.action.fault
+        alike = [each for each in self.all() if each.target == held.target and each.action.fault == fault]
+        return {name: value for each in alike for name, value in each.remembered.items()}
 
     def put(self, held: Held) -> None:
         """Write down what is to be held. Raises `OSError`, and then it must not be."""

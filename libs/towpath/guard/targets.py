@@ -66,7 +66,8 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
 def for_release(target: Target, held: Held) -> Target:
     """The target as far as something was done to it: what bears the name now, and what did before."""
     before = [process for each in held.processes if (process := each.process) is not None]
-    return replace(target, processes=_together(target.processes, before, whole=_is_engine(target.name)))
+    processes = _together(target.processes, before, whole=_is_engine(target.name))
+    return replace(target, processes=processes, remembered=held.remembered)
 
 
 def _together(

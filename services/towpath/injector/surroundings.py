@@ -7,12 +7,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-
-import docker
-import docker.errors
-import requests
+from typing import Any
 
 from towpath.bus import Bus
+from towpath.containers.daemon import daemon
+from towpath.containers.networks import attachments
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
@@ -90,8 +89,8 @@ class Surroundings:
             processes=frozenset(known | expected | links),
             links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
             jobs=frozenset(self._jobs),
-            containers=frozenset(_containers()) if about_containers else frozenset(),
             archives=self._archives(sites),
+            **(_containers() if about_containers else {}),
         )
 
     def _archives(self, sites: Iterable[str]) -> tuple[Path, ...]:
@@ -125,13 +124,12 @@ def _target(rule: Rule) -> TargetKind | None:
     return rule.event.target if isinstance(rule.event, OnTarget) else None
 
 
-def _containers() -> list[str]:
-    """Names of all containers; none where no daemon answers."""
+def _containers() -> dict[str, Any]:
+    """What a world knows of containers: which there are, on which networks, or why that is not known."""
     try:
-        client = docker.from_env(timeout=DOCKER_S)
-        try:
-            return [container.name for container in client.containers.list() if container.name]
-        finally:
-            client.close()
-    except (docker.errors.DockerException, requests.RequestException, OSError):
-        return []
+        with daemon(answer_s=DOCKER_S) as docker:
+            found = docker.containers.list(all=True, ignore_removed=True)
+            networks = {str(each.name): frozenset(attachments(each)) for each in found}
+    except TowpathError as error:
+        return {"without_daemon": error.detail}
+    return {"containers": frozenset(networks), "networks": networks}

@@ -1,0 +1,84 @@
+"""Limits of a running container that are made narrower for a while, and put back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from docker.client import DockerClient
+    from docker.models.containers import Container
+
+BILLION = 10**9
+"""Parts of a processor in which the daemon counts them."""
+
+USUAL_PERIOD_US = 100_000
+"""In which a quota of processor time is given out, where nothing else was asked for."""
+
+Limits = Mapping[str, int]
+"""Fields of a container's configuration, as the daemon calls them; 0 is no limit."""
+
+
+def processor_limits(container: Container) -> Limits:
+    """What says how much processor time it may take."""
+    return _fields(container, "NanoCpus", "CpuQuota", "CpuPeriod")
+
+
+def processors(limits: Limits) -> float | None:
+    """How many processors that is; null: all that there are."""
+    if limits["NanoCpus"] > 0:
+        return limits["NanoCpus"] / BILLION
+    if limits["CpuQuota"] > 0:
+        return limits["CpuQuota"] / (limits["CpuPeriod"] or USUAL_PERIOD_US)
+    return None
+
+
+def limit_processors(docker: DockerClient, container: Container, cpus: float) -> None:
+    """Let it take so many processors from now on."""
+    limits = processor_limits(container)
+    if limits["NanoCpus"] > 0:
+        _update(docker, container, {"NanoCpus": round(cpus * BILLION)})
+    else:
+        # A daemon takes a number of processors back by no means, a quota it does.
+        period = limits["CpuPeriod"] or USUAL_PERIOD_US
+        _update(docker, container, {"CpuQuota": round(cpus * period)})
+
+
+def restore_processors(docker: DockerClient, container: Container, before: Limits) -> None:
+    """Let it take what `processor_limits` said."""
+    if before["NanoCpus"] > 0:
+        _update(docker, container, {"NanoCpus": before["NanoCpus"]})
+    else:
+        _update(docker, container, {"CpuQuota": before["CpuQuota"] or -1})
+
+
+def memory_limits(container: Container) -> Limits:
+    """What says how much memory it may take, with swap and without, bytes."""
+    return _fields(container, "Memory", "MemorySwap")
+
+
+def limit_memory(docker: DockerClient, container: Container, limit_bytes: int) -> None:
+    """Let it take so much memory from now on, and no swap on top."""
+    _update(docker, container, {"Memory": limit_bytes, "MemorySwap": limit_bytes})
+
+
+def restore_memory(docker: DockerClient, container: Container, before: Limits) -> None:
+    """Let it take what `memory_limits` said. A daemon does not take a limit back: what had none gets all that
+    the machine has."""
+    if before["Memory"] > 0:
+        _update(docker, container, {"Memory": before["Memory"], "MemorySwap": before["MemorySwap"] or -1})
+    else:
+        _update(docker, container, {"Memory": docker.info()["MemTotal"], "MemorySwap": -1})
+
+
+def _fields(container: Container, *names: str) -> Limits:
+    configuration = container.attrs["HostConfig"]
+    return {name: max(0, configuration.get(name) or 0) for name in names}
+
+
+def _update(docker: DockerClient, container: Container, wanted: Limits) -> None:
+    # Not by the library's own `update`, which knows no number of processors; a daemon refuses a quota for
+    # a container that was started with one, as compose files have it.
+    api: Any = docker.api
+    answer = api._post_json(api._url("/containers/{0}/update", container.id), data=dict(wanted))
+    api._raise_for_status(answer)

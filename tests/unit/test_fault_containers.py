@@ -1,0 +1,101 @@
+"""Rules about containers are judged by what the daemon has, and told in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from towpath.containers.errors import NoDaemon
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.faults import Rule
+from towpath.faults.explanation import explain
+from towpath.faults.registry import faults
+from towpath.faults.validation import World, problems
+
+WORLD = World(
+    containers=frozenset({"towpath-jfk", "towpath-lga"}),
+    networks={"towpath-jfk": frozenset({"site-jfk", "services"}), "towpath-lga": frozenset()},
+)
+
+
+def rule(fault: str, name: str = "towpath-jfk", **parameters: Any) -> Rule:
+    event = {"target": "container", "name": name}
+    actions = [{"fault": fault, "parameters": parameters}]
+    return Rule.model_validate({"name": "r", "event": event, "actions": actions})
+
+
+def only_problem(given: Rule, world: World = WORLD) -> ErrorDetail:
+    (error,) = problems(given, world)
+    return error
+
+
+def test_faults_of_containers_when_listed_then_are_all_that_can_be_done_to_one() -> None:
+    listed = {name for name, kind in faults().items() if "container" in kind.applies_to}
+    assert listed == {"pause", "kill", "restart", "stop", "disconnect", "cpu_limit", "memory_limit"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        rule("stop"),
+        rule("disconnect"),
+        rule("disconnect", network="site-jfk"),
+        rule("cpu_limit", cpus=0.25),
+        rule("memory_limit", megabytes=64),
+    ],
+    ids=lambda given: given.actions[0].fault,
+)
+def test_rule_when_container_and_parameters_are_right_then_has_no_problem(given: Rule) -> None:
+    assert problems(given, WORLD) == []
+
+
+def test_rule_when_there_is_no_such_container_then_those_there_are_are_named() -> None:
+    error = only_problem(rule("stop", "towpath-jkf"))
+    assert error.field == "event.name"
+    assert error.allowed == ["towpath-jfk", "towpath-lga"]
+
+
+def test_rule_when_the_container_is_not_on_the_network_then_its_networks_are_named() -> None:
+    error = only_problem(rule("disconnect", network="site-jkf"))
+    assert error.field == "actions.0.parameters.network"
+    assert error.allowed == ["services", "site-jfk"]
+    assert "site-jfk" in error.message
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        (rule("cpu_limit"), "cpus"),
+        (rule("cpu_limit", cpus=0), "cpus"),
+        (rule("memory_limit", megabytes=5), "megabytes"),
+        (rule("stop", grace_s=-1), "grace_s"),
+        (rule("disconnect", networks="site-jfk"), "networks"),
+    ],
+    ids=["no cpus", "none", "too little", "negative", "misspelt"],
+)
+def test_rule_when_a_parameter_is_wrong_then_it_is_named(given: Rule, field: str) -> None:
+    assert only_problem(given).field == f"actions.0.parameters.{field}"
+
+
+def test_rule_when_no_container_daemon_answers_then_the_problem_is_how_to_get_one() -> None:
+    world = World(without_daemon=NoDaemon("unix:///nobody.sock", "No such file or directory").detail)
+    error = only_problem(rule("stop"), world)
+    assert error.field == "event.target"
+    assert "unix:///nobody.sock" in error.message
+    assert "start one" in error.message
+
+
+def test_rule_when_there_is_no_daemon_and_it_is_about_something_else_then_has_no_problem() -> None:
+    world = replace(WORLD, without_daemon=NoDaemon("unix:///nobody.sock", "gone").detail)
+    about_machine = rule("cpu_load").model_dump()
+    about_machine["event"] = {"target": "machine", "name": "hub"}
+    assert problems(Rule.model_validate(about_machine), world) == []
+
+
+def test_explanation_when_a_container_is_disconnected_then_says_from_what_and_that_it_comes_back() -> None:
+    text = explain(rule("disconnect", network="site-jfk"), WORLD)
+    assert "for the container towpath-jfk" in text
+    assert 'network = "site-jfk"' in text
+    assert "puts it back" in text
