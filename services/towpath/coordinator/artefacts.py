@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import nats.errors
@@ -41,6 +42,7 @@ class Artefacts:
         self._root = root
         self._registry = registry
         self._trials = asyncio.Semaphore(TRIALS)
+        self._can_try = find_spec("pyspark") is not None
         self._callable: set[tuple[str, str]] = set()
         """Digest and entry of what was tried and can be called."""
 
@@ -59,14 +61,15 @@ class Artefacts:
     async def tried(self, spec: JobSpec) -> str | None:
         """The same, of code that can be called: tried here, in a process that is thrown away.
 
-        For whoever must know before anything begins; a site tries what it is given in any case. Raises
-        `TowpathError` also when the code does not import, with its own exception, or cannot be called.
+        For whoever must know before anything begins; a site tries what it is given in any case, and it alone
+        where there is no PySpark beside the coordinator. Raises `TowpathError` also when the code does not
+        import, with its own exception, or cannot be called.
         """
         operator = spec.operator
         if not isinstance(operator, Python) or operator.artefact is None:
             return None
         digest, content = await self._kept(operator.artefact)
-        if (digest, operator.entry) not in self._callable:
+        if self._can_try and (digest, operator.entry) not in self._callable:
             await self._try(digest, content, operator.entry)
             self._callable.add((digest, operator.entry))
         return digest
