@@ -1,4 +1,4 @@
-"""What runs beside the hub, and a site's agent, need nothing that only engines and reports need."""
+"""What runs beside the hub needs nothing that only engines and reports need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from towpath.cli.endings import EXTRAS, OneLineGroup
 
-PARTS = ("coordinator", "monitor", "injector", "collector", "api", "links", "agent")
+PARTS = ("coordinator", "monitor", "injector", "collector", "api", "links")
 ROOT = Path(__file__).resolve().parents[2]
 
 WITHOUT = """
