@@ -30,7 +30,10 @@ SPEC = {
     "operator": OPERATOR,
 }
 
+TWO_NODES = Path(__file__).with_name("two_nodes.yaml")
+
 EVERYTHING = document(
+    mesh={"topology": str(TWO_NODES)},
     jobs=[{"name": "counted", "workload": "windows", "site": "jfk"}, SPEC],
     steady_state=[
         {"probe": "throughput", "job": "counted", "within_percent": 33.3, "over_s": "2s"},
@@ -54,6 +57,7 @@ EVERYTHING = document(
         {"at": 2, "apply": {"name": "p", "jobs": []}},
         {"at": 2.5, "remove": {"job": "counted", "drain": True}},
         {"at": 2.6, "process": {"path": "true", "arguments": ["--now"]}},
+        {"at": 2.7, "node": {"do": "fail", "nodes": ["jfk"], "for_s": "3s"}},
     ],
     expect={"lost": {"at_least": 1}, "migrations": "well"},
     vary=[{"path": "timeline.0.at", "between": [0, 1]}],

@@ -51,7 +51,7 @@ class Stage:
 
     async def connected(self, name: str) -> Bus:
         """A further connection as the operator, called so at the server. Raises `TowpathError`."""
-        return await _connect(self.mesh, self.mesh.operator, name)
+        return await connection_to(self.mesh, self.mesh.operator, name)
 
     async def ask_jobs(self) -> list[JobView]:
         """All jobs. Raises `TowpathError` when the coordinator does not answer."""
@@ -89,10 +89,11 @@ class Stage:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _standing(self, job: str | None, since: float) -> tuple[JobView | None, list[str]]:
-        missing = await asyncio.to_thread(self._not_running)
+        missing = await asyncio.to_thread(self.not_running)
         if missing:
             return None, [f"{name} does not run" for name in missing]
-        sites = await self.ask_sites()
+        absent = self.absent()
+        sites = [site for site in await self.ask_sites() if site.site not in absent]
         why_not = [f"{s.site} is {s.state}" for s in sites if s.state is not SiteState.UP]
         why_not += [f"{s.site} has not been heard" for s in sites if s.at.timestamp() < since]
         if job is None or why_not:
@@ -103,7 +104,12 @@ class Stage:
         epochs = await self.accepted_epochs(view.output)
         return view, ownership_faults(view, sites, epochs)
 
-    def _not_running(self) -> list[str]:
+    def absent(self) -> set[str]:
+        """Sites that are not meant to be up now."""
+        return set()
+
+    def not_running(self) -> list[str]:
+        """Processes that should run here and do not. Blocks."""
         services = [name for name in SERVICES if name != "links" or self.mesh.spec.emulate_links]
         names = [*services, *(f"{s}-{part}" for s in self.mesh.sites for part in ("nats", "agent", "engine"))]
         return [name for name in names if find(self.home.run, name) is None]
@@ -144,15 +150,16 @@ async def standing(home: Home) -> AsyncIterator[Stage]:
     """The mesh that runs under `home`, once everything is up; it stays. Raises `TowpathError`."""
     mesh = await asyncio.to_thread(MeshState.load, home)
     async with (
-        await _connect(mesh, mesh.operator, "drill") as bus,
-        await _connect(mesh, mesh.coordinator, "drill prompter") as prompter,
+        await connection_to(mesh, mesh.operator, "drill") as bus,
+        await connection_to(mesh, mesh.coordinator, "drill prompter") as prompter,
     ):
         up = Stage(home, mesh, bus, prompter)
         await up.until_settled(None, UP_S)
         yield up
 
 
-async def _connect(mesh: MeshState, credential: Credential, name: str) -> Bus:
+async def connection_to(mesh: MeshState, credential: Credential, name: str) -> Bus:
+    """A connection to a mesh's hub with these rights, called so there. Raises `TowpathError`."""
     return await Bus.connect(mesh.hub_url, credential.user, credential.password, name=name, within_s=UP_S)
 
 

@@ -51,6 +51,8 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
     Nodes that failed or were stopped are started, limits and links become as described. Raises
     `TowpathError`; what was started by then stays, and `take_down` removes it.
     """
+    for warning in plan.warnings:
+        tell(f"beware: {warning}")
     project = Project(home)
     await asyncio.to_thread(_check_free, project, plan.topology)
     await asyncio.to_thread(daemon.check)

@@ -43,6 +43,8 @@ class Emulation:
     """To the hub, as the operator."""
     away: set[str] = field(default_factory=set)
     """Nodes that are not meant to run now."""
+    failed: set[str] = field(default_factory=set)
+    """Those of them that shall return."""
     sizes: dict[str, Node] = field(default_factory=dict)
     """Nodes that were resized, as they are now."""
 
@@ -83,6 +85,7 @@ class Emulation:
                     await self.nodes.unleash(name, share)
                     await self.nodes.start(name)
                 self.away.discard(name)
+                self.failed.discard(name)
         await self.until_up(names, within_s)
         await self.limit(names)
 
@@ -99,6 +102,15 @@ class Emulation:
         if for_s is not None:
             await asyncio.sleep(for_s)
             await self.start(names)
+
+    async def revive(self) -> None:
+        """Start the nodes that failed and did not return. Raises `TowpathError`."""
+        await self.start(sorted(self.failed))
+
+    async def bring_back(self) -> None:
+        """Start all nodes that are away, but spare ones. Raises `TowpathError`."""
+        spare = {node.name for node in self.topology.nodes if node.spare}
+        await self.start(sorted(self.away - spare))
 
     async def resize(
         self,
@@ -191,6 +203,7 @@ class Emulation:
         self.node(name)
         async with self.nodes.lock(name):
             self.away.add(name)
+            self.failed |= {name} if killed else set()
             await (self.nodes.kill(name) if killed else self.nodes.stop(name))
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from towpath.containers import control
 from towpath.containers.errors import SlowDaemon
-from towpath.containers.updating import Limits, limit
+from towpath.containers.updating import Limits, limit, limits_of
 from towpath.containers.usage import cpu_seconds
 from towpath.topology.shares import Share
 
@@ -60,6 +60,10 @@ class Nodes:
         """Give it all processors of the machine; its memory stays limited."""
         wanted = Limits(None, share.memory_mb)
         await self._insist(lambda: limit(self._containers[node], wanted))
+
+    async def limits(self, node: str) -> Limits:
+        """What holds for it now."""
+        return await self._insist(lambda: limits_of(self._containers[node]))
 
     async def cpu_s(self, node: str) -> float | None:
         """Processor time since it was started; null when it does not run."""

@@ -64,13 +64,24 @@ def plan(scenarios: Sequence[str], runs: int, seed: int) -> list[PlannedRun]:
 def together(names: Sequence[str]) -> ScenarioMesh:
     """One mesh that has what all these scenarios need. Raises `TowpathError` for one that there is not."""
     needs = [parse(read_document(name), name).mesh for name in names]
+    emulated = next((name for name, need in zip(names, needs, strict=True) if need.topology), None)
+    if emulated is not None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "a campaign has one mesh of processes, and this needs a topology of its own",
+            field="scenarios",
+            value=emulated,
+            allowed=f"`towpath fog run {emulated}`",
+        )
     sites = list(dict.fromkeys(site for need in needs for site in need.sites))
     return ScenarioMesh(sites=sites, emulate_links=any(need.emulate_links for need in needs))
 
 
 def chosen_scenarios(given: str | None) -> list[str]:
-    """Names or files separated by commas; null is the whole library."""
-    return library() if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    """Names or files separated by commas; null is all of the library that one mesh of processes can have."""
+    if given is not None:
+        return [name.strip() for name in given.split(",") if name.strip()]
+    return [name for name in library() if parse(read_document(name), name).mesh.topology is None]
 
 
 @dataclass

@@ -10,6 +10,7 @@ from towpath.contracts.scenario import Scenario, Step
 from towpath.contracts.scenario_load import StandardJob
 from towpath.faults.validation import World
 from towpath.faults.validation import problems as rule_problems
+from towpath.scenarios.checking_nodes import node_problems
 
 HUB_PROCESSES = ("hub", "redis", "coordinator", "monitor", "injector", "links", "api", "local")
 SITE_PROCESSES = ("nats", "agent", "engine")
@@ -27,6 +28,7 @@ def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
     yield from _sites(scenario)
     yield from _jobs(scenario)
     yield from _rules(scenario)
+    yield from node_problems(scenario)
 
 
 def job_names(scenario: Scenario) -> list[str]:

@@ -15,6 +15,7 @@ from towpath.contracts.scenario import Migration, ProcessRun, Step
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.drill.stage import Stage
 from towpath.protocols.record import ENDED
+from towpath.scenarios.emulated_nodes import EmulatedNodes
 from towpath.scenarios.held_rules import HeldRules
 from towpath.scenarios.jobs import spec_of
 from towpath.scenarios.observed_job import ObservedJob, observed_job
@@ -32,6 +33,7 @@ class Commands:
     stage: Stage
     sampler: Sampler
     rules: HeldRules
+    nodes: EmulatedNodes
     exits: AsyncExitStack
     """Where observers of jobs end."""
     allow_process: bool = False
@@ -51,6 +53,7 @@ class Commands:
             "apply": self._apply,
             "remove": self._remove,
             "process": self._process,
+            "node": self._node,
         }
         await handlers[step.action](step)
 
@@ -183,6 +186,10 @@ class Commands:
                 allowed="with --allow-process",
             )
         await run_program(step.process)
+
+    async def _node(self, step: Step) -> None:
+        assert step.node is not None
+        await self.nodes.carry_out(step.node)
 
     async def _move(self, operation: str, move: Migration) -> MigrationReport:
         try:

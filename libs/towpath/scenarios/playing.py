@@ -13,6 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
 from towpath.drill.stage import Stage, stage, standing
 from towpath.mesh.home import Home
+from towpath.scenarios.emulated import own_emulation, standing_emulation
 from towpath.scenarios.journal import FILE, Journal
 from towpath.scenarios.report import RunReport
 from towpath.scenarios.run import Run
@@ -42,15 +43,20 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
 
     Raises `TowpathError` when the running one has not what is needed.
     """
+    if running is None and needs.jobs:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "a new mesh has no jobs",
+            field="mesh.jobs",
+            value=needs.jobs[0],
+            allowed="with --home, on a mesh that runs them",
+        )
+    if needs.topology is not None:
+        name = needs.topology
+        async with own_emulation(own, name) if running is None else standing_emulation(running, name) as up:
+            yield up
+        return
     if running is None:
-        if needs.jobs:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                "a new mesh has no jobs",
-                field="mesh.jobs",
-                value=needs.jobs[0],
-                allowed="with --home, on a mesh that runs them",
-            )
         async with stage(own, needs.sites, needs.emulate_links) as up:
             yield up
         return

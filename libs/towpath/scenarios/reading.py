@@ -12,6 +12,7 @@ from towpath.composition.texts import load
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.scenarios.checking import check_scenario
+from towpath.topology.reading import read as read_topology
 
 _LIBRARY = "towpath.scenarios.library"
 _SUFFIX = ".yaml"
@@ -73,8 +74,18 @@ def parse(document: dict[str, Any], source: str = "scenario") -> Scenario:
         detail = TowpathError.of_validation(error).detail
         message = f"{source}: {detail.message}"
         raise TowpathError.of(detail.model_copy(update={"message": message})) from error
+    scenario = with_sites(scenario)
     check_scenario(scenario)
     return scenario
+
+
+def with_sites(scenario: Scenario) -> Scenario:
+    """The same, its sites being those of its topology where it names none. Raises `TowpathError`."""
+    mesh = scenario.mesh
+    if mesh.topology is None or "sites" in mesh.model_fields_set:
+        return scenario
+    sites = [node.name for node in read_topology(mesh.topology).nodes]
+    return scenario.model_copy(update={"mesh": mesh.model_copy(update={"sites": sites})})
 
 
 def read(given: str) -> Scenario:

@@ -72,6 +72,19 @@ class RuleReport(Model):
         return cls(rule=rule.name, event=event_of(rule), faults=faults, **known)
 
 
+class NodeEnergy(Model):
+    """What a node of an emulated topology took from the beginning of `before` until steady state was back."""
+
+    energy_j: float
+    """Joules, after its power profile."""
+    mean_w: float
+    """While it ran, watts."""
+    utilisation: float
+    """Share of its processor that was busy while it ran, 0 to 1."""
+    up_s: float
+    """For how long it ran."""
+
+
 class RunReport(Model):
     """A whole run."""
 
@@ -93,6 +106,8 @@ class RunReport(Model):
     """For how long steady state did not hold, all together."""
     migrations: list[MigrationReport] = []
     rules: list[RuleReport] = []
+    energy: dict[str, NodeEnergy] = {}
+    """By node, those with a power profile. Empty where sites are no emulated nodes."""
     problems: list[str] = []
     """What was not as expected; empty when everything was."""
     broken: bool = False
@@ -102,6 +117,11 @@ class RunReport(Model):
     def passed(self) -> bool:
         """Whether everything was as expected."""
         return not self.problems
+
+    @property
+    def energy_j(self) -> float:
+        """Of all nodes together, joules."""
+        return sum(node.energy_j for node in self.energy.values())
 
     def total(self, finding: str) -> int:
         """One of `FINDINGS` over all jobs."""

@@ -18,6 +18,7 @@ from towpath.contracts.scenario import Scenario, Step
 from towpath.drill.stage import Stage
 from towpath.scenarios.checking import idle_rules, rules_of
 from towpath.scenarios.commands import Commands
+from towpath.scenarios.emulated_nodes import EmulatedNodes
 from towpath.scenarios.expectations import unmet
 from towpath.scenarios.held_rules import HeldRules
 from towpath.scenarios.jobs import disorder_s
@@ -91,7 +92,8 @@ class Run:
             sampler = Sampler(self.stage.mesh, self.stage.bus)
             rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
             steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
-            commands = Commands(self.stage, sampler, rules, exits, self.allow_process)
+            nodes = EmulatedNodes(self.stage, sampler, self.journal, self.seed)
+            commands = Commands(self.stage, sampler, rules, nodes, exits, self.allow_process)
             watching: asyncio.Task[None] | None = None
             try:
                 events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
@@ -105,7 +107,7 @@ class Run:
             finally:
                 await end([watching])
                 await self._restore(commands, rules)
-            report = self._report(rules, steadiness, time.monotonic() - begun)
+            report = self._report(rules, steadiness, nodes, time.monotonic() - begun)
         self.trace.end("; ".join(report.problems) or None)
         self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
         return report
@@ -130,7 +132,14 @@ class Run:
         await recorder.listen(bus)
 
     async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
-        phases, scenario = self.scenario.phases, self.scenario
+        async with commands.nodes.at_full_speed():
+            await self._prepare(commands)
+        async with commands.nodes.metered():
+            await self._act(commands, events, steadiness)
+        await self._judge(commands.sampler)
+
+    async def _prepare(self, commands: Commands) -> None:
+        scenario = self.scenario
         for name in scenario.mesh.jobs:
             await commands.watch(name)
         with self.trace.step("prepare"):
@@ -140,6 +149,9 @@ class Run:
                 await commands.apply(scenario.pipeline)
         self._start_load(commands.sampler)
         await commands.rules.load_idle(idle_rules(scenario))
+
+    async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
+        phases = self.scenario.phases
         self.journal.add(Entry.PHASE, phase="before")
         if not await _until_held(steadiness, phases.before_s, STEADY_S):
             self._problem(f"steady state did not come about within {STEADY_S:g} s")
@@ -152,11 +164,10 @@ class Run:
             with self.trace.step(f"{step.action} {what_of(step)}".strip()):
                 await commands.carry_out(step)
 
-        timeline = Timeline(scenario.timeline, carry_out, events, self.journal)
+        timeline = Timeline(self.scenario.timeline, carry_out, events, self.journal)
         await asyncio.gather(timeline.play(), asyncio.sleep(phases.during_s))
         self.problems += timeline.problems
         await self._recover(commands, steadiness)
-        await self._judge(commands.sampler)
 
     def _start_load(self, sampler: Sampler) -> None:
         for position, load in enumerate(self.scenario.load):
@@ -173,6 +184,7 @@ class Run:
         self.journal.add(Entry.PHASE, phase="after")
         if commands.rules.names:
             await commands.rules.unload(commands.rules.names)
+        await commands.nodes.revive()
         over = time.time()
         self._moves = await commands.moves_ended(MOVES_S)
         for move in self._moves:
@@ -216,6 +228,7 @@ class Run:
         """Put back what the run changed: also when it was cancelled or failed."""
         self.journal.add(Entry.PHASE, phase="restore")
         try:
+            await commands.nodes.bring_back()
             async with asyncio.timeout(RESTORE_S):
                 await rules.unload_all()
                 await rules.counted(COUNT_S)
@@ -226,12 +239,15 @@ class Run:
                 listed = {view.spec.name: view for view in await self.stage.ask_jobs()}
                 ours = [job for name, job in commands.sampler.jobs.items() if name in listed and job.ours]
                 await asyncio.gather(*(job.remove() for job in ours if listed[job.name].pipeline is None))
+            await commands.nodes.settle()
         except (TowpathError, TimeoutError, NatsError) as error:
             self._problem(f"not everything could be put back: {str(error) or 'no answer'}")
             self.broken = True
         self.journal.add(Entry.PHASE, phase="ended")
 
-    def _report(self, rules: HeldRules, steadiness: Steadiness, seconds: float) -> RunReport:
+    def _report(
+        self, rules: HeldRules, steadiness: Steadiness, nodes: EmulatedNodes, seconds: float
+    ) -> RunReport:
         self.journal.add(Entry.COUNTS, rules={n: c.model_dump(mode="json") for n, c in rules.counts.items()})
         report = RunReport(
             scenario=self.scenario.name,
@@ -244,6 +260,7 @@ class Run:
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
             migrations=self._moves,
+            energy=nodes.energy,
             rules=[RuleReport.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
             problems=self.problems,
             broken=self.broken,

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Step
+from towpath.contracts.scenario_nodes import nodes_of
 from towpath.scenarios.journal import Entry, Journal
 from towpath.scenarios.mesh_events import MeshEvents
 
@@ -76,6 +77,8 @@ def what_of(step: Step) -> str:
         return step.update.spec.name
     if step.process is not None:
         return step.process.path
+    if step.node is not None:
+        return f"{step.node.do} {', '.join(nodes_of(step.node))}".strip()
     named = step.deploy or step.apply
     if named is not None:
         return named.name

@@ -35,6 +35,7 @@ def markdown(run: Course) -> str:
     parts += _timeline(run)
     parts += _rules(report)
     parts += _migrations(report)
+    parts += _energy(report)
     parts += _verdicts(report)
     return "\n".join(parts)
 
@@ -96,6 +97,17 @@ def _migrations(report: RunReport) -> list[str]:
         way = f"{move.source} → {move.target}"
         lines.append(f"| {move.job} | {way} | {move.strategy} | {move.state or 'unknown'} | {total} |")
     return [*lines, ""]
+
+
+def _energy(report: RunReport) -> list[str]:
+    if not report.energy:
+        return []
+    columns = "| node | energy, J | mean power, W | busy, % | up, s |"
+    lines = ["## Energy", "", columns, "|---|---|---|---|---|"]
+    for name, node in report.energy.items():
+        busy = f"{100 * node.utilisation:.0f}"
+        lines.append(f"| {name} | {node.energy_j:.0f} | {node.mean_w:.1f} | {busy} | {node.up_s:.0f} |")
+    return [*lines, f"| together | {report.energy_j:.0f} | | | |", ""]
 
 
 def _verdicts(report: RunReport) -> list[str]:

@@ -8,12 +8,14 @@ from towpath.cli import (
     access,
     campaigns,
     checking,
+    compose,
     demo,
     demo_faults,
     demo_fog,
     drill,
     events,
     faults,
+    fog,
     jobs,
     links,
     logs,
@@ -49,6 +51,7 @@ app.command(rich_help_panel=MESH)(mesh.down)
 app.command(rich_help_panel=MESH)(mesh.status)
 app.command(rich_help_panel=MESH)(mesh.sites)
 app.command(rich_help_panel=MESH)(access.access)
+app.command("compose", rich_help_panel=MESH)(compose.compose_command)
 app.command(rich_help_panel=MESH)(links.links)
 app.command(rich_help_panel=MESH)(links.link)
 
@@ -68,6 +71,7 @@ app.command("demo-faults", rich_help_panel=DATA)(demo_faults.demo_faults)
 app.command(rich_help_panel=DATA)(drill.drill)
 
 app.add_typer(scenarios.app, name="scenario", rich_help_panel=FAULTS)
+app.add_typer(fog.app, name="fog", rich_help_panel=FAULTS)
 app.command(rich_help_panel=FAULTS)(campaigns.campaign)
 
 app.add_typer(faults.app, name="faults", rich_help_panel=FAULTS)

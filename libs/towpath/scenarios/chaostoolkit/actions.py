@@ -29,11 +29,15 @@ from towpath.contracts.message import Command
 from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
 from towpath.contracts.scenario import Trigger
 from towpath.contracts.scenario_load import ScenarioJob
+from towpath.contracts.scenario_nodes import NodeStep
+from towpath.emulation.bringing_up import emulation
+from towpath.emulation.steps import carry_out
+from towpath.mesh.home import Home
 from towpath.scenarios.chaostoolkit.connection import connected
 from towpath.scenarios.jobs import spec_of
 from towpath.scenarios.mesh_events import matches
 
-__all__ = ["apply", "deploy", "load_rules", "migrate", "remove", "scale", "unload_rules", "update"]
+__all__ = ["apply", "deploy", "load_rules", "migrate", "node", "remove", "scale", "unload_rules", "update"]
 
 DEADLINE_S, ATTEMPT_S = 120.0, 10.0
 
@@ -83,6 +87,11 @@ def remove(job: str, drain: bool = False, on: Any = None, at: Any = None) -> Con
     return _send(RemoveJob(job=job, drain=drain), on)
 
 
+def node(do: str, on: Any = None, at: Any = None, **details: Any) -> Content:
+    """Do something to nodes of the emulated topology that is up under `TOWPATH_HOME`, to its end."""
+    return asyncio.run(_node({"do": do, **details}, on))
+
+
 def _send(command: Command[Any], on: Any) -> Content:
     return asyncio.run(_sent(command, on))
 
@@ -115,6 +124,14 @@ async def _scale(job: str, changes: Content, on: Any) -> Content:
         spec = JobSpec.model_validate(view.spec.model_dump() | changes)
         answer = await mesh.bus.request(UpdateJob(spec=spec), deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
     return answer.model_dump(mode="json")
+
+
+async def _node(content: Content, on: Any) -> Content:
+    step: Any = TypeAdapter(NodeStep).validate_python(content)
+    async with emulation(Home.default()) as running:
+        await _heard(running.bus, on)
+        await carry_out(running, step)
+    return {"done": content}
 
 
 async def _view(bus: Bus, job: str) -> Any:

@@ -43,6 +43,7 @@ FUNCTIONS = {
     "scale": "scale",
     "apply": "apply",
     "remove": "remove",
+    "node": "node",
 }
 """Action of a step → function of `ACTIONS`."""
 
