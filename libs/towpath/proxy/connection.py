@@ -10,7 +10,7 @@ from asyncio import StreamReader, StreamWriter
 from dataclasses import dataclass
 
 from towpath.proxy.delay_line import DelayLine
-from towpath.proxy.token_bucket import TokenBucket
+from towpath.proxy.transmitter import Transmitter
 from towpath.proxy.weather import Weather
 
 PIECE_BYTES = 64 * 1024
@@ -25,9 +25,9 @@ NO_LINGER = struct.pack("ii", 1, 0)
 
 @dataclass
 class Direction:
-    """One direction of a link: its bandwidth, and what passed."""
+    """One direction of a link: what its bandwidth makes of it, and what passed."""
 
-    bandwidth: TokenBucket
+    transmitter: Transmitter
     passed: int = 0
     """Bytes."""
 
@@ -85,9 +85,9 @@ class Connection:
         """Read no faster than the link takes it: so the sender feels how slow the link is."""
         while True:
             await self._weather.passable()
-            data = await source.read(direction.bandwidth.largest_piece(PIECE_BYTES))
-            await direction.bandwidth.take(len(data))
-            await line.put(data)
+            await direction.transmitter.ready()
+            data = await source.read(direction.transmitter.largest_piece(PIECE_BYTES))
+            await line.put(data, direction.transmitter.send(len(data)))
             if not data:
                 return
 

@@ -32,6 +32,16 @@ class Piece:
     """Where in the jitter it lies, -1 to 1."""
     fate: float
     """How lucky its packets are, 0 to 1: the higher, the more often some of them are lost."""
+    left_at: float = 0.0
+    """When its last byte has entered, at the bandwidth that held when the first one did."""
+    bandwidth: int | None = None
+    """What that was."""
+
+    def arrives_at(self, conditions: LinkConditions) -> float:
+        """When its last byte comes out, if these conditions hold from now on."""
+        held_up = conditions.bandwidth_bytes_per_s == self.bandwidth
+        begins_at = max(self.entered_at, self.left_at) if held_up else self.entered_at
+        return begins_at + self.delay_s(conditions)
 
     def delay_s(self, conditions: LinkConditions) -> float:
         """How long it travels under these conditions."""
@@ -60,13 +70,18 @@ class DelayLine:
         self._came = asyncio.Event()
         self._left = asyncio.Event()
 
-    async def put(self, data: bytes) -> None:
-        """Send `data` on its way; waits while too much is in flight. Empty data is the end."""
+    async def put(self, data: bytes, left_at: float = 0.0) -> None:
+        """Send `data` on its way; waits while too much is in flight. Empty data is the end.
+
+        `left_at` is when the last of it is on its way, by the loop's clock, as long as the bandwidth stays.
+        """
+        bandwidth = self._weather.now.bandwidth_bytes_per_s
         while self._bytes >= self._limit:
             self._left.clear()
             await self._left.wait()
         now = asyncio.get_running_loop().time()
-        self._pieces.append(Piece(data, now, random.uniform(-1, 1), random.random()))
+        luck, fate = random.uniform(-1, 1), random.random()
+        self._pieces.append(Piece(data, now, luck, fate, left_at, bandwidth))
         self._bytes += len(data)
         self._came.set()
 
@@ -86,7 +101,7 @@ class DelayLine:
         loop = asyncio.get_running_loop()
         while True:
             await self._weather.passable()
-            left = piece.entered_at + piece.delay_s(self._weather.now) - loop.time()
+            left = piece.arrives_at(self._weather.now) - loop.time()
             if left <= 0:
                 return
             await self._weather.changed(within_s=left)

@@ -14,7 +14,7 @@ from typing import Self
 
 from towpath.contracts.links import LinkConditions
 from towpath.proxy.connection import PIECE_BYTES, Connection, Direction
-from towpath.proxy.token_bucket import TokenBucket
+from towpath.proxy.transmitter import Transmitter
 from towpath.proxy.weather import Weather
 
 log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ class Link:
         self._routes = routes
         self._on_restored = on_restored
         self._weather = Weather()
-        self._out = Direction(TokenBucket(self._weather))
-        self._back = Direction(TokenBucket(self._weather))
+        self._out = Direction(Transmitter(self._weather))
+        self._back = Direction(Transmitter(self._weather))
         self._open: dict[asyncio.Task[None], Connection] = {}
         self._servers: list[asyncio.Server] = []
         self._end: asyncio.TimerHandle | None = None
