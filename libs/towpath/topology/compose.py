@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.topology import Topology
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import SECRETS
 from towpath.topology.secrets import CONTAINER_HOME, SERVERS, secret_name
@@ -74,6 +75,16 @@ class ComposeSettings:
     """Site → memory that all of its processes may take together; others have no limit."""
     spare: frozenset[str] = frozenset()
     """Sites that are started only when somebody asks for them by name: they have the profile `spare`."""
+
+    @classmethod
+    def of(cls, topology: Topology, secrets: str, tag: str) -> ComposeSettings:
+        """With the nodes' memory, and what nodes are spare."""
+        return cls(
+            secrets,
+            tag,
+            memory_mb={node.name: node.memory_mb for node in topology.nodes},
+            spare=frozenset(node.name for node in topology.nodes if node.spare),
+        )
 
 
 def compose(mesh: MeshState, settings: ComposeSettings) -> Description:
