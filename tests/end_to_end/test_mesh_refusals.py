@@ -139,7 +139,7 @@ DENIED = [
     ("agent", "site.forged"),
     ("engine", "towpath.v1.heartbeat.jfk"),
     ("engine", "towpath.v1.event.job.x.changed"),
-    ("engine", "towpath.v1.engine.jfk.halt-query"),
+    ("engine", "towpath.v1.engine.jfk._shared.halt-query"),
     ("operator", "towpath.v1.command.jfk.stop-job"),
     ("operator", "towpath.v1.command.jfk.set-rules"),
     ("agent", "towpath.v1.metric.lga.engine.batch_s"),

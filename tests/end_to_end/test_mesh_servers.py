@@ -196,7 +196,7 @@ async def test_engine_answers_when_agent_asks(mesh: Mesh) -> None:
         await engine.subscribe("towpath.v1.engine.jfk.>", cb=answer)
         await engine.flush()
         assert (
-            await agent.request("towpath.v1.engine.jfk.list-queries", b"{}", timeout=2)
+            await agent.request("towpath.v1.engine.jfk._shared.list-queries", b"{}", timeout=2)
         ).data == b"running"
 
 

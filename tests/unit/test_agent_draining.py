@@ -17,8 +17,8 @@ ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 NAME = ASSIGNMENT.inputs[0].name
 
 
-class Engine:
-    """An engine that was started anew: what it is told to run reads all there is."""
+class Engines:
+    """Of one engine, which was started anew: what it is told to run reads all there is."""
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         for folder, text in (("offsets", 'v1\n{}\n{"serial": 7}'), ("commits", "v1\n{}")):
@@ -39,7 +39,7 @@ class Streams:
 async def test_drain_when_the_engine_was_started_anew_then_the_job_runs_to_the_end(tmp_path: Path) -> None:
     store = AssignmentStore(tmp_path)
     store.save(ASSIGNMENT)
-    jobs = Jobs(store, cast("Any", Engine()), cast("Any", Streams()), lambda: False)
+    jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
     async with asyncio.timeout(5), jobs.lock(ASSIGNMENT.spec.name):
         await drain(jobs, ASSIGNMENT, [NAME], within_s=2.0)
     assert jobs.position(ASSIGNMENT) == {NAME: 7}

@@ -9,7 +9,7 @@ from towpath.agent.assignments import AssignmentStore
 from towpath.agent.handlers import Handlers
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
-from towpath.contracts.engine import QueryList
+from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, Derivation, JobState, JobStatus
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, StartJob
@@ -19,14 +19,14 @@ INPUT = BEFORE.inputs[0].model_copy(update={"after_serial": 0})
 NAME = INPUT.name
 
 
-class Engine:
-    """Runs what it is told to, at once."""
+class Engines:
+    """One, which runs what it is told to, at once."""
 
     def __init__(self) -> None:
         self.running: list[JobStatus] = []
 
-    async def queries(self) -> QueryList:
-        return QueryList(incarnation="one", queries=self.running)
+    async def queries(self, of: Assignment | None = None) -> dict[str, QueryList]:
+        return {SHARED_ENGINE: QueryList(incarnation="one", queries=self.running)}
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         self.running = [JobStatus(job=assignment.spec.name, epoch=assignment.epoch, state=JobState.RUNNING)]
@@ -51,7 +51,7 @@ class Streams:
 def handlers(directory: Path) -> Handlers:
     store = AssignmentStore(directory)
     store.save(BEFORE)
-    jobs = Jobs(store, cast("Any", Engine()), cast("Any", Streams()), lambda: False)
+    jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
     return Handlers(jobs, Reception("jfk", cast("Any", None), store))
 
 

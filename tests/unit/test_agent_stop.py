@@ -19,8 +19,8 @@ ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 JOB = ASSIGNMENT.spec.name
 
 
-class Engine:
-    """An engine whose micro-batch under way needs `batch_s` more; else it is interrupted."""
+class Engines:
+    """Of one engine, whose micro-batch under way needs `batch_s` more; else it is interrupted."""
 
     def __init__(self, checkpoint: Path, batch_s: float) -> None:
         self._commits, self._batch_s = checkpoint / "commits", batch_s
@@ -29,7 +29,10 @@ class Engine:
             (checkpoint / folder / "0").touch()
         (checkpoint / "offsets" / "1").touch()
 
-    async def halt(self, job: str, within_s: float) -> Paused:
+    def is_starting(self, assignment: Assignment) -> bool:
+        return False
+
+    async def halt(self, engine: str, job: str, within_s: float) -> Paused:
         if within_s >= self._batch_s:
             (self._commits / "1").touch()
         return Paused(serials={}, batch=None, last_processed_at=None)
@@ -38,9 +41,9 @@ class Engine:
 def handlers(directory: Path, batch_s: float) -> Handlers:
     store = AssignmentStore(directory)
     store.save(ASSIGNMENT)
-    engine = cast("Any", Engine(store.checkpoint(ASSIGNMENT), batch_s))
+    engines = cast("Any", Engines(store.checkpoint(ASSIGNMENT), batch_s))
     nothing = cast("Any", None)
-    return Handlers(Jobs(store, engine, nothing, lambda: False), Reception("jfk", nothing, store))
+    return Handlers(Jobs(store, engines, nothing), Reception("jfk", nothing, store))
 
 
 def stop(*, whole: bool) -> StopJob:

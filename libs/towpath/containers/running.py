@@ -103,6 +103,7 @@ def create(description: Description, host: str | None = None) -> str:
             labels=dict(description.labels),
             user=description.user,
             read_only=True,
+            working_dir="/tmp",
             tmpfs=TEMPORARY,
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],

@@ -81,6 +81,17 @@ def closed_subject(site: str, stream: str) -> str:
     return f"closed.{site}.{stream}"
 
 
+def engine_process(site: str, job: str | None = None) -> str:
+    """The process name of a site's engine, or of the one that a job has for itself. Names of sites and jobs
+    have no dot."""
+    return f"{site}-engine" if job is None else f"{site}-engine.{job}"
+
+
+def is_engine_process(name: str) -> bool:
+    """Whether a process of this name is an engine: a JVM and Python processes hang together with it."""
+    return name.partition(".")[0].endswith("-engine")
+
+
 def live_stream(stream: str) -> str:
     """The one-message stream that republishes an output to its plain topic."""
     return f"LIVE_{stream}"

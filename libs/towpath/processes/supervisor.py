@@ -78,6 +78,7 @@ class Supervisor:
         self._runtimes = Runtimes(run)
         self._backoff = backoff or Backoff()
         self._kept: dict[str, _Kept] = {spec.name: _Kept(spec) for spec in _ordered(children)}
+        self._applying = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="processes")
 
     async def __aenter__(self) -> Self:
@@ -116,6 +117,31 @@ class Supervisor:
 
     async def apply(self, children: Sequence[ChildSpec]) -> None:
         """Go over to this list: new children start, missing ones end, changed ones are replaced."""
+        async with self._applying:
+            await to_the_end(self._apply(children))
+
+    async def keep(self, spec: ChildSpec) -> None:
+        """Keep one more child, or this one instead of another of its name."""
+        async with self._applying:
+            others = [kept.spec for name, kept in self._kept.items() if name != spec.name]
+            await to_the_end(self._apply([*others, spec]))
+
+    async def drop(self, name: str) -> None:
+        """End a child and keep it no more. Harmless when there is none of the name."""
+        async with self._applying:
+            others = [kept.spec for kept in self._kept.values() if kept.spec.name != name]
+            await to_the_end(self._apply(others))
+
+    def keeps(self, name: str) -> bool:
+        """Whether there is a child of this name."""
+        return name in self._kept
+
+    @property
+    def names(self) -> list[str]:
+        """All children, in order of start."""
+        return list(self._kept)
+
+    async def _apply(self, children: Sequence[ChildSpec]) -> None:
         wanted = {spec.name: spec for spec in _ordered(children)}
         changed = [kept for name, kept in self._kept.items() if wanted.get(name) != kept.spec]
         await self._release(changed)

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from redis.asyncio import Redis
@@ -16,7 +17,10 @@ from redis.backoff import ExponentialBackoff
 from towpath.agent.artefacts import Artefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
+from towpath.agent.containment import Containment
+from towpath.agent.engine_children import engine_child
 from towpath.agent.engine_client import EngineClient
+from towpath.agent.engines import Engines
 from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
@@ -58,7 +62,7 @@ from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.names import api_prefix
 from towpath.mesh.nats_config import HUB_DOMAIN
-from towpath.processes import ChildSpec, Supervisor
+from towpath.processes import Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 from towpath.telemetry.metric_store import MetricStore
@@ -66,13 +70,6 @@ from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
 
 log = logging.getLogger(__name__)
 
-ENGINE_READY_S = 120.0
-"""A session starts in five seconds; many at once on two cores take a minute."""
-
-CLUSTER_READY_S = 300.0
-"""A cluster may have no master at the moment, which the session waits for, or no free cores."""
-
-ENGINE_STOP_S = 6.0
 ENSURE_PAUSE_S = 0.5
 
 
@@ -82,7 +79,8 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    brokers = [settings.broker, *settings.binder.create()]
+    containment = Containment(settings.access.spec.container, settings.home, settings.site)
+    brokers = [containment.server(settings.broker), *containment.brokers(settings.binder.create())]
     supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
@@ -90,38 +88,34 @@ async def run(settings: Settings) -> None:
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
-            engine = EngineClient(bus, settings.site, artefacts)
-            children = [*brokers, _engine_child(settings, engine)]
-            await supervisor.apply(children)
+            client = partial(EngineClient, bus, settings.site, artefacts)
+            child = partial(engine_child, settings, containment)
+            engines = Engines(supervisor, containment, client, child, settings.site)
+            store = AssignmentStore(settings.home.jobs(settings.site))
+            await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
             await _until_done(lambda: ensure_spans_stream(bus.connection))
-            jobs = Jobs(
-                AssignmentStore(settings.home.jobs(settings.site)),
-                engine,
-                streams,
-                lambda: supervisor.is_starting(f"{settings.site}-engine"),
-            )
+            jobs = Jobs(store, engines, streams)
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
             await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
-            heartbeat = Heartbeat(bus, settings.site, settings.access, jobs, supervisor, settings.binder)
-            health = BrokerHealth(
-                bus.connection,
-                settings.home.nats(settings.site),
-                restart=lambda: supervisor.restart(settings.broker.name),
-            )
+            heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
+            restart = partial(supervisor.restart, settings.broker.name)
+            health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
             tidying = artefacts.watch(jobs.assignments.values)
-            metering = await _metering(settings, bus, jobs, [child.name for child in children])
+            metering = await _metering(settings, bus, jobs, lambda: supervisor.names)
             bridge = (settings.binder.mirror(), settings.binder.publish())
-            watched = (jobs.keep(), heartbeat.beat(), health.watch(), tidying, *metering, *bridge)
+            signs = (heartbeat.look(), heartbeat.beat())
+            watched = (jobs.keep(), *signs, health.watch(), tidying, *metering, *bridge)
             tasks = [asyncio.create_task(work) for work in watched]
             log.info("agent of %s is ready", settings.site)
             await stop.wait()
             await end(tasks)
             await reception.close_all()
     finally:
+        await containment.close()
         await supervisor.stop()
 
 
@@ -161,7 +155,7 @@ async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
 
 
 async def _metering(
-    settings: Settings, bus: Bus, jobs: Jobs, children: list[str]
+    settings: Settings, bus: Bus, jobs: Jobs, children: Callable[[], Sequence[str]]
 ) -> tuple[Coroutine[Any, Any, None], ...]:
     """Serve what is measured here. Returns what measures it, for ever."""
     site, home = settings.site, settings.home
@@ -175,23 +169,6 @@ async def _metering(
     if not observation.enabled:
         return ()
     return metering.keep(), Probes(bus, site, home, metering.add).keep()
-
-
-def _engine_child(settings: Settings, engine: EngineClient) -> ChildSpec:
-    spec = settings.access.spec
-    is_local = spec.engine.spark_master.startswith("local")
-    name = f"{settings.site}-engine"
-    return ChildSpec(
-        name=name,
-        command=settings.engine_command,
-        log=settings.home.log(name),
-        environment=settings.home.fault_environment(settings.site, name),
-        ready=engine.answers,
-        ready_s=ENGINE_READY_S if is_local else CLUSTER_READY_S,
-        stop_s=ENGINE_STOP_S,
-        version=spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url,
-        after=(settings.broker.name,),
-    )
 
 
 async def _until_done(work: Callable[[], Awaitable[None]]) -> None:

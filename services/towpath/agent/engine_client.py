@@ -7,6 +7,7 @@ from pathlib import Path
 from towpath.agent.artefacts import Artefacts
 from towpath.bus import Bus
 from towpath.contracts.engine import (
+    SHARED_ENGINE,
     AnalyseJob,
     HaltQuery,
     ListQueries,
@@ -26,22 +27,23 @@ HALT_MARGIN_S = 20.0
 
 
 class EngineClient:
-    """Commands to the engine of one site. All raise `TowpathError` when it does not answer."""
+    """Commands to one engine of a site. All raise `TowpathError` when it does not answer."""
 
-    def __init__(self, bus: Bus, site: str, artefacts: Artefacts) -> None:
+    def __init__(self, bus: Bus, site: str, artefacts: Artefacts, engine: str = SHARED_ENGINE) -> None:
         self.bus = bus
         self.site = site
+        self.engine = engine
         self.artefacts = artefacts
         """Whatever the engine is to compute, its code is brought here first."""
 
     async def queries(self) -> QueryList:
         """What the engine runs."""
-        return await self.bus.request(ListQueries(site=self.site), deadline_s=LIST_S)
+        return await self.bus.request(ListQueries(site=self.site, engine=self.engine), deadline_s=LIST_S)
 
     async def answers(self) -> bool:
         """Whether the engine is there."""
         try:
-            await self.bus.request(ListQueries(site=self.site), deadline_s=0.5)
+            await self.bus.request(ListQueries(site=self.site, engine=self.engine), deadline_s=0.5)
         except Exception:
             return False
         return True
@@ -49,22 +51,26 @@ class EngineClient:
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         """Keep a job running."""
         placed = await self.artefacts.in_place(assignment)
-        command = RunQuery(site=self.site, assignment=placed, checkpoint=str(checkpoint))
+        command = RunQuery(site=self.site, engine=self.engine, assignment=placed, checkpoint=str(checkpoint))
         await self.bus.request(command, deadline_s=RUN_S)
 
     async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
         """Compile a job without starting it."""
         placed = await self.artefacts.in_place(assignment)
-        command = AnalyseJob(site=self.site, assignment=placed, checkpoint=str(checkpoint))
+        command = AnalyseJob(
+            site=self.site, engine=self.engine, assignment=placed, checkpoint=str(checkpoint)
+        )
         await self.bus.request(command, deadline_s=ANALYSE_S)
 
     async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
         """Compute a range of events as one window, and publish nothing."""
         placed = await self.artefacts.in_place(assignment)
-        command = RecomputeRange(site=self.site, assignment=placed, after=after, through=through)
+        command = RecomputeRange(
+            site=self.site, engine=self.engine, assignment=placed, after=after, through=through
+        )
         return await self.bus.request(command, deadline_s=RECOMPUTE_S)
 
     async def halt(self, job: str, within_s: float) -> Paused:
         """Stop a job at a micro-batch boundary."""
-        command = HaltQuery(site=self.site, job=job, within_s=within_s)
+        command = HaltQuery(site=self.site, engine=self.engine, job=job, within_s=within_s)
         return await self.bus.request(command, deadline_s=within_s + HALT_MARGIN_S)

@@ -1,9 +1,12 @@
-"""Fetches what the site's engine measured of its jobs, each sample once."""
+"""Fetches what an engine of the site measured of its jobs, each sample once."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
+
 from towpath.bus import Bus
-from towpath.contracts.engine import Measures, ReadMeasures
+from towpath.contracts.engine import SHARED_ENGINE, Measures, ReadMeasures
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Sample
 
@@ -14,9 +17,10 @@ ANSWER_S = 1.5
 class EngineMeasures:
     """Knows which samples of which engine it has."""
 
-    def __init__(self, bus: Bus, site: str) -> None:
+    def __init__(self, bus: Bus, site: str, engine: str = SHARED_ENGINE) -> None:
         self._bus = bus
         self._site = site
+        self._engine = engine
         self._incarnation: str | None = None
         self._after = 0
 
@@ -36,4 +40,23 @@ class EngineMeasures:
         return measures.samples
 
     async def _ask(self) -> Measures:
-        return await self._bus.request(ReadMeasures(site=self._site, after=self._after), deadline_s=ANSWER_S)
+        command = ReadMeasures(site=self._site, engine=self._engine, after=self._after)
+        return await self._bus.request(command, deadline_s=ANSWER_S)
+
+
+class SiteMeasures:
+    """The same for all engines of a site, which come and go."""
+
+    def __init__(self, bus: Bus, site: str, engines: Callable[[], Sequence[str]]) -> None:
+        self._bus = bus
+        self._site = site
+        self._engines = engines
+        self._known: dict[str, EngineMeasures] = {}
+
+    async def new(self) -> list[Sample]:
+        """Samples since the last time."""
+        names = self._engines()
+        known = self._known
+        self._known = {n: known.get(n) or EngineMeasures(self._bus, self._site, n) for n in names}
+        found = await asyncio.gather(*(engine.new() for engine in self._known.values()))
+        return [sample for samples in found for sample in samples]

@@ -41,7 +41,7 @@ class Handlers:
         """Let the engine build the job's plan."""
         # Settled first: then the plan is the one that `start_job` will need.
         settled = await self.jobs.settle_beginnings(command.assignment)
-        await self.jobs.engine.analyse(settled, self.jobs.store.checkpoint(settled))
+        await self.jobs.engines.check(settled, self.jobs.store.checkpoint(settled))
         return Done()
 
     async def start_job(self, command: StartJob) -> Done:
@@ -63,6 +63,9 @@ class Handlers:
             goes_on = known is not None and known.generation >= wanted.generation
             processed = self.jobs.position(wanted) if goes_on else {}
             assignment = await self.jobs.prepare_inputs(wanted, processed)
+            if known is not None and known.spec.container != assignment.spec.container:
+                # Another engine, or one that starts anew: two must not write one checkpoint.
+                await self.jobs.halt(known)
             if known is not None and known.generation < assignment.generation:
                 await self._begin_generation(known, assignment)
             await self.jobs.keep_assignment(assignment)
@@ -115,7 +118,7 @@ class Handlers:
     async def recompute_window(self, command: RecomputeWindow) -> Recomputed:
         """Let the engine compute a range of events as one window."""
         assignment = self.jobs.get(command.job)
-        return await self.jobs.engine.recompute(assignment, command.after, command.through)
+        return await self.jobs.engines.recompute(assignment, command.after, command.through)
 
     async def measure_state(self, command: MeasureState) -> StateSize:
         """How large the job's checkpoint is."""

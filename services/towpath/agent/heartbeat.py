@@ -7,18 +7,21 @@ import logging
 
 import nats.errors
 
+from towpath.agent.containment import Containment
 from towpath.agent.jobs import Jobs
 from towpath.brokers.binder import BrokerBinder
 from towpath.bus import Bus
 from towpath.contracts.site import ProcessStatus, SiteState, SiteStatus
+from towpath.mesh.names import engine_process
 from towpath.mesh.state import SiteAccess
 from towpath.processes import Supervisor
 
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
-PROCESSES_EVERY = 5
-"""Heartbeats per look at the processes: reading memory of whole process trees costs milliseconds."""
+PROCESSES_EVERY_S = 5.0
+"""Between looks at the processes: reading memory of whole process trees costs milliseconds. A container
+daemon that hangs may take as long to answer: no heartbeat waits for it."""
 
 
 class Heartbeat:
@@ -27,27 +30,33 @@ class Heartbeat:
     def __init__(
         self,
         bus: Bus,
-        site: str,
         access: SiteAccess,
         jobs: Jobs,
         supervisor: Supervisor,
         broker: BrokerBinder,
+        containment: Containment,
     ) -> None:
         self.bus = bus
-        self.site = site
+        self.site = access.spec.name
         self.access = access
         self.jobs = jobs
         self.supervisor = supervisor
         self.broker = broker
+        self.containment = containment
         self._processes: list[ProcessStatus] = []
+        self._uncontained: str | None = None
+        """Why no process could be started anew."""
+
+    async def look(self) -> None:
+        """Look at the processes every few seconds, for ever."""
+        while True:
+            self._processes = await self.supervisor.status()
+            self._uncontained = await self.containment.trouble()
+            await asyncio.sleep(PROCESSES_EVERY_S)
 
     async def beat(self) -> None:
         """Send a heartbeat every second, for ever."""
-        count = 0
         while True:
-            if count % PROCESSES_EVERY == 0:
-                self._processes = await self.supervisor.status()
-            count += 1
             try:
                 await self.bus.publish(self.status())
             except (nats.errors.Error, OSError) as error:
@@ -56,7 +65,7 @@ class Heartbeat:
 
     def status(self) -> SiteStatus:
         """The site as it is now."""
-        ready = self.supervisor.is_ready(f"{self.site}-engine")
+        ready = self.supervisor.is_ready(engine_process(self.site))
         return SiteStatus(
             site=self.site,
             state=SiteState.UP if ready else SiteState.STARTING,
@@ -65,5 +74,13 @@ class Heartbeat:
             mqtt_port=self.access.mqtt_port,
             processes=self._processes,
             jobs=self.jobs.statuses(),
-            error=self.broker.trouble() if ready else "the engine does not answer yet",
+            error=self._trouble() if ready else self._not_ready(),
         )
+
+    def _trouble(self) -> str | None:
+        """What is in the way of a site that is up."""
+        return self._uncontained or self.broker.trouble()
+
+    def _not_ready(self) -> str:
+        why = self.supervisor.trouble(engine_process(self.site)) or self._uncontained
+        return "the engine does not answer yet" + (f": {why}" if why else "")

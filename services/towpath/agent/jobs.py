@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import datetime
 
 from nats.errors import Error as NatsError
 
 from towpath.agent.artefacts import Unplaced
 from towpath.agent.assignments import AssignmentStore
-from towpath.agent.engine_client import EngineClient
+from towpath.agent.engines import Engines, engine_of
 from towpath.checkpoints.standing import position, standing
+from towpath.contracts.engine import QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
@@ -40,14 +41,11 @@ class Jobs:
     def __init__(
         self,
         store: AssignmentStore,
-        engine: EngineClient,
+        engines: Engines,
         streams: SiteStreams,
-        is_engine_starting: Callable[[], bool],
     ) -> None:
-        """`is_engine_starting`: whether the engine was started anew and nobody has asked it for anything."""
-        self._is_engine_starting = is_engine_starting
         self.store = store
-        self.engine = engine
+        self.engines = engines
         self.streams = streams
         self.assignments = store.load_all()
         self._statuses: dict[str, JobStatus] = {}
@@ -91,22 +89,23 @@ class Jobs:
         while True:
             try:
                 await self._reconcile()
+                await self.engines.tidy(self.assignments)
             except TowpathError as error:
                 log.info("engine: %s", error)
             await asyncio.sleep(RECONCILE_S)
 
     async def _reconcile(self) -> None:
-        listed = await self.engine.queries()
-        self._take_in(listed.queries)
+        listed = await self.engines.queries()
+        self._take_in(listed)
         for job, assignment in list(self.assignments.items()):
             status = self._statuses.get(job)
-            if self.lock(job).locked() or not _should_run(assignment):
+            if self.lock(job).locked() or not _should_run(assignment) or engine_of(assignment) not in listed:
                 continue
             if status is None or status.epoch != assignment.epoch:
                 async with self.lock(job):
                     if self.assignments.get(job) == assignment:
                         await self._run_if_placed(assignment)
-        await self._halt_strays(listed.queries)
+        await self._halt_strays(listed)
 
     async def _run_if_placed(self, assignment: Assignment) -> None:
         """A job whose code is out of reach is tried again, and keeps no other job from running."""
@@ -119,29 +118,43 @@ class Jobs:
         else:
             self._unplaced.pop(job, None)
 
-    async def _halt_strays(self, queries: list[JobStatus]) -> None:
+    async def _halt_strays(self, listed: Mapping[str, QueryList]) -> None:
         """A query that nobody asked for: left over from a halt whose answer was lost."""
-        for status in queries:
-            lock = self.lock(status.job)
-            if not lock.locked() and not self._wanted(status.job):
-                async with lock:
-                    await self.engine.halt(status.job, HALT_S)
+        for engine, queries in listed.items():
+            for status in queries.queries:
+                lock = self.lock(status.job)
+                if not lock.locked() and not self._wanted(status.job, engine):
+                    async with lock:
+                        await self.engines.halt(engine, status.job, HALT_S)
 
-    async def _look(self) -> None:
-        """See at once how jobs go, if the engine answers; `keep` looks again in any case."""
+    async def _look(self, assignment: Assignment) -> None:
+        """See at once how a job goes, if its engine answers; `keep` looks again in any case."""
         # Asked again and again: no part of a trace.
         with contextlib.suppress(TowpathError, NatsError), untraced():
-            self._take_in((await self.engine.queries()).queries)
+            self._take_in(await self.engines.queries(assignment))
 
-    def _wanted(self, job: str) -> bool:
+    def _wanted(self, job: str, engine: str) -> bool:
         assignment = self.assignments.get(job)
-        return assignment is not None and _should_run(assignment)
+        return assignment is not None and _should_run(assignment) and engine_of(assignment) == engine
 
-    def _take_in(self, queries: list[JobStatus]) -> None:
-        self._statuses = {status.job: status for status in queries}
-        for status in queries:
+    def _take_in(self, listed: Mapping[str, QueryList]) -> None:
+        """How jobs go whose engines answered. Of the others the last news stays."""
+        silent = {n: s for n, s in self._statuses.items() if self._engine_of(n) not in (None, *listed)}
+        answered = [
+            status
+            for engine, queries in listed.items()
+            for status in queries.queries
+            if self._engine_of(status.job) in (None, engine)
+        ]
+        self._statuses = silent | {status.job: status for status in answered}
+        for status in answered:
             if status.committed_at is not None:
                 self._committed[status.job] = status.committed_at
+
+    def _engine_of(self, job: str) -> str | None:
+        """Where the job should run, if it is here."""
+        assignment = self.assignments.get(job)
+        return None if assignment is None else engine_of(assignment)
 
     async def keep_assignment(self, assignment: Assignment) -> None:
         """Record what is to be done, before it is done."""
@@ -174,23 +187,24 @@ class Jobs:
         """Hand a job to the engine."""
         for entry in assignment.inputs:
             await self.streams.ensure_input(entry, self.position(assignment).get(entry.name))
-        await self.engine.run(assignment, self.store.checkpoint(assignment))
+        await self.engines.run(assignment, self.store.checkpoint(assignment))
 
     async def halt(self, assignment: Assignment, within_s: float = HALT_S) -> Paused:
         """Stop a job if it runs; where it stands, by its checkpoint. See `HaltQuery` for `within_s`."""
         job = assignment.spec.name
         last = self._committed.get(job)
         # An engine that starts runs nothing; to hear that from itself takes as long as Spark does.
-        paused = None if self._is_engine_starting() else await self._halted(job, within_s)
+        starting = self.engines.is_starting(assignment)
+        paused = None if starting else await self._halted(assignment, within_s)
         if paused is None:
             paused = await asyncio.to_thread(standing, self.store.checkpoint(assignment), assignment)
         self._statuses.pop(job, None)
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
 
-    async def _halted(self, job: str, within_s: float) -> Paused | None:
+    async def _halted(self, assignment: Assignment, within_s: float) -> Paused | None:
         """Where the engine stopped the job; None if it does not run it."""
         try:
-            return await self.engine.halt(job, within_s)
+            return await self.engines.halt(engine_of(assignment), assignment.spec.name, within_s)
         except TowpathError as error:
             if error.detail.code is not ErrorCode.UNKNOWN_JOB:
                 raise
@@ -205,7 +219,7 @@ class Jobs:
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         while loop.time() < end:
-            await self._look()
+            await self._look(self.get(job))
             status = self._statuses.get(job)
             if status is not None and status.epoch == epoch:
                 if status.state is JobState.RUNNING:
@@ -233,6 +247,7 @@ class Jobs:
         job = assignment.spec.name
         self.assignments.pop(job, None)
         self._unplaced.pop(job, None)
+        await self.engines.drop(job)
         if forget:
             await asyncio.to_thread(self.store.forget, job)
         else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from towpath.agent.engine_measures import EngineMeasures
+from towpath.agent.engine_measures import SiteMeasures
 from towpath.agent.job_figures import JobFigures
 from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import StreamFigures, stream_states
@@ -76,11 +76,13 @@ async def _asked(source: Source) -> list[Sample]:
         return []
 
 
-def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]) -> list[Source]:
-    """What is measured at a site. `children`: the processes that the agent keeps."""
-    streams, of_jobs, engine = StreamFigures(), JobFigures(site, jobs), EngineMeasures(bus, site)
+def sources(
+    bus: Bus, site: str, home: Home, jobs: Jobs, children: Callable[[], Sequence[str]]
+) -> list[Source]:
+    """What is measured at a site. `children`: the processes that the agent keeps at the moment."""
+    streams, of_jobs = StreamFigures(), JobFigures(site, jobs)
+    engines = SiteMeasures(bus, site, jobs.engines.names)
     machine, processes, traffic = MachineFigures(home.site(site)), ProcessFigures(), Traffic(bus.connection)
-    names = [f"{site}-agent", *children]
 
     async def storage() -> list[Sample]:
         states = await stream_states(bus.connection, site)
@@ -88,6 +90,7 @@ def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]
         return [*_all("stream", streams.values(states)), *_all("job", values)]
 
     async def usage() -> list[Sample]:
+        names = [f"{site}-agent", *children()]
         used = await asyncio.to_thread(_usage, home, names, processes)
         return _all("process", {name.removeprefix(f"{site}-"): values for name, values in used.items()})
 
@@ -99,7 +102,7 @@ def sources(bus: Bus, site: str, home: Home, jobs: Jobs, children: Iterable[str]
     async def surroundings() -> list[Sample]:
         return samples_of("site", real_time(), await asyncio.to_thread(machine.look))
 
-    return [storage, usage, wires, surroundings, engine.new]
+    return [storage, usage, wires, surroundings, engines.new]
 
 
 def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:

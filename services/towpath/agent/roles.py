@@ -75,12 +75,18 @@ class Roles:
         """Take a role, if it can be fulfilled."""
         if command.role is Role.SOURCE:
             self.jobs.get(command.job)
-        elif not await self.jobs.engine.answers():
+        else:
+            await self._check_engine(command)
+        await asyncio.to_thread(self.jobs.store.take_role, command.job, command.operation)
+        return Done()
+
+    async def _check_engine(self, command: AssignRole) -> None:
+        """See to it that the job could be launched here: its image is found out about now, not then."""
+        await self.jobs.engines.ensure_image(command.container)
+        if not await self.jobs.engines.answers():
             raise TowpathError(
                 ErrorCode.SITE_DOWN, "the engine does not answer", field="site", value=self.site
             )
-        await asyncio.to_thread(self.jobs.store.take_role, command.job, command.operation)
-        return Done()
 
     async def _with_role(self, job: str, operation: str) -> None:
         """Raise `TowpathError` (not allowed) for a command of a migration that has ended here."""
@@ -109,7 +115,7 @@ class Roles:
             prepared = await self.jobs.prepare_inputs(waiting, command.after_serials)
             await self.jobs.keep_assignment(prepared)
             self.reception.open(prepared)
-            await self.jobs.engine.analyse(prepared, store.checkpoint(prepared))
+            await self.jobs.engines.analyse(prepared, store.checkpoint(prepared))
         return Launched(have=await asyncio.to_thread(inventory, store.cache(job)))
 
     async def pause_transfer(self, command: PauseTransfer) -> Paused:

@@ -18,11 +18,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="towpath.engine", description="The Spark engine of one site.")
     parser.add_argument("--home", type=Path, required=True, help="the mesh's directory")
     parser.add_argument("--site", required=True, help="name of the site")
+    parser.add_argument(
+        "--job", help="the one job that it is for; all of the site's that have none otherwise"
+    )
+    parser.add_argument("--memory", help="heap of its JVM, instead of the site's setting")
     arguments = parser.parse_args()
     start_logging(arguments.site)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     watch()
-    asyncio.run(run(Settings.of(arguments.home, arguments.site)))
+    asyncio.run(run(Settings.of(arguments.home, arguments.site, arguments.job, arguments.memory)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from towpath.bus import Bus
 from towpath.contracts.engine import (
+    SHARED_ENGINE,
     AnalyseJob,
     HaltQuery,
     ListQueries,
@@ -60,10 +61,10 @@ async def run(settings: Settings) -> None:
     connection = SinkConnection(settings)
     connection.start()
     queries = Queries(session, settings, connection)
-    name = f"engine-{settings.site}"
+    name = f"engine-{settings.site}" if settings.job is None else f"engine-{settings.site}-{settings.job}"
     async with await Bus.connect(settings.nats_url, settings.user, settings.password, name=name) as bus:
         bus.ship(start_tracing("engine", settings.site))
-        await serve(bus, settings.site, queries)
+        await serve(bus, settings.site, queries, settings.job or SHARED_ENGINE)
         log.info("engine of %s is ready", settings.site)
         on_cluster = is_cluster(settings.spec)
         works = (_exit_without_spark(session, on_cluster=on_cluster), keep_warm(session))
@@ -75,8 +76,8 @@ async def run(settings: Settings) -> None:
     await asyncio.to_thread(planners.close)
 
 
-async def serve(bus: Bus, site: str, queries: Engine) -> None:
-    """Answer the agent's commands."""
+async def serve(bus: Bus, site: str, queries: Engine, engine: str = SHARED_ENGINE) -> None:
+    """Answer the agent's commands to the engine of this name."""
     incarnation = new_identifier()
 
     async def run_query(command: RunQuery) -> Done:
@@ -100,12 +101,12 @@ async def serve(bus: Bus, site: str, queries: Engine) -> None:
         samples, last = queries.measures(command.after)
         return Measures(incarnation=incarnation, samples=samples, last=last)
 
-    await bus.serve(RunQuery, run_query, site=site)
-    await bus.serve(AnalyseJob, analyse, site=site)
-    await bus.serve(HaltQuery, halt, site=site)
-    await bus.serve(ListQueries, list_queries, site=site)
-    await bus.serve(RecomputeRange, recompute, site=site)
-    await bus.serve(ReadMeasures, read_measures, site=site)
+    await bus.serve(RunQuery, run_query, site=site, engine=engine)
+    await bus.serve(AnalyseJob, analyse, site=site, engine=engine)
+    await bus.serve(HaltQuery, halt, site=site, engine=engine)
+    await bus.serve(ListQueries, list_queries, site=site, engine=engine)
+    await bus.serve(RecomputeRange, recompute, site=site, engine=engine)
+    await bus.serve(ReadMeasures, read_measures, site=site, engine=engine)
 
 
 async def _exit_without_spark(session: SparkSession, *, on_cluster: bool) -> None:

@@ -26,19 +26,23 @@ class Settings:
     directory: Path
     """The engine's own: scratch space, log configuration, the workers' credentials."""
     observation: Observation = field(default_factory=Observation)
+    job: str | None = None
+    """The one job that the engine is for; null: all of the site's that have none of their own."""
 
     @classmethod
-    def of(cls, home: Path, site: str) -> Settings:
-        """Settings of a site of the mesh at `home`."""
+    def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> Settings:
+        """Settings of a site of the mesh at `home`; `memory` is a heap other than the site's."""
         access = MeshState.load(Home(home)).site(site)
+        spec, directory = access.spec.engine, Home(home).engine(site)
         return cls(
             site=site,
-            spec=access.spec.engine,
+            spec=spec if memory is None else spec.model_copy(update={"memory": memory}),
             nats_url=access.nats_url,
             user=access.engine.user,
             password=access.engine.password,
-            directory=Home(home).engine(site),
+            directory=directory if job is None else directory / "jobs" / job,
             observation=access.spec.observation,
+            job=job,
         )
 
     @property

@@ -1,0 +1,127 @@
+"""What the parts of a site run in, as its description says: processes, or containers of a Docker daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from towpath.containers import images
+from towpath.containers.daemon import check
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ContainerLimits, JobContainer
+from towpath.contracts.site import ContainerSpec
+from towpath.mesh.home import Home
+from towpath.processes import ChildSpec, Container
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+FETCH_ANSWER_S = 15.0
+"""Then whoever needs an image that is being fetched is told to ask again: within the deadline of its step."""
+
+
+class Containment:
+    """Wraps the children of one site's agent, and sees to it that images are there before they are needed."""
+
+    def __init__(self, spec: ContainerSpec, home: Home, site: str) -> None:
+        self._spec = spec
+        self._home = home
+        self._site = site
+        self._fetches: dict[str, asyncio.Task[None]] = {}
+
+    def server(self, child: ChildSpec) -> ChildSpec:
+        """The site's server: it sees its own directory and the logs, and no other secrets of the mesh."""
+        return self._wrapped(child, self._spec.server, [self._home.nats(self._site), self._home.logs])
+
+    def brokers(self, children: Iterable[ChildSpec]) -> list[ChildSpec]:
+        """A broker beside it, which sees as little."""
+        mounts = [self._home.broker(self._site), self._home.logs]
+        return [self._wrapped(child, self._spec.server, mounts) for child in children]
+
+    def engine(self, child: ChildSpec, wanted: JobContainer | None = None) -> ChildSpec:
+        """The shared engine, or that of a job which `wanted` it so."""
+        state = os.environ.get("TOWPATH_STATE")
+        mounts = [self._home.root, *([Path(state).parent] if state else [])]
+        image = wanted.image if wanted else None
+        limits = self._spec.engine if wanted is None else wanted
+        wrapped = self._wrapped(child, limits, mounts, image)
+        if wrapped.container is None:
+            return wrapped
+        # Spark's Python processes leave children of their own behind.
+        return replace(wrapped, container=replace(wrapped.container, starts_others=True))
+
+    def _wrapped(
+        self, child: ChildSpec, limits: ContainerLimits, mounts: list[Path], image: str | None = None
+    ) -> ChildSpec:
+        if not self._spec.is_docker:
+            return child
+        container = Container(
+            home=self._home.root,
+            image=image or self._spec.image,
+            mounts=tuple(mounts),
+            image_archive=self._archive_of(image),
+            docker_host=self._spec.docker_host,
+            limits=ContainerLimits(cpus=limits.cpus, memory_mb=limits.memory_mb),
+        )
+        return replace(child, container=container)
+
+    def _archive_of(self, image: str | None) -> str | None:
+        return self._spec.image_archive if image in (None, self._spec.image) else None
+
+    async def ensure_image(self, wanted: JobContainer | None = None) -> None:
+        """See to it that an engine for a job could be started here.
+
+        Raises `TowpathError`: the image is not there and cannot be had, no daemon answers, (busy) it is being
+        fetched, or (not allowed) the job names an image and this site runs no containers.
+        """
+        named = wanted.image if wanted else None
+        if not self._spec.is_docker:
+            if named is not None:
+                raise TowpathError(
+                    ErrorCode.NOT_ALLOWED,
+                    f"{self._site} runs no containers, and the job needs an image",
+                    field="container.image",
+                    value=named,
+                    allowed='null, or a site whose container.runtime is "docker"',
+                )
+            return
+        image = named or self._spec.image
+        fetch = self._fetches.get(image)
+        if fetch is None:
+            fetch = self._fetches[image] = asyncio.create_task(
+                self._fetch(image, named), name=f"fetch {image}"
+            )
+        await asyncio.wait({fetch}, timeout=FETCH_ANSWER_S)
+        if not fetch.done():
+            raise TowpathError(
+                ErrorCode.BUSY,
+                f"{self._site} is fetching the image; try again later",
+                field="container.image",
+                value=image,
+            )
+        fetch.result()
+
+    async def _fetch(self, image: str, named: str | None) -> None:
+        try:
+            await asyncio.to_thread(images.ensure, image, self._archive_of(named), self._spec.docker_host)
+        finally:
+            # Who asks next looks anew: images are removed, too.
+            self._fetches.pop(image, None)
+
+    async def trouble(self) -> str | None:
+        """Why no part of the site could be started anew at the moment, in one line; None when one could."""
+        if not self._spec.is_docker:
+            return None
+        try:
+            await asyncio.to_thread(check, self._spec.docker_host)
+        except TowpathError as error:
+            return error.detail.one_line()
+        return None
+
+    async def close(self) -> None:
+        """Wait for nothing that is being fetched."""
+        await end(self._fetches.values())

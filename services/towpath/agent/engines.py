@@ -1,0 +1,185 @@
+"""All engines of a site: the one that jobs share, and those that jobs have for themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from towpath.agent.containment import Containment
+from towpath.agent.engine_client import EngineClient
+from towpath.contracts.engine import SHARED_ENGINE, QueryList
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Assignment, JobContainer, JobSpec
+from towpath.contracts.migration import Paused, Recomputed
+from towpath.mesh.names import engine_process
+from towpath.processes import ChildSpec, Supervisor, listed, stop
+
+log = logging.getLogger(__name__)
+
+OWN_READY_S = 50.0
+"""For a job's own engine to start, which takes five seconds on a quiet machine."""
+
+LOOK_S = 0.1
+LEFTOVER_STOP_S = 3.0
+
+
+class Engines:
+    """Starts engines with the jobs that have them, ends them together, and knows which one runs which job."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        containment: Containment,
+        client: Callable[[str], EngineClient],
+        child: Callable[[EngineClient, JobSpec | None], ChildSpec],
+        site: str,
+    ) -> None:
+        """`client` and `child` make what belongs to the engine of a name, and to that of a job."""
+        self._supervisor = supervisor
+        self._containment = containment
+        self._client = client
+        self._child = child
+        self._site = site
+        self.shared = client(SHARED_ENGINE)
+        self._own: dict[str, EngineClient] = {}
+        self._starting = asyncio.Lock()
+
+    def names(self) -> list[str]:
+        """Engines that run or shall run."""
+        return [SHARED_ENGINE, *self._own]
+
+    def is_starting(self, assignment: Assignment) -> bool:
+        """Whether the engine of the job was started anew and nobody has asked it for anything."""
+        name = self._process(engine_of(assignment))
+        return self._supervisor.keeps(name) and self._supervisor.is_starting(name)
+
+    async def start(self, run: Path, assignments: Iterable[Assignment]) -> None:
+        """Keep the shared engine, and those of jobs that are here already.
+
+        One of a job that left while nobody kept it is ended; `run` is where pid files are.
+        """
+        await self._supervisor.keep(self._child(self.shared, None))
+        for assignment in assignments:
+            await self._keep(assignment.spec)
+        own = {self._process(job) for job in self._own}
+        for record in await asyncio.to_thread(listed, run):
+            if record.name.startswith(self._process("")) and record.name not in own:
+                # Its container may stay a while longer if the daemon does not answer.
+                with contextlib.suppress(TowpathError):
+                    await asyncio.to_thread(stop, run, record.name, grace_s=LEFTOVER_STOP_S)
+
+    async def ensure_image(self, wanted: JobContainer | None) -> None:
+        """See to it that the engine of a job could be started. Raises `TowpathError`, see `Containment`."""
+        await self._containment.ensure_image(wanted)
+
+    async def answers(self) -> bool:
+        """Whether the shared engine is there."""
+        return await self.shared.answers()
+
+    async def queries(self, of: Assignment | None = None) -> Mapping[str, QueryList]:
+        """Engine → what it runs, for those that answer; with `of` only the engine of that job.
+
+        Raises `TowpathError` when none answers.
+        """
+        names = [engine_of(of)] if of is not None else self.names()
+        asked = [name for name in names if name == SHARED_ENGINE or self._is_ready(name)]
+        found = await asyncio.gather(*(self._of(name).queries() for name in asked), return_exceptions=True)
+        answers: dict[str, QueryList] = {}
+        failures: list[BaseException] = []
+        for name, answer in zip(asked, found, strict=True):
+            if isinstance(answer, QueryList):
+                answers[name] = answer
+            elif not isinstance(answer, TowpathError):
+                raise answer
+            else:
+                failures.append(answer)
+        if failures and not answers:
+            raise failures[0]
+        return answers
+
+    async def run(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Keep a job running, in its own engine if it has one."""
+        await (await self._ready(assignment)).run(assignment, checkpoint)
+
+    async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Compile a job where it will run, so that its start is faster."""
+        await (await self._ready(assignment)).analyse(assignment, checkpoint)
+
+    async def check(self, assignment: Assignment, checkpoint: Path) -> None:
+        """Compile a job that may never be started, without starting an engine for it.
+
+        What an image of its own brings along cannot be had without; then the image is all that is checked.
+        """
+        wanted = assignment.spec.container
+        await self.ensure_image(wanted)
+        if wanted is None or wanted.image is None:
+            await self.shared.analyse(assignment, checkpoint)
+
+    async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
+        """Compute a range of events as one window, and publish nothing."""
+        return await (await self._ready(assignment)).recompute(assignment, after, through)
+
+    async def halt(self, engine: str, job: str, within_s: float) -> Paused:
+        """Stop a job that an engine runs at a micro-batch boundary. Raises `TowpathError` (unknown job)."""
+        if engine != SHARED_ENGINE and engine not in self._own:
+            raise TowpathError(ErrorCode.UNKNOWN_JOB, f"{job} has no engine here", field="job", value=job)
+        return await self._of(engine).halt(job, within_s)
+
+    async def drop(self, job: str) -> None:
+        """End the engine that a job has for itself, if it has one."""
+        async with self._starting:
+            if self._own.pop(job, None) is not None:
+                await self._supervisor.drop(self._process(job))
+
+    async def tidy(self, assignments: Mapping[str, Assignment]) -> None:
+        """End engines of jobs that are not here any more, or share one by now."""
+        for job in list(self._own):
+            assignment = assignments.get(job)
+            if assignment is None or assignment.spec.container is None:
+                await self.drop(job)
+
+    async def _ready(self, assignment: Assignment) -> EngineClient:
+        """The engine of a job, started if need be. Raises `TowpathError` (site down) if it does not come."""
+        name = engine_of(assignment)
+        if name == SHARED_ENGINE:
+            return self.shared
+        await self._keep(assignment.spec)
+        end = asyncio.get_running_loop().time() + OWN_READY_S
+        while not self._is_ready(name):
+            if asyncio.get_running_loop().time() > end:
+                trouble = (
+                    self._supervisor.trouble(self._process(name)) or f"not ready within {OWN_READY_S:g} s"
+                )
+                raise TowpathError(
+                    ErrorCode.SITE_DOWN,
+                    f"the engine of {name} does not start: {trouble}",
+                    field="job",
+                    value=name,
+                )
+            await asyncio.sleep(LOOK_S)
+        return self._of(name)
+
+    async def _keep(self, spec: JobSpec) -> None:
+        if spec.container is None:
+            return
+        async with self._starting:
+            client = self._own.setdefault(spec.name, self._client(spec.name))
+            await self._supervisor.keep(self._child(client, spec))
+
+    def _of(self, engine: str) -> EngineClient:
+        return self.shared if engine == SHARED_ENGINE else self._own[engine]
+
+    def _is_ready(self, engine: str) -> bool:
+        name = self._process(engine)
+        return self._supervisor.keeps(name) and self._supervisor.is_ready(name)
+
+    def _process(self, engine: str) -> str:
+        return engine_process(self._site, None if engine == SHARED_ENGINE else engine)
+
+
+def engine_of(assignment: Assignment) -> str:
+    """Which engine of its site runs a job."""
+    return SHARED_ENGINE if assignment.spec.container is None else assignment.spec.name
