@@ -147,7 +147,7 @@ class Emulation:
 
     async def let_fail(self, names: Sequence[str] | None, for_s: float, seed: object) -> None:
         """Let nodes fail by chance as their stability says; done when the last one is back."""
-        chosen = [self.node(name) for name in names] if names else self.topology.nodes
+        chosen = [self.node(name) for name in names or self.nodes.names]
         await _all(self._follow(node, for_s, seed) for node in chosen if node.name not in self.away)
 
     async def limit(self, names: Iterable[str]) -> None:

@@ -1,0 +1,74 @@
+"""What of a machine each node is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.topology import Node, Topology
+from towpath.topology.shares import Host, overcommitted, share_of, shares, this_host
+
+HOST = Host(cores=2, clock_ghz=2.0, memory_mb=8192)
+
+
+def topology(*nodes: Node, host_clock_ghz: float | None = None) -> Topology:
+    return Topology(name="t", nodes=[*nodes], host_clock_ghz=host_clock_ghz)
+
+
+def test_share_when_the_clock_is_half_the_hosts_then_is_half_a_core() -> None:
+    assert share_of(Node(name="jfk", cores=1, clock_ghz=1.0), HOST).cpus == 0.5
+    assert share_of(Node(name="jfk", cores=1.5, clock_ghz=2.0), HOST).cpus == 1.5
+
+
+def test_share_when_the_node_names_no_clock_then_its_cores_are_the_hosts() -> None:
+    assert share_of(Node(name="jfk", cores=1), HOST).cpus == 1.0
+
+
+@pytest.mark.parametrize(
+    ("node", "field"),
+    [
+        (Node(name="big", cores=1, clock_ghz=4.1), "nodes.1.cores"),
+        (Node(name="big", cores=4, clock_ghz=1.1), "nodes.1.cores"),
+        (Node(name="big", cores=1, memory_mb=9000), "nodes.1.memory_mb"),
+    ],
+)
+def test_node_when_larger_than_the_machine_then_is_refused_with_what_there_is(node: Node, field: str) -> None:
+    with pytest.raises(TowpathError) as refused:
+        shares(topology(Node(name="jfk", cores=1), node), HOST)
+    assert refused.value.detail.field == field
+    assert refused.value.detail.allowed is not None
+    assert "big" in refused.value.detail.message
+
+
+def test_nodes_when_they_have_more_than_the_machine_together_then_it_is_told_and_not_refused() -> None:
+    three = [Node(name=name, cores=1, memory_mb=3000) for name in ("a", "b", "c")]
+    told = overcommitted(topology(*three), HOST)
+    assert len(told) == 2
+    assert "1.50" in told[0]
+    assert overcommitted(topology(*three[:2]), HOST) == []
+
+
+def test_nodes_when_spare_then_do_not_count_as_promised() -> None:
+    given = [Node(name="a", cores=2), Node(name="b", cores=2, spare=True)]
+    assert overcommitted(topology(*given), HOST) == []
+
+
+def test_host_when_cores_are_clocked_down_then_the_fastest_tells(tmp_path: Path) -> None:
+    cpuinfo, meminfo = tmp_path / "cpuinfo", tmp_path / "meminfo"
+    cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 800.021\nprocessor\t: 1\ncpu MHz\t\t: 3100.000\n")
+    meminfo.write_text("MemTotal:        8388608 kB\n")
+    jfk = Node(name="jfk", cores=1)
+    host = this_host(topology(jfk), cpuinfo, meminfo)
+    assert (host.clock_ghz, host.memory_mb) == (3.1, 8192)
+    assert this_host(topology(jfk, host_clock_ghz=2.5), cpuinfo, meminfo).clock_ghz == 2.5
+
+
+def test_host_when_it_says_no_clock_then_the_topology_has_to(tmp_path: Path) -> None:
+    cpuinfo, meminfo = tmp_path / "cpuinfo", tmp_path / "meminfo"
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
+    meminfo.write_text("MemTotal:        8388608 kB\n")
+    with pytest.raises(TowpathError) as refused:
+        this_host(topology(Node(name="jfk", cores=1)), cpuinfo, meminfo)
+    assert refused.value.detail.field == "host_clock_ghz"
