@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from towpath.containers.daemon import daemon
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Topology
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
 from towpath.topology.compose import ComposeSettings, compose, compose_text
+from towpath.topology.health import parts
 from towpath.topology.secrets import write_secrets
 
 COMPOSE_S = 300.0
@@ -28,8 +28,6 @@ SPARE = "spare"
 
 SAID_LINES = 4
 """Of what a failed command said, for its error."""
-
-_PROJECT, _SERVICE = "com.docker.compose.project", "com.docker.compose.service"
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,10 @@ class Project:
 
     def write(self, topology: Topology, mesh: MeshState, tag: str) -> None:
         """Put down everything that the compose command needs. Raises `OSError`."""
-        settings = ComposeSettings(
-            secrets=str(self.home.root / "secrets"),
-            tag=tag,
-            memory_mb={node.name: node.memory_mb for node in topology.nodes},
-            spare=frozenset(node.name for node in topology.nodes if node.spare),
-        )
+        secrets = self.home.root / "secrets"
+        settings = ComposeSettings.of(topology, str(secrets), tag)
         write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
-        write_secrets(mesh, self.home.root / "secrets")
+        write_secrets(mesh, secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
 
     def create(self) -> None:
@@ -86,9 +80,7 @@ class Project:
 
     def containers(self) -> dict[str, str]:
         """Service → name of its container, running or not. Raises `DaemonError`."""
-        with daemon() as docker:
-            found = docker.containers.list(all=True, filters={"label": f"{_PROJECT}={self.name}"})
-            return {c.labels[_SERVICE]: str(c.name) for c in found}
+        return {service: part.container for service, part in parts(self.name).items()}
 
     def _compose(self, *arguments: str, profiles: Sequence[str] = ()) -> None:
         chosen = [part for profile in profiles for part in ("--profile", profile)]
