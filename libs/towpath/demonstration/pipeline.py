@@ -7,6 +7,7 @@ and hour (job 3); the cloud does the same over all airports (job 4).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import (
@@ -99,20 +100,25 @@ def pace_job(trigger_s: float = 1.0) -> JobSpec:
     )
 
 
-def pipeline(per_airport: int, trigger_s: float = 1.0) -> list[JobSpec]:
+def pipeline(per_airport: int, trigger_s: float = 1.0, edges: Sequence[str] = EDGES) -> list[JobSpec]:
     """All jobs, upstream first. `per_airport` departures decide how long windows must wait for late ones."""
-    disorder = max(max_disorder_s(airport, per_airport) for airport in AIRPORTS)
-    watermark_s = float(math.ceil(disorder + WATERMARK_MARGIN_S))
-    jobs = [job for edge in EDGES for job in _edge(edge, watermark_s, trigger_s)]
+    watermark_s = waiting_s(per_airport)
+    jobs = [job for edge in edges for job in _edge(edge, watermark_s, trigger_s)]
     merged = JobSpec(
         name="hourly-all",
         site=CLOUD,
-        inputs=[Input(site=CLOUD, topic=_forwarded(edge)) for edge in EDGES],
+        inputs=[Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges],
         output=Output(topic=HOURLY_TOPIC),
         operator=hourly(watermark_s),
         trigger_s=trigger_s,
     )
     return [*jobs, merged]
+
+
+def waiting_s(per_airport: int) -> float:
+    """How long windows must wait for late events, when so many departures of each airport are sent."""
+    disorder = max(max_disorder_s(airport, per_airport) for airport in AIRPORTS)
+    return float(math.ceil(disorder + WATERMARK_MARGIN_S))
 
 
 def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[JobSpec]:

@@ -63,6 +63,8 @@ class Options:
 
     per_airport: int = 22_000
     """Departures of each airport."""
+    edges: tuple[str, ...] = EDGES
+    """The airports that are sites of the mesh; that of the moving job is one of them."""
     rate: float = 300.0
     """Events per second at each airport."""
     malformed_every: int = 200
@@ -113,13 +115,14 @@ class Demonstration:
     async def run(self) -> Outcome:
         """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
         begun = time.time()
-        jobs = pipeline(self.options.per_airport, self.options.trigger_s)
+        edges = self.options.edges
+        jobs = pipeline(self.options.per_airport, self.options.trigger_s, edges)
         operator = _window(jobs)
         if self._pace is not None:
             jobs.append(self._pace)
-        sent = {edge: self._events(edge) for edge in EDGES}
+        sent = {edge: self._events(edge) for edge in edges}
         await self.deploy(jobs)
-        subscribers = [one for site in (*EDGES, CLOUD) for one in self._collectors(site)]
+        subscribers = [one for site in (*edges, CLOUD) for one in self._collectors(site)]
         async with ResultCollectors(*subscribers) as collectors:
             replays, migrations = await self._under_load(sent)
             # Only now: it would take the interpreter from the subscribers, whose clock measures latency.
@@ -206,7 +209,7 @@ class Demonstration:
     def _collectors(self, name: str) -> list[ResultCollector]:
         """One subscriber for each topic of a site."""
         topics = [HOURLY_TOPIC]
-        if name in EDGES:
+        if name in self.options.edges:
             topics += [CLEAN_TOPIC, f"{CLEAN_TOPIC}/rejected"]
         if self._pace is not None and name == self._pace.output_site:
             topics.append(PACE_TOPIC)
