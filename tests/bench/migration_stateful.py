@@ -41,6 +41,7 @@ SENSORS = 2_000
 ACTIVE_SENSORS = 10
 """Keys of the main load: results each second."""
 
+SETTLE_S_A_MEGABYTE = 0.03
 CLOCK_RATE = 20.0
 CLOCK_BEHIND_S = 0.5
 """The clock is half a window late. Micro-batches begin on whole seconds, and windows end there: of a clock
@@ -63,10 +64,11 @@ class StatefulWindows(Workload):
 
     prefix = "stateful"
     size_s = 1.0
-    settle_s = 5.0
 
     def __init__(self, rate: int, megabytes: int) -> None:
         self.rate = rate
+        # What was just filled is written anew for a while, in fewer and larger files.
+        self.settle_s = 5.0 + megabytes * SETTLE_S_A_MEGABYTE
         # Few large events for much state: it is the migration that is measured, not the filling.
         self._size = 250 if megabytes <= 100 else 1_100
         self._backlog = int(megabytes * 1e6 / (self._size - TOKEN_BYTES + 20))

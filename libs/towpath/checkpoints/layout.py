@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -80,16 +81,27 @@ def inventory(checkpoint: Path, *, without: Container[Path] = ()) -> dict[str, s
 def digest_of(path: Path) -> str:
     """Digest of a file's content.
 
-    Files of a checkpoint never change in place: the digest of one that was read before is remembered by
-    its inode, size and time of change.
+    Files of a checkpoint never change in place: the digest of one that was read before is remembered,
+    whatever name it was read under.
     """
     status = path.stat()
-    return _digest(path, status.st_ino, status.st_size, status.st_mtime_ns)
+    return _digest(_Content(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A file, equal to every other name of it."""
+
+    path: Path = field(compare=False)
+    device: int
+    inode: int
+    size: int
+    changed_ns: int
 
 
 @lru_cache(maxsize=100_000)
-def _digest(path: Path, _inode: int, _size: int, _changed_ns: int) -> str:
-    with path.open("rb") as file:
+def _digest(content: _Content) -> str:
+    with content.path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
 
 
@@ -114,7 +126,10 @@ def _rewrite_paths(metadata: Path, checkpoint: Path) -> None:
     lines = [_relocated_line(line, checkpoint) for line in text.split("\n")]
     changed = "\n".join(lines)
     if changed != text:
-        metadata.write_text(changed, errors="surrogateescape")
+        # Not in place: the file may have another name in an older copy.
+        scratch = metadata.with_name(f".{metadata.name}.tmp")
+        scratch.write_text(changed, errors="surrogateescape")
+        scratch.replace(metadata)
         metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
 
 
