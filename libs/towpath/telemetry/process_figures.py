@@ -41,6 +41,7 @@ class ProcessFigures:
         self._counted: dict[Identity, _Count] = {}
         """Every process as it was at the last look."""
         self._totals: dict[str, _Count] = {}
+        self._families = _Families()
         self._looked_at: float | None = None
 
     def look(self, roots: Mapping[str, int]) -> dict[str, dict[str, float]]:
@@ -52,7 +53,7 @@ class ProcessFigures:
         is_first, self._looked_at = self._looked_at is None, now
         counted: dict[Identity, _Count] = {}
         values: dict[str, dict[str, float]] = {}
-        members = _members(roots)
+        members = self._families.of(roots)
         for name in roots:
             spent, memory = _Count(), 0
             for process in members[name]:
@@ -77,30 +78,69 @@ class ProcessFigures:
         return values | ({"process.cpu.utilization": spent.cpu_s / elapsed_s} if elapsed_s > 0 else {})
 
 
-def _members(roots: Mapping[str, int]) -> dict[str, list[psutil.Process]]:
-    """Each root with all processes below it that are not below another root on the way."""
-    processes = {process.pid: process for process in psutil.process_iter(["ppid"])}
-    owners: dict[int, str | None] = {pid: name for name, pid in roots.items()}
+class _Families:
+    """Which processes some roots have started. Each is looked at when it is new, and then only if it belongs
+    to a root: there are hundreds of others on a machine, and looking at all takes ten times as long."""
 
-    def owner(pid: int) -> str | None:
+    def __init__(self) -> None:
+        self._roots: dict[str, int] = {}
+        self._parents: dict[int, int | None] = {}
+        """Every process with its parent at the time when it was new."""
+        self._owners: dict[int, str | None] = {}
+        """Every process with the root that it belongs to."""
+        self._members: dict[int, psutil.Process] = {}
+
+    def of(self, roots: Mapping[str, int]) -> dict[str, list[psutil.Process]]:
+        """Each root with all processes below it that are not below another root on the way."""
+        there = set(psutil.pids())
+        if dict(roots) != self._roots:
+            self._roots, self._parents, self._owners, self._members = dict(roots), {}, {}, {}
+        for pid in self._parents.keys() - there:
+            self._forget(pid)
+        for pid in there - self._parents.keys():
+            self._parents[pid] = _parent(pid)
+        self._owners |= {pid: name for name, pid in roots.items()}
+        members: dict[str, list[psutil.Process]] = {name: [] for name in roots}
+        for pid in there:
+            name = self._owner(pid)
+            process = None if name is None else self._process(pid)
+            if name is not None and process is not None:
+                members[name].append(process)
+        return members
+
+    def _owner(self, pid: int) -> str | None:
         """Remembered for each on the way up; None above all of them."""
         way: list[int] = []
-        while pid not in owners:
+        while pid not in self._owners:
             way.append(pid)
-            parent = processes[pid].info["ppid"] if pid in processes else None
+            parent = self._parents.get(pid)
             if parent is None or parent in way:
-                owners[pid] = None
+                self._owners[pid] = None
             else:
                 pid = parent
-        owners.update(dict.fromkeys(way, owners[pid]))
-        return owners[pid]
+        owner = self._owners[pid]
+        self._owners.update(dict.fromkeys(way, owner))
+        return owner
 
-    members: dict[str, list[psutil.Process]] = {name: [] for name in roots}
-    for pid, process in processes.items():
-        name = owner(pid)
-        if name is not None:
-            members[name].append(process)
-    return members
+    def _process(self, pid: int) -> psutil.Process | None:
+        """None if it has ended, or its id is another's by now: that one is looked at next time."""
+        with contextlib.suppress(psutil.Error):
+            process = self._members.get(pid) or psutil.Process(pid)
+            if process.is_running():
+                self._members[pid] = process
+                return process
+        self._forget(pid)
+        return None
+
+    def _forget(self, pid: int) -> None:
+        for known in (self._parents, self._owners, self._members):
+            known.pop(pid, None)
+
+
+def _parent(pid: int) -> int | None:
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).ppid()
+    return None
 
 
 def _use(process: psutil.Process) -> tuple[Identity, _Count, int]:
