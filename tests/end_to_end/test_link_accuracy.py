@@ -117,8 +117,9 @@ async def test_round_trip_and_bandwidth_are_measured_as_told_when_the_mesh_probe
 ) -> None:
     async with ways(mesh) as over:
         await probe(over.agent, "hub")
-        probes = [{each.metric: each.value for each in await probe(over.agent, "hub")} for _ in range(3)]
-    assert median(each["link.round_trip"] for each in probes) == measured_at(2 * DELAY_S)
+        probes = [{each.metric: each.value for each in await probe(over.agent, "hub")} for _ in range(5)]
+    # What a busy machine adds to a trip is not the link's.
+    assert min(each["link.round_trip"] for each in probes) == measured_at(2 * DELAY_S)
     assert median(each["link.bandwidth"] for each in probes) == measured_at(RATE)
 
 
@@ -150,7 +151,9 @@ async def test_all_together_have_the_bandwidth_when_redis_and_messages_pass_at_t
                 await over.agent.request(Echo(site="hub", payload=payload), deadline_s=DEADLINE_S)
                 sent["messages"] += 1
 
-        filling = [asyncio.create_task(fill()) for fill in (fill_redis, fill_redis, fill_bus, fill_bus)]
+        filling = [
+            asyncio.create_task(fill()) for fill in (fill_redis, fill_redis, fill_redis, fill_bus, fill_bus)
+        ]
         try:
             _, first = await passing(over, 0)
             began, before = await passing(over, first + 500_000)
