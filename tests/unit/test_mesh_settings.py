@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.site import Durability, EngineSpec, MeshSpec, Retention, SiteSpec
+from towpath.contracts.site import ContainerSpec, Durability, EngineSpec, MeshSpec, Retention, SiteSpec
 from towpath.mesh.settings import load_spec, parse_spec, spec_of_sites
 
 EXAMPLE = Path(__file__).parents[2] / "infra" / "towpath.example.toml"
@@ -23,6 +23,7 @@ def test_example_sets_every_setting_when_it_is_read() -> None:
         (first, SiteSpec),
         (first.retention, Retention),
         (first.engine, EngineSpec),
+        (first.container, ContainerSpec),
     ]
     for value, model in models:
         assert value.model_fields_set == set(model.model_fields)

@@ -50,8 +50,17 @@ class PipelineJob(JobSpec):
     placement: Placement = Placement()
 
     def job_spec(self) -> JobSpec:
-        """What is left when the pipeline's own concerns are taken away."""
-        return JobSpec.model_validate(self.model_dump(exclude={"strategy", "resources", "placement"}))
+        """What is left when the pipeline's own concerns are taken away.
+
+        A container that says no limits gets what the job needs of its site.
+        """
+        left = JobSpec.model_validate(self.model_dump(exclude={"strategy", "resources", "placement"}))
+        if left.container is None:
+            return left
+        cpus = left.container.cpus or self.resources.cores or None
+        memory_mb = left.container.memory_mb or self.resources.memory_mb or None
+        limited = left.container.model_copy(update={"cpus": cpus, "memory_mb": memory_mb})
+        return left.model_copy(update={"container": limited})
 
 
 class PipelineSpec(Model):

@@ -57,6 +57,8 @@ class MosquittoBroker:
         access = self._access
         if access.spec.broker.host is not None:
             return ()
+        # A container has one of its own.
+        program = "mosquitto" if access.spec.container.is_docker else mosquitto_binary()
         directory = make_private_directory(self._directory)
         host, port = access.spec.listen, access.broker_port
         texts = {
@@ -73,7 +75,7 @@ class MosquittoBroker:
         return (
             ChildSpec(
                 name=f"{access.spec.name}-mosquitto",
-                command=(mosquitto_binary(), "-c", str(directory / "mosquitto.conf")),
+                command=(program, "-c", str(directory / "mosquitto.conf")),
                 log=self._log,
                 ready=ready,
                 stop_s=STOP_S,

@@ -15,6 +15,7 @@ from towpath.faults.registry import Target
 from towpath.guard.held_record import Held
 from towpath.guard.scopes import is_guard, scope_of
 from towpath.mesh.home import Home
+from towpath.mesh.names import is_engine_process
 from towpath.processes import find
 
 BY_PROCESS = frozenset({TargetKind.PROCESS, TargetKind.DISK})
@@ -91,7 +92,7 @@ def _terminate(run: Path, name: str) -> None:
 
 
 def _is_engine(name: str) -> bool:
-    return name.endswith("-engine")
+    return is_engine_process(name)
 
 
 def _data(home: Home, scope: str) -> Path:

@@ -12,6 +12,7 @@ import typer
 
 from towpath.cli.access import page_url
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
+from towpath.cli.container_sites import check_container_sites
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
@@ -75,8 +76,10 @@ def up(
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
     spec = spec.model_copy(update={"artefact_root": chosen_artefact_root(home, spec, artefact_root)})
-    _check_java()
+    if not all(site.container.is_docker for site in spec.sites):
+        _check_java()
     with working("starting …") as status:
+        check_container_sites(spec)
         state = lifecycle.up(home, spec)
         found = asyncio.run(wait_until_up(home, sorted(state.sites), within_s, status.update))
     _print_sites(found, as_json)
