@@ -28,11 +28,12 @@ import() {
 install_in_root() {
     unshare --mount -- bash -c '
         set -e
-        mount -t proc proc "$1/proc"
-        shift_root=$1; shift
+        root=$1; shift
+        mount -t proc proc "$root/proc"
         export DEBIAN_FRONTEND=noninteractive
-        chroot "$shift_root" apt-get -qq update
-        chroot "$shift_root" apt-get -qq install --yes --no-install-recommends "$@" >/dev/null
+        apt() { chroot "$root" apt-get -qq -o APT::Sandbox::User=root -o Dpkg::Use-Pty=0 "$@" >/dev/null; }
+        apt update
+        apt install --yes --no-install-recommends "$@"
     ' - "$root" "$@"
 }
 
@@ -42,11 +43,10 @@ fi
 [ "$(id -u)" -eq 0 ] || fail 'only root can make a base image: be root, or name one in BASE (see images.sh)'
 PATH="$PATH:/usr/sbin:/sbin" command -v debootstrap >/dev/null || fail 'debootstrap is missing: install it'
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/towpath-base.XXXXXX")
-trap 'rm -rf --one-file-system "$root"' EXIT
+trap 'rm -rf --one-file-system "$root" "$root.log"' EXIT
 say "fetching Debian $suite"
 PATH="$PATH:/usr/sbin:/sbin" debootstrap --variant=minbase --include=python3,ca-certificates "$suite" "$root" "$mirror" \
     >"$root.log" 2>&1 || fail "debootstrap failed: $(tail -n 3 "$root.log" | tr '\n' ' ')"
-rm -f "$root.log"
 there services || import services
 say 'adding Java'
 install_in_root default-jre-headless

@@ -31,6 +31,9 @@ if [ -z "${BASE:-}" ]; then
     fi
 fi
 
+# The classic builder warns of itself, unless it is what was asked for.
+docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+
 build() {
     say "building towpath-$1:$tag"
     docker build --quiet --target "$1" --tag "towpath-$1:$tag" --file Dockerfile \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes the build context of the images: wheels of Towpath and of everything that it depends on, in four folders.
 #   wheels.sh DIR   →  DIR/wheels/{pip,services,engine,project}
-# The second time only what changed is made. The wheels are for the interpreter that makes them: the one in .venv,
-# or the one named in PYTHON. The images' base must have the same version of Python.
+# The second time only what changed is made. The wheels are for the interpreter that makes them, and of the versions
+# that it has: the one in .venv, or the one named in PYTHON. The images' base must have the same version of Python.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,7 +12,7 @@ readonly target=$(cd "$1" && pwd)/wheels
 readonly python=${PYTHON:-.venv/bin/python}
 
 say() { printf 'wheels: %s\n' "$*" >&2; }
-pip() { "$python" -m pip --disable-pip-version-check --quiet "$@"; }
+pip() { "$python" -m pip --disable-pip-version-check -qq "$@"; }
 
 # Prints the project's requirements, or those of one of its extras.
 requirements() {
@@ -25,8 +25,11 @@ print(*project["dependencies"], sep="\n")
 END
 }
 
+# What the interpreter has is what is tested.
+installed() { "$python" -m pip --disable-pip-version-check freeze --exclude-editable | grep == || true; }
+
 # Whatever lies in the folder was made from these requirements by this interpreter.
-digest() { { "$python" -VV; requirements engine; } | sha256sum | cut -d ' ' -f 1; }
+digest() { { "$python" -VV; requirements engine; installed; } | sha256sum | cut -d ' ' -f 1; }
 
 libraries() {
     local wanted
@@ -38,10 +41,11 @@ libraries() {
     pip wheel --no-deps --wheel-dir "$target/pip" pip
     requirements >"$target/services.txt"
     requirements engine >"$target/engine.txt"
-    pip wheel --wheel-dir "$target/services" --requirement "$target/services.txt"
+    installed >"$target/versions.txt"
+    pip wheel --constraint "$target/versions.txt" --wheel-dir "$target/services" --requirement "$target/services.txt"
     # The same versions of what both have.
-    (cd "$target/services" && printf '%s\n' *.whl) | sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/' >"$target/constraints.txt"
-    pip wheel --find-links "$target/services" --constraint "$target/constraints.txt" \
+    (cd "$target/services" && printf '%s\n' *.whl) | sed -E 's/^([^-]+)-([^-]+)-.*/\1==\2/' >>"$target/versions.txt"
+    pip wheel --constraint "$target/versions.txt" --find-links "$target/services" \
         --wheel-dir "$target/engine" --requirement "$target/engine.txt"
     local wheel
     for wheel in "$target"/services/*.whl; do rm -f "$target/engine/${wheel##*/}"; done
