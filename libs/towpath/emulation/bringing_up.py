@@ -63,8 +63,11 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
     await to_the_end(asyncio.to_thread(project.create))
     nodes = [node.name for node in plan.topology.nodes if not node.spare]
     tell(f"up to now at full speed, until they are up: {', '.join(nodes)} …")
-    async with emulation(home) as running:
-        await running.settle()
+    try:
+        async with emulation(home) as running:
+            await running.settle()
+    except TowpathError as error:
+        raise await asyncio.to_thread(_explained, error, project) from error
     tell("every node has its share, every link is as described")
 
 
@@ -103,6 +106,13 @@ def nothing_up(home: Home) -> TowpathError:
         field="home",
         value=str(home.root),
     )
+
+
+def _explained(error: TowpathError, project: Project) -> TowpathError:
+    """The same, with what containers say that do not come up."""
+    troubles = project.troubles() if error.detail.retryable else []
+    message = "; ".join([error.detail.message, *troubles])
+    return TowpathError.of(error.detail.model_copy(update={"message": message}))
 
 
 def _check_free(project: Project, wanted: Topology) -> None:

@@ -17,7 +17,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
 from towpath.topology.compose import ComposeSettings, compose, compose_text
-from towpath.topology.health import parts
+from towpath.topology.health import parts, why
 from towpath.topology.secrets import write_secrets
 
 COMPOSE_S = 300.0
@@ -81,6 +81,10 @@ class Project:
     def containers(self) -> dict[str, str]:
         """Service → name of its container, running or not. Raises `DaemonError`."""
         return {service: part.container for service, part in parts(self.name).items()}
+
+    def troubles(self) -> list[str]:
+        """Of each container that runs into trouble, how it is and what it said last. Raises `DaemonError`."""
+        return [why(part) for part in parts(self.name).values() if part.state == "restarting"]
 
     def _compose(self, *arguments: str, profiles: Sequence[str] = ()) -> None:
         chosen = [part for profile in profiles for part in ("--profile", profile)]

@@ -61,13 +61,14 @@ def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = l
         if there and not missing:
             return
         if time.monotonic() > end:
-            why = "; ".join(_why(part) for part in missing) or "there are no containers"
-            raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:.0f} s not healthy: {why}")
+            reasons = "; ".join(why(part) for part in missing) or "there are no containers"
+            raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:.0f} s not healthy: {reasons}")
         tell(f"waiting for {', '.join(part.service for part in missing)}")
         time.sleep(LOOK_EVERY_S)
 
 
-def _why(part: Part) -> str:
+def why(part: Part) -> str:
+    """How a container that does not work is, with the end of its log. Raises `DaemonError`."""
     with daemon() as docker:
         said = find(docker, part.container).logs(tail=TAIL_LINES).decode(errors="replace")
     lines = " | ".join(line.strip() for line in said.splitlines())
