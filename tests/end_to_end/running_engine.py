@@ -93,6 +93,7 @@ async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIter
     sink = SinkConnection(settings)
     sink.start()
     yield Site(connection, session, settings, sink, directory / "job" / "checkpoint")
+    await asyncio.to_thread(sink.close)
     await connection.close()
 
 

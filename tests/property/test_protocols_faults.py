@@ -46,9 +46,12 @@ AFTER: dict[str, dict[str, Any]] = {
     "general": {"site": "cloud", "epoch": 2},
     "restart": {"site": "cloud", "epoch": 2, "generation": 2},
     "update": {"epoch": 2, "generation": 2},
+    "adjust": {"revision": 1},
     "handover": {"site": "cloud", "epoch": 3},
     "parallel": {"site": "cloud", "epoch": 3, "generation": 2},
 }
+
+UPDATES = ("update", "adjust")
 
 FAULTS = (
     "none", "none", "none", "lose request", "lose answer", "repeat", "repeat late", "refuse", "agent dies",
@@ -71,9 +74,9 @@ def operation(name: str) -> OperationRecord:
     return OperationRecord(
         id="5f0c9a7be210",
         command="c1",
-        kind=OperationKind.UPDATE if name == "update" else OperationKind.MIGRATE,
+        kind=OperationKind.UPDATE if name in UPDATES else OperationKind.MIGRATE,
         job=JOB,
-        strategy=None if name == "update" else StrategyName(name),
+        strategy=None if name in UPDATES else StrategyName(name),
         before=before,
         after=after,
         old_epoch=1,

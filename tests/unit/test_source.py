@@ -58,6 +58,19 @@ def test_latest_offset_when_limited_then_stays_within_the_limit(log: Log) -> Non
     assert reader().latestOffset({"serial": 10}, ReadMaxRows(30)) == {"serial": 40}
 
 
+def test_latest_offset_when_the_bound_has_changed_then_stays_within_the_new_one(
+    log: Log, tmp_path: Path
+) -> None:
+    bound = tmp_path / "bound"
+    bounded = reader(bound_file=str(bound), max_events="30")
+    limit = bounded.getDefaultReadLimit()
+    assert bounded.latestOffset({"serial": 10}, limit) == {"serial": 40}
+    bound.write_text("7")
+    assert bounded.latestOffset({"serial": 40}, limit) == {"serial": 47}
+    bound.write_text("0")
+    assert bounded.latestOffset({"serial": 47}, limit) == {"serial": 100}
+
+
 def test_latest_offset_when_paused_then_is_the_start(log: Log, tmp_path: Path) -> None:
     pause = tmp_path / "pause"
     paused = reader(pause_file=str(pause), nudge="true")

@@ -48,6 +48,8 @@ class JobEntry(Model):
     """Highest epoch that any site was ever told for the job, if above `epoch`: a migration that was
     rolled back used it up."""
     generation: int = Field(default=1, ge=1)
+    revision: int = Field(default=0, ge=0)
+    """Grows with every adjustment, and never falls."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
     artefact: str | None = None
@@ -77,6 +79,7 @@ class JobEntry(Model):
             spec=self.spec,
             epoch=self.epoch,
             generation=self.generation,
+            revision=self.revision,
             inputs=self.inputs,
             output=self.output,
             artefact=self.artefact,
@@ -189,6 +192,11 @@ class OperationRecord(Model):
     def is_redirect(self) -> bool:
         """Whether the results go into another stream afterwards."""
         return self.before is not None and self.entry_after.output != self.before.output
+
+    @property
+    def is_adjustment(self) -> bool:
+        """Whether the job goes on as it runs, with other settings."""
+        return self.before is not None and self.entry_after.revision > self.before.revision
 
     @property
     def undo_epoch(self) -> int:

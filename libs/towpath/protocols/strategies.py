@@ -11,7 +11,7 @@ from towpath.protocols.record import OperationRecord
 from towpath.protocols.remove import REMOVE, REMOVE_AND_PURGE
 from towpath.protocols.restart import RESTART
 from towpath.protocols.step import Strategy
-from towpath.protocols.update import REDIRECT, UPDATE
+from towpath.protocols.update import ADJUST, REDIRECT, UPDATE
 
 MIGRATIONS: dict[StrategyName, Strategy] = {
     StrategyName.RESTART: RESTART,
@@ -23,6 +23,7 @@ MIGRATIONS: dict[StrategyName, Strategy] = {
 
 STRATEGIES: tuple[Strategy, ...] = (
     DEPLOY,
+    ADJUST,
     UPDATE,
     REDIRECT,
     REMOVE,
@@ -38,9 +39,16 @@ def strategy_of(record: OperationRecord) -> Strategy:
         case OperationKind.DEPLOY:
             return DEPLOY
         case OperationKind.UPDATE:
-            return REDIRECT if record.is_redirect else UPDATE
+            return _changing(record)
         case OperationKind.REMOVE:
             return REMOVE_AND_PURGE if record.purge else REMOVE
         case OperationKind.MIGRATE:
             assert record.strategy is not None, "a migration has a strategy"
             return MIGRATIONS[record.strategy]
+
+
+def _changing(record: OperationRecord) -> Strategy:
+    """The table of an update."""
+    if record.is_adjustment:
+        return ADJUST
+    return REDIRECT if record.is_redirect else UPDATE

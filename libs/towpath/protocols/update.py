@@ -4,6 +4,9 @@ Another topic is another stream: the old one is closed, what is in it stays, and
 to its end before it reads the new one. So everything before the serial number at which the job stopped
 went to the old topic, and everything after it goes to the new one.
 
+Settings that a running query can be told (`towpath.operators.live_changes`) need no stop: the job is
+adjusted, under the epoch it has.
+
 When inputs change, the next generation's checkpoint is made from the old one: the state goes on, and each
 input from the serial number where it stood, or where a new one begins. When the state cannot survive the
 change, the next generation starts with an empty checkpoint there. Until the operation has ended the agent
@@ -98,6 +101,13 @@ NEW_IS_CLOSED = Compensation(
 )
 
 # fmt: off
+ADJUST = Strategy("adjust", (
+    #    name              actor        command         deadline, attempt   undone by
+    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
+    Step("adjust-job",     SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
+    Step("record-changed", COORDINATOR, record_changed),
+), restored)
+
 UPDATE = Strategy("update", (
     #    name              actor        command         deadline, attempt   undone by
     Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),

@@ -12,9 +12,9 @@ from towpath.protocols.attempts import Attempt, attempts
 from towpath.protocols.course import Phase
 from towpath.protocols.deploy import DEPLOY
 from towpath.protocols.remove import REMOVE_AND_PURGE
-from towpath.protocols.step import Strategy
+from towpath.protocols.step import Step, Strategy
 from towpath.protocols.strategies import MIGRATIONS
-from towpath.protocols.update import UPDATE
+from towpath.protocols.update import ADJUST, REDIRECT, UPDATE
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class TakenStep:
 
 def taken_steps(view: OperationView) -> list[TakenStep]:
     """The steps in the order in which they were begun."""
-    table = _table(view)
-    return [_taken(table, attempt) for attempt in attempts(view.journal)]
+    rows = _rows(view)
+    return [_taken(rows, attempt) for attempt in attempts(view.journal)]
 
 
 def told(detail: dict[str, Any]) -> str:
@@ -56,12 +56,12 @@ def told(detail: dict[str, Any]) -> str:
     return ", ".join(f"{key}={json.dumps(value)}" for key, value in said.items())
 
 
-def _taken(table: Strategy, attempt: Attempt) -> TakenStep:
+def _taken(rows: list[Step], attempt: Attempt) -> TakenStep:
     first, last = attempt.first, attempt.last
     end = last or first
     return TakenStep(
         name=first.step,
-        actor=next((row.actor.value for row in table.steps if row.name == first.step), None),
+        actor=next((row.actor.value for row in rows if row.name == first.step), None),
         phase=end.phase,
         begun_at=first.at,
         ended_at=last and last.at,
@@ -71,13 +71,15 @@ def _taken(table: Strategy, attempt: Attempt) -> TakenStep:
     )
 
 
-def _table(view: OperationView) -> Strategy:
+def _rows(view: OperationView) -> list[Step]:
+    """The steps that such an operation may have."""
     match view.kind:
         case OperationKind.DEPLOY:
-            return DEPLOY
+            tables: tuple[Strategy, ...] = (DEPLOY,)
         case OperationKind.UPDATE:
-            return UPDATE
+            tables = (ADJUST, UPDATE, REDIRECT)
         case OperationKind.REMOVE:
-            return REMOVE_AND_PURGE
+            tables = (REMOVE_AND_PURGE,)
         case OperationKind.MIGRATE:
-            return MIGRATIONS[view.strategy or StrategyName.GENERAL]
+            tables = (MIGRATIONS[view.strategy or StrategyName.GENERAL],)
+    return [row for table in tables for row in table.steps]

@@ -7,6 +7,7 @@ error, not a silent skip.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -81,8 +82,9 @@ class StreamSource(DataSource):
 
     Of streams: `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound
     of a micro-batch); `exact_events` (a micro-batch has exactly so many serial numbers, or does not run);
-    `pause_file` (while it exists nothing new is planned); `wait_for_news` (`true`: planning may wait a
-    little for what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
+    `pause_file` (while it exists nothing new is planned); `bound_file` (has the bound of a micro-batch once
+    that is another than `max_events`; 0 for none); `wait_for_news` (`true`: planning may wait a little for
+    what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
     without events); `recall` (`true`: and has the last events before it, see `StreamReader`); `job` (whose
     events they are, for fault rules). Of ranges: `after` and `through`.
     """
@@ -165,6 +167,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.after_serial: str = options.get("after_serial", "")
         self.max_events = int(options.get("max_events") or 0)
         self.pause_file = options.get("pause_file")
+        self.bound_file = options.get("bound_file")
         self.exact_events = int(options.get("exact_events") or 0)
         self.wait_for_news = options.get("wait_for_news") == "true"
         self.nudge = options.get("nudge") == "true"
@@ -195,10 +198,17 @@ class StreamReader(EventReader, DataSourceStreamReader):
         if self.exact_events:
             whole = last - position >= self.exact_events
             last = position + self.exact_events if whole else position
-        elif isinstance(limit, ReadMaxRows):
-            last = min(last, position + limit.max_rows)
+        elif bound := self._bound(limit):
+            last = min(last, position + bound)
         planned = {"serial": max(last, position)}
         return {**planned, "nudges": nudges} if nudges else planned
+
+    def _bound(self, limit: ReadLimit) -> int:
+        """Of the micro-batch to plan, in events; 0 for none."""
+        if self.bound_file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                return int(Path(self.bound_file).read_text())
+        return limit.max_rows if isinstance(limit, ReadMaxRows) else 0
 
     def _paused(self) -> bool:
         return self.pause_file is not None and Path(self.pause_file).exists()

@@ -54,6 +54,8 @@ class Handlers:
                 await asyncio.to_thread(self.jobs.store.forget, job)
             elif known.epoch > wanted.epoch:
                 raise outdated(job, wanted.epoch, known.epoch)
+            elif known.epoch == wanted.epoch and known.revision > wanted.revision:
+                return Done()  # A late repetition: the job has been adjusted since.
             elif known.generation == wanted.generation:
                 # The checkpoint decides where it goes on; `earliest` was settled when it began.
                 wanted = _with_beginnings_of(wanted, known)

@@ -12,6 +12,7 @@ from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.coordinator.inputs import ended, inputs_after
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
+from towpath.operators.live_changes import is_live
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
@@ -108,6 +109,10 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     same_inputs = [i.place for i in inputs] == [i.place for i in before.inputs]
     compatible = artefact == before.artefact and is_state_compatible(before.spec, spec)
     _check_state(command, before, survives=compatible)
+    if same_inputs and artefact == before.artefact and is_live(before.spec, spec) and before.running:
+        return record_of(
+            command, OperationKind.UPDATE, spec.name, before=before, after=_adjusted(before, spec)
+        )
     stateful = spec.operator.kind in STATEFUL_KINDS
     goes_on = same_inputs and compatible and not command.drop_state
     return record_of(
@@ -124,6 +129,11 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
         keeps_state=stateful and compatible and not same_inputs and not command.drop_state,
         drain_inputs=ended(before, inputs, coming),
     )
+
+
+def _adjusted(before: JobEntry, spec: JobSpec) -> JobEntry:
+    """The job as it runs, with a description that it can be told."""
+    return before.model_copy(update={"spec": spec, "revision": before.revision + 1})
 
 
 def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:

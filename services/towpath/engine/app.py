@@ -72,6 +72,7 @@ async def run(settings: Settings) -> None:
         await stop.wait()
         await end(tasks)
         await queries.close()
+    await asyncio.to_thread(connection.close)
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)
 

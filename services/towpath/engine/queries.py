@@ -20,6 +20,7 @@ from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
+from towpath.operators.live_changes import is_live
 from towpath.tasks import end
 from towpath.telemetry.logs import about
 from towpath.telemetry.tracing import traceparent, untraced
@@ -84,11 +85,15 @@ class Queries:
         return self._samples.after(after)
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
-        """Keep the job running with this assignment; a run with another one is halted first."""
+        """Keep the job running with this assignment; a run with another one is halted first, unless it can be
+        told what is different."""
         name = assignment.spec.name
         async with self._lock(name):
             kept = self._kept.get(name)
             if kept is not None and kept.query.assignment == assignment and not _is_final(kept.state):
+                return
+            if kept is not None and kept.state is JobState.RUNNING and _is_adjusted(kept.query, assignment):
+                await asyncio.to_thread(kept.query.adjust, assignment)
                 return
             if kept is not None:
                 await self._halt(name, within_s=10.0)
@@ -202,6 +207,13 @@ def _verdict(failure: str) -> JobState:
     if "EventsLost:" in failure:
         return JobState.FAILED
     return JobState.RETRYING
+
+
+def _is_adjusted(query: Query, assignment: Assignment) -> bool:
+    """Whether the assignment is that of the query but for what it can be told as it runs."""
+    before = query.assignment
+    same = before.model_copy(update={"spec": assignment.spec, "revision": assignment.revision})
+    return same == assignment and is_live(before.spec, assignment.spec)
 
 
 def _is_final(state: JobState) -> bool:

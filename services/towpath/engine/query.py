@@ -59,6 +59,7 @@ def input_frames(
             **batch_options(assignment),
             "after_serial": "" if resolved.after_serial is None else str(resolved.after_serial),
             "pause_file": str(pause),
+            "bound_file": str(_bound_file(pause)),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
             "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
             "recall": "true" if isinstance(spec.operator, Window) and len(spec.inputs) > 1 else "false",
@@ -86,10 +87,21 @@ def batch_options(assignment: Assignment) -> dict[str, str]:
     operator = assignment.spec.operator
     if isinstance(operator, ProcessingWindow) and operator.size_events is not None:
         return {"exact_events": str(operator.size_events)}
+    bound = events_per_batch(assignment)
+    return {} if bound is None else {"max_events": str(bound)}
+
+
+def events_per_batch(assignment: Assignment) -> int | None:
+    """How many events of each input a micro-batch has at most; None for no bound."""
     # A window by time holds whatever came: a bound that nobody asked for would cut it.
-    default = None if isinstance(operator, ProcessingWindow) else DEFAULT_EVENTS_PER_BATCH
+    default = None if isinstance(assignment.spec.operator, ProcessingWindow) else DEFAULT_EVENTS_PER_BATCH
     bound = assignment.spec.max_events_per_batch or default
-    return {} if bound is None else {"max_events": str(max(bound // len(assignment.inputs), 1))}
+    return None if bound is None else max(bound // len(assignment.inputs), 1)
+
+
+def _bound_file(pause: Path) -> Path:
+    """Beside the pause file: the bound of micro-batches, if it has changed since the query was started."""
+    return pause.with_name("bound")
 
 
 def trigger_s(spec: JobSpec) -> float:
@@ -154,6 +166,7 @@ class Query:
         """Start from the checkpoint. `results` is the job's compiled plan, if there is one already."""
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         self.pause_file.unlink(missing_ok=True)
+        _bound_file(self.pause_file).unlink(missing_ok=True)
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
         self._begun = self._begun or position(self.checkpoint, self.assignment)
@@ -168,6 +181,14 @@ class Query:
             .trigger(processingTime=f"{trigger_s(self.assignment.spec):f} seconds")
             .start()
         )
+
+    def adjust(self, assignment: Assignment) -> None:
+        """Go on with an assignment that differs by what a running query can be told, see `is_live`."""
+        path = _bound_file(self.pause_file)
+        scratch = path.with_name(f".{path.name}.tmp")
+        scratch.write_text(str(events_per_batch(assignment) or 0))
+        scratch.replace(path)
+        self.assignment = assignment
 
     def _publish(self, frame: DataFrame, batch: int) -> None:
         """Publish a micro-batch. Spark commits it when this returns."""

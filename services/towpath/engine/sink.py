@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 PUBLISH_LIMIT_S = 180.0
 """Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
 
+CLOSE_S = 2.0
 LOOK_UP_S = 5.0
 """For fetching one event; nobody waits for it."""
 
@@ -46,6 +48,18 @@ class SinkConnection:
     def start(self) -> None:
         """Start the thread; the connection is made when it is first needed."""
         self._thread.start()
+
+    def close(self) -> None:
+        """Close the connection and end the thread. Blocks; whoever publishes must have ended before."""
+
+        async def work() -> None:
+            if self._publisher is not None:
+                await self._publisher.connection.close()
+
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(work(), self._loop).result(CLOSE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_S)
 
     async def _connected(self) -> Publisher:
         """The one publisher of the engine: it remembers whose results go aside."""

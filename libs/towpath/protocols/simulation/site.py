@@ -268,6 +268,8 @@ class SimulatedSite:
         hosted = self.hosted.get(job)
         if hosted is not None and command.assignment.epoch < hosted.assignment.epoch:
             raise fenced("an older epoch")
+        if hosted is not None and hosted.assignment.revision > command.assignment.revision:
+            return Done()
         self._derive(command.assignment)
         is_blank = self._is_blank(command.assignment)
         self._checkpoint(command.assignment)
