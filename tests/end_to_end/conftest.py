@@ -22,6 +22,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONGEST = (
+    "test_demo_fog",
+    "test_main_job",
+    "test_scenarios",
+    "test_cli_mesh",
+    "test_api_fuzz",
+    "test_engine_cluster",
+    "test_demo_faults",
+    "test_faults_in_jobs",
+    "test_speck_listings",
+    "test_tracing",
+    "test_pipelines",
+    "test_page",
+)
+"""Files that take minutes. They run first: one that came last would keep one worker busy alone."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest files first, the others in their order."""
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(LONGEST)))
+
+
 def free_port() -> int:
     """A port nobody listens on at the moment."""
     with socket.socket() as probe:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-WITHIN_S = 400
+WITHIN_S = 600
 
 
 @pytest.mark.timeout(WITHIN_S + 30)
