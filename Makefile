@@ -28,7 +28,7 @@ demo-faults: setup ## Slow the workers of a Spark cluster down one by one, then 
 
 test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
 	$(PYTEST) -n 2 $(FAST_TESTS)
-	$(PYTEST) -n 2 --dist loadfile tests/end_to_end
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
 	$(PYTEST) tests/chaos
 
 test-fast: setup ## only the tests that start no mesh: unit, property, protocol and contract.
