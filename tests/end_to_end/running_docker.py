@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -89,6 +90,13 @@ def _root_file_system(program: Path) -> bytes:
             if name != "busybox":
                 tar.addfile(link)
     return content.getvalue()
+
+
+def free_port() -> int:
+    """A port of the machine that nobody listens on at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Yard:

@@ -15,6 +15,9 @@ BILLION = 10**9
 USUAL_PERIOD_US = 100_000
 """In which a quota of processor time is given out, where nothing else was asked for."""
 
+BOUNDLESS_MEMORY, BOUNDLESS_SWAP = 2**62, 2**63 - 4096
+"""Bytes; the latter, of memory and swap together, is the largest that kernels know."""
+
 Limits = Mapping[str, int]
 """Fields of a container's configuration, as the daemon calls them; 0 is no limit."""
 
@@ -53,8 +56,9 @@ def restore_processors(docker: DockerClient, container: Container, before: Limit
 
 
 def memory_limits(container: Container) -> Limits:
-    """What says how much memory it may take, with swap and without, bytes."""
-    return _fields(container, "Memory", "MemorySwap")
+    """What says how much memory it may take, without swap and with it, bytes."""
+    limits = _fields(container, "Memory", "MemorySwap")
+    return {name: limit if limit < BOUNDLESS_MEMORY else 0 for name, limit in limits.items()}
 
 
 def limit_memory(docker: DockerClient, container: Container, limit_bytes: int) -> None:
@@ -63,12 +67,10 @@ def limit_memory(docker: DockerClient, container: Container, limit_bytes: int) -
 
 
 def restore_memory(docker: DockerClient, container: Container, before: Limits) -> None:
-    """Let it take what `memory_limits` said. A daemon does not take a limit back: what had none gets all that
-    the machine has."""
-    if before["Memory"] > 0:
-        _update(docker, container, {"Memory": before["Memory"], "MemorySwap": before["MemorySwap"] or -1})
-    else:
-        _update(docker, container, {"Memory": docker.info()["MemTotal"], "MemorySwap": -1})
+    """Let it take what `memory_limits` said. A daemon does not take a limit back: what had none gets one that
+    no machine reaches."""
+    memory, swap = before["Memory"] or BOUNDLESS_MEMORY, before["MemorySwap"] or BOUNDLESS_SWAP
+    _update(docker, container, {"Memory": memory, "MemorySwap": swap})
 
 
 def _fields(container: Container, *names: str) -> Limits:
