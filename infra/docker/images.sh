@@ -31,13 +31,13 @@ if [ -z "${BASE:-}" ]; then
     fi
 fi
 
-# The classic builder warns of itself, unless it is what was asked for.
-docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
-
 build() {
     say "building towpath-$1:$tag"
-    docker build --quiet --target "$1" --tag "towpath-$1:$tag" --file Dockerfile \
-        --build-arg "BASE=$BASE" --build-arg "SITE_BASE=${SITE_BASE:-$BASE}" "$context" >/dev/null
+    local said
+    # Where BuildKit is missing, the classic builder warns of itself: that is no news.
+    said=$(docker build --quiet --target "$1" --tag "towpath-$1:$tag" --file Dockerfile \
+        --build-arg "BASE=$BASE" --build-arg "SITE_BASE=${SITE_BASE:-$BASE}" "$context" 2>&1) \
+        || { printf '%s\n' "$said" >&2; exit 1; }
 }
 
 build services

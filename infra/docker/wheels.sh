@@ -29,7 +29,7 @@ END
 installed() { "$python" -m pip --disable-pip-version-check freeze --exclude-editable | grep == || true; }
 
 # Whatever lies in the folder was made from these requirements by this interpreter.
-digest() { { "$python" -VV; requirements engine; installed; } | sha256sum | cut -d ' ' -f 1; }
+digest() { { "$python" -VV; requirements engine; installed; cat infra/docker/wheels.sh; } | sha256sum | cut -d ' ' -f 1; }
 
 libraries() {
     local wanted
@@ -39,7 +39,8 @@ libraries() {
     rm -rf "$target"
     mkdir -p "$target"
     pip wheel --no-deps --wheel-dir "$target/pip" pip
-    requirements >"$target/services.txt"
+    # Redis's client needs it before Python 3.11.3, and Debian 12 has 3.11.2, whatever makes the wheels.
+    { requirements; echo async-timeout; } >"$target/services.txt"
     requirements engine >"$target/engine.txt"
     installed >"$target/versions.txt"
     pip wheel --constraint "$target/versions.txt" --wheel-dir "$target/services" --requirement "$target/services.txt"

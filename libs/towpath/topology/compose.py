@@ -128,7 +128,7 @@ def _server(name: str, mesh: MeshState, settings: ComposeSettings) -> Descriptio
     port = mesh.spec.hub_port if name == "hub" else mesh.spec.redis_port
     command = {
         "hub": ["nats-server", "--config", secret],
-        "redis": ["redis-server", secret, "--dir", str(CONTAINER_HOME.root)],
+        "redis": ["redis-server", secret],
     }[name]
     return {
         **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings),
