@@ -7,7 +7,7 @@ const BEGIN = ["assign-source", "assign-target", "launch-retrieve"];
 const FINISH = ["record-owner", "reset-source", "reset-target"];
 
 export const COURSES = {
-  restart: [...BEGIN, "pause-transfer", "set-epoch", "resume", ...FINISH],
+  restart: [...BEGIN, "pause-transfer", "set-epoch", "resume", ...FINISH, "observe"],
   general: [...BEGIN, "pause-transfer", "set-epoch", "resume", ...FINISH, "observe"],
   handover: [...BEGIN, "open-shadow", "ship-checkpoint", "launch-shadow", "start-monitor", "await-consistency",
     "set-epoch", "stop-monitor", ...FINISH],
