@@ -10,6 +10,7 @@ from towpath.cli import (
     checking,
     compose,
     demo,
+    demo_containers,
     demo_faults,
     demo_fog,
     drill,
@@ -67,6 +68,7 @@ app.command(rich_help_panel=DATA)(replaying.replay)
 app.command(rich_help_panel=DATA)(checking.check)
 app.command(rich_help_panel=DATA)(demo.demo)
 app.command("demo-fog", rich_help_panel=DATA)(demo_fog.demo_fog)
+app.command("demo-containers", rich_help_panel=DATA)(demo_containers.demo_containers)
 app.command("demo-faults", rich_help_panel=DATA)(demo_faults.demo_faults)
 app.command(rich_help_panel=DATA)(drill.drill)
 
