@@ -125,6 +125,16 @@ async def test_node_when_started_then_has_the_whole_machine_until_its_site_is_up
     assert running.away == set()
 
 
+async def test_nodes_when_they_are_more_than_the_machine_has_cores_then_are_started_in_turns(
+    running: Emulation, done: list[str]
+) -> None:
+    await running.start(["train", "hall", "reserve"])
+    assert [entry.split()[0] for entry in done if "unleash" not in entry] == [
+        *("start", "start", "up", "limit", "limit"),
+        *("start", "up", "limit"),
+    ]
+
+
 async def test_node_when_it_runs_already_then_is_neither_started_nor_let_loose(
     running: Emulation, done: list[str]
 ) -> None:

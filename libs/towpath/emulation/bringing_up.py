@@ -61,10 +61,8 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
     tell("containers …")
     # A compose command that nobody waits for would go on making what `take_down` removes.
     await to_the_end(asyncio.to_thread(project.create))
-    nodes = [node.name for node in plan.topology.nodes if not node.spare]
-    tell(f"up to now at full speed, until they are up: {', '.join(nodes)} …")
     try:
-        async with emulation(home) as running:
+        async with emulation(home, tell) as running:
             await running.settle()
     except TowpathError as error:
         raise await asyncio.to_thread(_explained, error, project) from error
@@ -81,7 +79,7 @@ async def take_down(home: Home) -> bool:
 
 
 @asynccontextmanager
-async def emulation(home: Home) -> AsyncIterator[Emulation]:
+async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator[Emulation]:
     """The topology that is up under `home`. Raises `TowpathError` when none is."""
     project = Project(home)
     topology = await asyncio.to_thread(project.topology)
@@ -93,7 +91,7 @@ async def emulation(home: Home) -> AsyncIterator[Emulation]:
     user = mesh.operator
     bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="emulation", within_s=HUB_S)
     async with bus:
-        running = Emulation(topology, this_host(topology), nodes, bus)
+        running = Emulation(topology, this_host(topology), nodes, bus, tell)
         running.away |= {node for node in nodes.names if await nodes.cpu_s(node) is None}
         yield running
 

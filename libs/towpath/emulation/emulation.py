@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,8 @@ from towpath.topology.outages import outages
 from towpath.topology.shares import Host, Share, share_of
 
 UP_S = 240.0
-"""For the sites of nodes to be up behind their start, on a small machine that starts ten at once."""
+"""For the site of a node to be up behind its start. An engine needs 15 s of one core, and as long again when
+others are busy; a start that failed is tried again."""
 
 ASK_S, ATTEMPT_S = 20.0, 5.0
 LOOK_EVERY_S = 0.5
@@ -41,6 +42,8 @@ class Emulation:
     nodes: Nodes
     bus: Bus
     """To the hub, as the operator."""
+    tell: Callable[[str], None] = lambda text: None
+    """Told what takes long."""
     away: set[str] = field(default_factory=set)
     """Nodes that are not meant to run now."""
     failed: set[str] = field(default_factory=set)
@@ -76,18 +79,17 @@ class Emulation:
     async def start(self, names: Sequence[str], within_s: float = UP_S) -> None:
         """Start nodes, with all that the machine has; they get their shares once their sites are up.
 
-        Raises `TowpathError` (deadline) when one does not come up.
+        No more at a time than the machine has cores: an engine that starts has much to do, and one that takes
+        too long counts as dead. Raises `TowpathError` (deadline) when one is not up within `within_s`.
         """
-        for name in names:
-            share = self.share(name)
-            async with self.nodes.lock(name):
-                if await self.nodes.cpu_s(name) is None:
-                    await self.nodes.unleash(name, share)
-                    await self.nodes.start(name)
-                self.away.discard(name)
-                self.failed.discard(name)
-        await self.until_up(names, within_s)
-        await self.limit(names)
+        at_a_time = max(1, self.host.cores)
+        for first in range(0, len(names), at_a_time):
+            wave = names[first : first + at_a_time]
+            self.tell(f"starting at full speed: {', '.join(wave)}")
+            for name in wave:
+                await self._begin(name)
+            await self.until_up(wave, within_s)
+            await self.limit(wave)
 
     async def stop(self, names: Iterable[str]) -> None:
         """End nodes in an orderly way. Raises `TowpathError`."""
@@ -190,6 +192,15 @@ class Emulation:
             if not error.detail.retryable:
                 raise
             return []
+
+    async def _begin(self, name: str) -> None:
+        share = self.share(name)
+        async with self.nodes.lock(name):
+            if await self.nodes.cpu_s(name) is None:
+                await self.nodes.unleash(name, share)
+                await self.nodes.start(name)
+            self.away.discard(name)
+            self.failed.discard(name)
 
     async def _follow(self, node: Node, for_s: float, seed: object) -> None:
         """The outages of one node, each behind the one before."""

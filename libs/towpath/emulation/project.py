@@ -16,15 +16,16 @@ from towpath.contracts.topology import Topology
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
+from towpath.mesh.views import SECRETS
 from towpath.topology.compose import ComposeSettings, compose, compose_text
 from towpath.topology.health import parts, why
-from towpath.topology.secrets import write_secrets
+from towpath.topology.secrets import SERVERS, write_secrets
 
 COMPOSE_S = 300.0
 """For the compose command: it makes some twenty containers and networks."""
 
 SPARE = "spare"
-"""The profile of containers that are made with the others and not started."""
+"""The profile of nodes that are not started with the others."""
 
 SAID_LINES = 4
 """Of what a failed command said, for its error."""
@@ -68,9 +69,9 @@ class Project:
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
 
     def create(self) -> None:
-        """Make all containers, spare ones too, and start those that are not. Raises `TowpathError`."""
+        """Make all containers, and start those that are no nodes. Raises `TowpathError`."""
         self._compose("up", "--no-start", "--remove-orphans", profiles=(SPARE,))
-        self._compose("up", "--detach")
+        self._compose("up", "--detach", *SERVERS, *SECRETS)
 
     def remove(self) -> None:
         """Take everything away: containers, networks, volumes, and the directory. Raises `TowpathError`."""

@@ -1,0 +1,258 @@
+"""A topology as containers: a node has its share of the machine, a link is as bad as it says, nodes come back.
+
+What a node does is measured by a job on a backlog, so that the processor is all that it waits for, and by a
+loop that counts beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import nats
+import pytest
+import yaml
+
+from towpath.bus import Bus
+from towpath.containers.daemon import daemon
+from towpath.contracts.commands import DeployJob, RemoveJob
+from towpath.contracts.job import Input
+from towpath.contracts.scenario_load import StandardJob
+from towpath.contracts.topology import NodeLink
+from towpath.drill.events import DrillEvent
+from towpath.emulation.bringing_up import Plan, bring_up, take_down
+from towpath.emulation.project import Project
+from towpath.emulation.status import node_statuses
+from towpath.mesh.home import Home
+from towpath.mesh.link_probe import probe
+from towpath.mesh.names import output_stream
+from towpath.scenarios.emulated import EmulatedStage, standing_emulation
+from towpath.scenarios.jobs import spec_of
+from towpath.scenarios.load import BEGIN
+from towpath.scenarios.playing import Play, play_on
+from towpath.streams.pages import last_serial
+from towpath.topology.reading import read
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("docker_daemon")]
+
+REPOSITORY = Path(__file__).parents[2]
+
+CORES = 0.8
+"""Of the node whose work is measured: the machine has two, and runs all else, too."""
+
+TOPOLOGY = {
+    "name": "trial",
+    "nodes": [
+        {
+            "name": "edge",
+            "cores": CORES,
+            "memory_mb": 1792,
+            "engine": {"spark_master": "local[1]", "memory": "640m"},
+            "power": {"idle_w": 5, "active_w": 15},
+            "coverage": [
+                {"for_s": 2, "link": {"delay_ms": 80, "jitter_ms": 20, "bandwidth_mbit_s": 2}},
+                {"for_s": 4, "link": {"cut": True}},
+                {"for_s": 2, "link": {"delay_ms": 80, "jitter_ms": 20, "bandwidth_mbit_s": 2}},
+            ],
+        },
+        {"name": "cloud", "cores": 1.0, "memory_mb": 1792, "power": {"idle_w": 40, "active_w": 100}},
+    ],
+}
+
+SCENARIO: dict[str, Any] = {
+    "name": "through-a-tunnel",
+    "jobs": [
+        {"name": "counted", "workload": "windows", "site": "edge", "output_site": "cloud", "trigger_s": 1}
+    ],
+    "load": [{"site": "edge", "rate": 30}],
+    "steady_state": [
+        {"probe": "output_gap", "job": "counted", "at_most_s": 5},
+        {"probe": "site_up", "site": "edge"},
+        {"probe": "site_up", "site": "cloud"},
+    ],
+    "phases": {"before_s": 1, "during_s": 12, "after_s": 120, "steady_s": 2},
+    "timeline": [
+        {"at": 0, "node": {"do": "travel", "node": "edge"}},
+        {"at": 9, "node": {"do": "fail", "nodes": ["edge"], "for_s": 2}},
+    ],
+    "expect": {"deviates": "must", "recovers_within_s": 100},
+}
+
+BACKLOG = 200_000
+MEASURED_S = 12.0
+LOOP = "import time; e = time.time() + 4; n = 0\nwhile time.time() < e: n += 1\nprint(n)"
+
+
+@pytest.fixture(scope="module")
+def topology(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("topology") / "trial.yaml"
+    path.write_text(yaml.safe_dump(TOPOLOGY))
+    return path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(tmp_path_factory.mktemp("fog") / "home")
+
+
+async def up(home: Home, topology: Path) -> None:
+    await bring_up(home, Plan.of(read(str(topology))), print)
+
+
+@asynccontextmanager
+async def standing(home: Home, topology: Path) -> AsyncIterator[EmulatedStage]:
+    async with standing_emulation(home, str(topology)) as stage:
+        yield stage
+
+
+def left_behind(project: str) -> list[str]:
+    labelled = {"label": f"com.docker.compose.project={project}"}
+    with daemon() as docker:
+        containers = [str(c.name) for c in docker.containers.list(all=True, filters=labelled)]
+        networks = [str(n.name) for n in docker.networks.list(filters=labelled)]
+        volumes = [str(v.name) for v in docker.volumes.list(filters=labelled)]
+    return [*containers, *networks, *volumes]
+
+
+async def test_topology_when_brought_up_twice_then_stays_as_it_is_with_shares_and_links_as_described(
+    home: Home, topology: Path
+) -> None:
+    await up(home, topology)
+    async with standing(home, topology) as stage:
+        before = await asyncio.to_thread(Project(home).containers)
+        await stage.emulation.resize("edge", cores=0.3)
+        await stage.emulation.link("edge", NodeLink(delay_ms=5))
+    await up(home, topology)
+    assert await asyncio.to_thread(Project(home).containers) == before
+    async with standing(home, topology) as stage:
+        statuses = {status.node: status for status in await node_statuses(stage.emulation)}
+    assert {name: status.cpus for name, status in statuses.items()} == {"edge": CORES, "cloud": 1.0}
+    assert all(status.running and status.memory_mb == 1792 for status in statuses.values())
+    assert all(status.link is not None and status.link.perfect for status in statuses.values())
+
+
+async def test_link_when_given_50_ms_and_10_mbit_s_then_is_measured_at_that_between_containers(
+    home: Home, topology: Path
+) -> None:
+    async with standing(home, topology) as stage:
+        access = stage.mesh.site("edge")
+        await stage.emulation.link("edge", NodeLink(delay_ms=50, bandwidth_mbit_s=10))
+        agent = access.agent
+        bus = await Bus.connect(access.nats_url, agent.user, agent.password, name="test", within_s=20)
+        async with bus:
+            await probe(bus, "hub")
+            probes = [{each.metric: each.value for each in await probe(bus, "hub")} for _ in range(5)]
+        await stage.emulation.link("edge", None)
+    assert median(each["link.round_trip"] for each in probes) == pytest.approx(0.1, rel=0.1)
+    assert median(each["link.bandwidth"] for each in probes) == pytest.approx(1_250_000, rel=0.1)
+
+
+async def test_node_when_its_clock_is_half_then_does_half_the_work(home: Home, topology: Path) -> None:
+    async with standing(home, topology) as stage:
+        host = stage.emulation.host
+        container = (await asyncio.to_thread(Project(home).containers))["edge"]
+        async with job_on_backlog(stage):
+            await until_emitted(stage, BACKLOG // 20)  # Until the JVM has compiled what it runs.
+            rates = {1.0: [await rate(stage)]}
+            await stage.emulation.resize("edge", clock_ghz=host.clock_ghz / 2)
+            rates[0.5] = [await rate(stage), await rate(stage)]
+            await stage.emulation.resize("edge", clock_ghz=host.clock_ghz)
+            rates[1.0].append(await rate(stage))
+        loops = [await asyncio.to_thread(counted, container)]
+        await stage.emulation.resize("edge", clock_ghz=host.clock_ghz / 2)
+        loops.append(await asyncio.to_thread(counted, container))
+        await stage.emulation.settle()
+    print(f"events/s {rates}, loops {loops}")
+    assert sum(rates[0.5]) / sum(rates[1.0]) == pytest.approx(0.5, rel=0.15)
+    assert loops[1] / loops[0] == pytest.approx(0.5, rel=0.15)
+
+
+async def test_scenario_when_a_node_goes_through_a_tunnel_and_fails_and_returns_then_is_judged_clean(
+    home: Home, topology: Path, tmp_path: Path
+) -> None:
+    document = {**SCENARIO, "mesh": {"topology": str(topology)}}
+    async with standing(home, topology) as stage:
+        report = await play_on(stage, Play(document, "test", seed=0), tmp_path)
+        assert stage.emulation.away == set()
+        assert stage.emulation.share("edge").cpus == CORES
+    assert report.problems == []
+    assert report.verdicts["counted"].expected > 50
+    assert report.energy["edge"].up_s < report.energy["cloud"].up_s
+    assert 5 <= report.energy["edge"].mean_w <= 15
+    assert report.energy_j == pytest.approx(sum(node.energy_j for node in report.energy.values()))
+    assert "## Energy" in (tmp_path / "report.md").read_text()
+
+
+async def test_topology_when_taken_down_then_leaves_nothing(home: Home) -> None:
+    project = Project(home).name
+    assert await asyncio.to_thread(left_behind, project), "there is something to take away"
+    assert await take_down(home)
+    assert await asyncio.to_thread(left_behind, project) == []
+    assert not home.root.exists()
+    assert not await take_down(home)
+
+
+@asynccontextmanager
+async def job_on_backlog(stage: EmulatedStage) -> AsyncIterator[None]:
+    """A job at the edge that has more to do than it can; each event makes a result of its own."""
+    device = stage.mesh.site("edge").device
+    connection = await nats.connect(
+        stage.mesh.site("edge").nats_url, user=device.user, password=device.password
+    )
+    async with stage.emulation.at_full_speed():
+        for number in range(BACKLOG):
+            await connection.publish("site.backlog", DrillEvent(number, "k", BEGIN, 1.0).payload)
+        await connection.flush()
+        await connection.close()
+        spec = spec_of(StandardJob(name="backlog", workload="cleaned", site="edge", topic="site/backlog"))
+        inputs = [Input(site="edge", topic="site/backlog", start=0)]
+        changes = {"inputs": inputs, "trigger_s": 0.0, "max_events_per_batch": 2000}
+        await stage.bus.request(DeployJob(spec=spec.model_copy(update=changes)), deadline_s=90, attempt_s=30)
+        await until_emitted(stage, 1)
+    try:
+        yield
+    finally:
+        await stage.bus.request(RemoveJob(job="backlog", purge=True), deadline_s=90, attempt_s=30)
+
+
+async def emitted(stage: EmulatedStage) -> int:
+    return await last_serial(stage.bus.connection, "edge", output_stream("backlog"))
+
+
+async def until_emitted(stage: EmulatedStage, count: int) -> None:
+    async with asyncio.timeout(120):
+        while await emitted(stage) < count:
+            await asyncio.sleep(0.2)
+
+
+async def rate(stage: EmulatedStage) -> float:
+    """Results per second, from the end of one batch to the end of another."""
+    begun, first = await end_of_batch(stage, 0.0)
+    ended, last = await end_of_batch(stage, MEASURED_S)
+    assert last < BACKLOG - 2000, "the job has nothing left to do"
+    return (last - first) / (ended - begun)
+
+
+async def end_of_batch(stage: EmulatedStage, behind_s: float) -> tuple[float, int]:
+    """The next moment at which results begin to come again, and how many had come."""
+    await asyncio.sleep(behind_s)
+    before = await emitted(stage)
+    async with asyncio.timeout(60):
+        while (now := await emitted(stage)) == before:
+            await asyncio.sleep(0.02)
+    return time.monotonic(), now
+
+
+def counted(container: str) -> int:
+    with daemon(answer_s=60) as docker:
+        ran = docker.containers.get(container).exec_run(["python", "-c", LOOP])
+    assert ran.exit_code == 0
+    return json.loads(ran.output)
