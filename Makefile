@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults test test-fast bench bench-migration bench-compositions campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -26,10 +26,23 @@ demo-fog: setup ## Jobs where the data is against all jobs at the cloud; then a 
 demo-faults: setup ## Slow the workers of a Spark cluster down one by one, then the two sites of a handover.
 	@.venv/bin/towpath demo-faults
 
-test: setup ## All tests: the fast ones, then whole meshes end to end, then meshes with faults.
+docker-images: setup ## Build the images of services and sites, and the secrets of docker-compose.yml.
+	@infra/docker/mesh.sh images
+
+docker-demo: setup ## The main job moves between containers, one of which is killed; everything is taken away.
+	@infra/docker/mesh.sh demo
+
+docker-up: setup ## Run the mesh of docker-compose.yml: hub, services, two airports and a cloud as containers.
+	@infra/docker/mesh.sh up
+
+docker-down: setup ## Take that mesh away, with all that it stored.
+	@infra/docker/mesh.sh down
+
+test: setup ## All tests: the fast ones, then whole meshes end to end, then with faults, then as containers.
 	$(PYTEST) -n 2 $(FAST_TESTS)
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
 	$(PYTEST) tests/chaos
+	infra/docker/mesh.sh with $(PYTEST) tests/docker
 
 test-fast: setup ## only the tests that start no mesh: unit, property, protocol and contract.
 	$(PYTEST) -n 2 $(FAST_TESTS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Docker daemon for this machine: the one that answers already, else one of our own.
 #
-#   eval "$(infra/docker/daemon.sh start DIR)"   # prints `export DOCKER_HOST=…` when it is not the usual socket
+#   eval "$(infra/docker/daemon.sh start DIR)"   # prints `export DOCKER_HOST=…`, and that it was started, if it was
 #   infra/docker/daemon.sh stop DIR              # ends the daemon that `start DIR` started, and no other
 #
 # Our own keeps everything in DIR: socket, pid file, log, images (which stay when it is stopped). Missing packages
@@ -93,7 +93,7 @@ await() {
 }
 
 start() {
-    local directory host
+    local directory host started=
     host=$(found_host || true)
     if [ -n "$host" ]; then
         ensure_packages
@@ -109,10 +109,12 @@ start() {
         if ! own_pid "$directory" >/dev/null; then
             launch "$directory"
             await "$directory"
+            started=yes
         fi
         host="unix://$directory/docker.sock"
     fi
     echo "export DOCKER_HOST=$host"
+    [ -z "$started" ] || echo 'export TOWPATH_DAEMON_STARTED=yes'
 }
 
 stop() {
