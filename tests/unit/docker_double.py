@@ -62,6 +62,7 @@ class FakeContainer:
             "Id": self.id,
             "Name": f"/{self.name}",
             "Config": {"Labels": self.body.get("Labels")},
+            "HostConfig": {"Memory": 0, **self.body["HostConfig"]},
             "State": {
                 "Running": self.running,
                 "Pid": self.process.pid if self.process is not None and self.running else 0,

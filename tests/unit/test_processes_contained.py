@@ -169,7 +169,7 @@ async def test_container_starts_when_its_starter_was_killed_after_making_it(
 async def test_container_is_started_again_and_the_reason_told_when_it_is_out_of_memory(
     docker: DockerDouble, run: Path, tmp_path: Path
 ) -> None:
-    spec = worker(tmp_path, docker)
+    spec = worker(tmp_path, docker, container={"limits": ContainerLimits(memory_mb=300)})
     async with Supervisor([spec], run, backoff=QUICK) as supervisor:
         await supervisor.wait_ready(20)
         first = pid_of(run)
@@ -178,7 +178,7 @@ async def test_container_is_started_again_and_the_reason_told_when_it_is_out_of_
         await supervisor.wait_ready(20)
         [found] = await supervisor.status()
         assert found.restarts == 1
-        assert "killed for lack of memory" in str(found.error)
+        assert "killed for lack of memory: it needs more than the 300 MB" in str(found.error)
         assert supervisor.trouble("jfk-engine") is None
 
 

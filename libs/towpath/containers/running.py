@@ -72,6 +72,8 @@ class Look:
     exit_code: int
     out_of_memory: bool
     """Whether the system has killed a process in it that needed more than the container may use."""
+    memory_bytes: int
+    """What it may use; 0: as much as there is."""
     error: str
     """What the daemon says of a start that failed."""
     labels: Mapping[str, str]
@@ -194,6 +196,7 @@ def _look(docker: DockerClient, name: str) -> Look:
         pid=int(state["Pid"]),
         exit_code=int(state["ExitCode"]),
         out_of_memory=bool(state["OOMKilled"]),
+        memory_bytes=int(attributes["HostConfig"]["Memory"]),
         error=state.get("Error", ""),
         labels=attributes["Config"]["Labels"] or {},
     )

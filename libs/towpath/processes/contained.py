@@ -235,7 +235,12 @@ def _age(process: psutil.Process) -> tuple[float, int]:
 
 def _told(found: Look) -> str:
     if found.out_of_memory:
-        return "killed for lack of memory: it needs more than its container may use"
+        allowed = (
+            f"the {found.memory_bytes / 1e6:.0f} MB its container may use"
+            if found.memory_bytes
+            else "there is"
+        )
+        return f"killed for lack of memory: it needs more than {allowed}"
     if found.error:
         return found.error
     if found.exit_code > KILLED:
