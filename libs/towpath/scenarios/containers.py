@@ -119,7 +119,7 @@ class ContainersDemonstration:
         mesh = await asyncio.to_thread(MeshState.create_or_extend, self.home, mesh_spec(self.topology))
         await asyncio.to_thread(self.project.write, self.topology, mesh, self.tag)
         # Compose would go on making what is about to be removed.
-        await to_the_end(asyncio.to_thread(self.project.create))
+        await to_the_end(asyncio.to_thread(self._start))
         self.tell("waiting for engines")
         user = mesh.operator
         async with await Bus.connect(
@@ -129,6 +129,13 @@ class ContainersDemonstration:
         await asyncio.to_thread(until_healthy, self.project.name, HEALTHY_S)
         self.tell("all sites are up, all containers healthy")
         return mesh
+
+    def _start(self) -> None:
+        """Containers of services, then those of sites."""
+        self.project.create()
+        containers = self.project.containers()
+        for node in self.topology.nodes:
+            control.start(containers[node.name])
 
     async def _until_up(self, bus: Bus) -> None:
         """Wait until the coordinator says that all sites are up. Raises `TowpathError` (deadline)."""
