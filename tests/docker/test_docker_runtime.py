@@ -1,5 +1,5 @@
-"""A site whose server and engine are containers that its agent runs: whatever becomes of them, of the agent or
-of the daemon, the job's results are those of a site of processes.
+"""A site whose server and engine are containers that its agent runs: whatever becomes of them, of the agent
+or of the daemon, the job's results are those of a site of processes.
 
 One mesh, one stream of events through all of it; each test does something to the mesh meanwhile, and the last
 one judges what came out.

@@ -1,4 +1,4 @@
-"""What stands between a test and the machine's container daemon: it can go away while others need the daemon."""
+"""What stands between a test and the machine's container daemon, and can go away while others need that."""
 
 from __future__ import annotations
 

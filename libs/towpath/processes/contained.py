@@ -57,6 +57,7 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> PidRecord:
     container = _of(spec)
     images.ensure(container.image, container.image_archive, container.docker_host)
     child.rotate_log(spec.log)
+    spec.log.touch()
     name = container_name(container, spec.name)
     record = PidRecord(
         pid=0,
