@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from towpath.containers import control
-from towpath.containers.errors import SlowDaemon
+from towpath.containers.errors import NoSuchContainer, SlowDaemon
 from towpath.containers.updating import Limits, limit, limits_of
 from towpath.containers.usage import cpu_seconds
 from towpath.topology.shares import Share
@@ -41,33 +41,39 @@ class Nodes:
 
     async def start(self, node: str) -> None:
         """Start it, or do nothing when it runs."""
-        await self._insist(lambda: control.start(self._containers[node]))
+        await self._insist(lambda: control.start(self._container(node)))
 
     async def stop(self, node: str) -> None:
         """End what runs in it."""
-        await self._insist(lambda: control.stop(self._containers[node], STOP_S))
+        await self._insist(lambda: control.stop(self._container(node), STOP_S))
 
     async def kill(self, node: str) -> None:
         """Kill all that runs in it at once; it stays away until it is started."""
-        await self._insist(lambda: control.kill(self._containers[node]))
+        await self._insist(lambda: control.kill(self._container(node)))
 
     async def limit(self, node: str, share: Share) -> None:
         """Give it its share, and no more."""
         wanted = Limits(share.cpus, share.memory_mb)
-        await self._insist(lambda: limit(self._containers[node], wanted))
+        await self._insist(lambda: limit(self._container(node), wanted))
 
     async def unleash(self, node: str, share: Share) -> None:
         """Give it all processors of the machine; its memory stays limited."""
         wanted = Limits(None, share.memory_mb)
-        await self._insist(lambda: limit(self._containers[node], wanted))
+        await self._insist(lambda: limit(self._container(node), wanted))
 
     async def limits(self, node: str) -> Limits:
         """What holds for it now."""
-        return await self._insist(lambda: limits_of(self._containers[node]))
+        return await self._insist(lambda: limits_of(self._container(node)))
 
     async def cpu_s(self, node: str) -> float | None:
         """Processor time since it was started; null when it does not run."""
-        return await self._insist(lambda: cpu_seconds(self._containers[node]))
+        return await self._insist(lambda: cpu_seconds(self._container(node)))
+
+    def _container(self, node: str) -> str:
+        try:
+            return self._containers[node]
+        except KeyError:
+            raise NoSuchContainer(node, list(self._containers)) from None
 
     async def _insist(self, do: Callable[[], T]) -> T:
         for _ in range(ATTEMPTS - 1):

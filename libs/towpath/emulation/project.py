@@ -41,7 +41,7 @@ class Project:
     @property
     def name(self) -> str:
         """The same for the same directory, and another one for any other."""
-        return f"towpath-{hashlib.sha256(str(self.home.root).encode()).hexdigest()[:10]}"
+        return f"towpath-{hashlib.sha256(str(self.home.root.resolve()).encode()).hexdigest()[:10]}"
 
     @property
     def topology_file(self) -> Path:
