@@ -22,8 +22,8 @@ from docker.client import DockerClient
 from docker.models.containers import Container
 from docker.models.networks import Network
 
-from towpath.containers.daemon import HOST, daemon
-from towpath.containers.errors import DaemonError
+from towpath.containers.daemon import daemon
+from towpath.containers.errors import HOST, DaemonError
 
 ROOT = Path(__file__).parents[2]
 DAEMON = ROOT / "infra" / "docker" / "daemon.sh"

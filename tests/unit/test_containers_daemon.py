@@ -27,8 +27,8 @@ from towpath.containers.errors import (
     NoSuchImage,
     NoSuchNetwork,
     SlowDaemon,
-    translated,
 )
+from towpath.containers.translation import translated
 from towpath.contracts.errors import ErrorCode
 
 VERSION = {"ApiVersion": "1.41", "Version": "20.10.24"}

@@ -14,6 +14,7 @@ from towpath.containers import control
 from towpath.containers.errors import NoDaemon, NoSuchContainer
 from towpath.contracts.faults import LoadedRule
 from towpath.faults import container_fault
+from towpath.guard import watchdog
 from towpath.guard.guard import Guard
 from towpath.guard.scopes import held_path
 from towpath.mesh.home import Home
@@ -80,6 +81,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     fake = Daemon()
+    monkeypatch.setattr(watchdog, "own_id", lambda: None)
     for module in (container_fault, control):
         monkeypatch.setattr(module, "daemon", fake.answering)
         monkeypatch.setattr(module, "find", fake.find)

@@ -12,15 +12,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from towpath.containers.errors import HOST, NoSuchContainer
+
 if TYPE_CHECKING:
     from docker.client import DockerClient
     from docker.models.containers import Container
 
 ANSWER_S = 5.0
 """For the daemon to answer one request."""
-
-HOST = "DOCKER_HOST"
-"""Environment variable: where the daemon listens."""
 
 
 @contextmanager
@@ -31,7 +30,7 @@ def daemon(host: str | None = None, answer_s: float = ANSWER_S) -> Iterator[Dock
     from requests.exceptions import RequestException
     from urllib3.exceptions import HTTPError
 
-    from towpath.containers.errors import translated
+    from towpath.containers.translation import translated
 
     try:
         yield _client(host or os.environ.get(HOST) or None, answer_s)
@@ -48,8 +47,6 @@ def check(host: str | None = None) -> str:
 def find(docker: DockerClient, name: str) -> Container:
     """A container by name or id, running or not. Raises `NoSuchContainer` with the names that there are."""
     from docker.errors import NotFound
-
-    from towpath.containers.errors import NoSuchContainer
 
     try:
         return docker.containers.get(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from towpath.containers.updating import update
 
 if TYPE_CHECKING:
     from docker.client import DockerClient
@@ -40,19 +42,19 @@ def limit_processors(docker: DockerClient, container: Container, cpus: float) ->
     """Let it take so many processors from now on."""
     limits = processor_limits(container)
     if limits["NanoCpus"] > 0:
-        _update(docker, container, {"NanoCpus": round(cpus * BILLION)})
+        update(docker, str(container.id), {"NanoCpus": round(cpus * BILLION)})
     else:
         # A daemon takes a number of processors back by no means, a quota it does.
         period = limits["CpuPeriod"] or USUAL_PERIOD_US
-        _update(docker, container, {"CpuQuota": round(cpus * period)})
+        update(docker, str(container.id), {"CpuQuota": round(cpus * period)})
 
 
 def restore_processors(docker: DockerClient, container: Container, before: Limits) -> None:
     """Let it take what `processor_limits` said."""
     if before["NanoCpus"] > 0:
-        _update(docker, container, {"NanoCpus": before["NanoCpus"]})
+        update(docker, str(container.id), {"NanoCpus": before["NanoCpus"]})
     else:
-        _update(docker, container, {"CpuQuota": before["CpuQuota"] or -1})
+        update(docker, str(container.id), {"CpuQuota": before["CpuQuota"] or -1})
 
 
 def memory_limits(container: Container) -> Limits:
@@ -63,24 +65,16 @@ def memory_limits(container: Container) -> Limits:
 
 def limit_memory(docker: DockerClient, container: Container, limit_bytes: int) -> None:
     """Let it take so much memory from now on, and no swap on top."""
-    _update(docker, container, {"Memory": limit_bytes, "MemorySwap": limit_bytes})
+    update(docker, str(container.id), {"Memory": limit_bytes, "MemorySwap": limit_bytes})
 
 
 def restore_memory(docker: DockerClient, container: Container, before: Limits) -> None:
     """Let it take what `memory_limits` said. A daemon does not take a limit back: what had none gets one that
     no machine reaches."""
     memory, swap = before["Memory"] or BOUNDLESS_MEMORY, before["MemorySwap"] or BOUNDLESS_SWAP
-    _update(docker, container, {"Memory": memory, "MemorySwap": swap})
+    update(docker, str(container.id), {"Memory": memory, "MemorySwap": swap})
 
 
 def _fields(container: Container, *names: str) -> Limits:
     configuration = container.attrs["HostConfig"]
     return {name: max(0, configuration.get(name) or 0) for name in names}
-
-
-def _update(docker: DockerClient, container: Container, wanted: Limits) -> None:
-    # Not by the library's own `update`, which knows no number of processors; a daemon refuses a quota for
-    # a container that was started with one, as compose files have it.
-    api: Any = docker.api
-    answer = api._post_json(api._url("/containers/{0}/update", container.id), data=dict(wanted))
-    api._raise_for_status(answer)

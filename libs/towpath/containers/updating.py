@@ -3,6 +3,7 @@ restarts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def limit(container: str, limits: Limits, host: str | None = None) -> None:
     A container whose limit on memory is set below what it has taken already may lose a process at once.
     """
     with daemon(host) as docker:
-        _update(docker, container, _wanted(docker, limits))
+        update(docker, container, _wanted(docker, limits))
 
 
 def _wanted(docker: DockerClient, limits: Limits) -> dict[str, Any]:
@@ -54,9 +55,10 @@ def _wanted(docker: DockerClient, limits: Limits) -> dict[str, Any]:
     return {"NanoCpus": round(cpus * NANO), "Memory": memory, "MemorySwap": memory}
 
 
-def _update(docker: DockerClient, container: str, wanted: dict[str, Any]) -> None:
+def update(docker: DockerClient, container: str, wanted: Mapping[str, int]) -> None:
+    """Change fields of a running container's configuration, as the daemon calls them."""
     # The client library's own `update` knows quotas only, which a daemon refuses where a container was
     # started with a number of processors, as compose files have it.
     api: Any = docker.api
-    answer = api._post_json(api._url("/containers/{0}/update", container), data=wanted)
+    answer = api._post_json(api._url("/containers/{0}/update", container), data=dict(wanted))
     api._raise_for_status(answer)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from towpath.containers.daemon import daemon, find
+from towpath.containers.errors import NoSuchContainer
 from towpath.contracts.faults import TargetKind
 from towpath.faults.registry import HeldFault, Target
 
@@ -57,8 +58,6 @@ class ContainerFault(HeldFault):
     def release(self, target: Target) -> None:
         """Undo it where it is known how it was; what is not there any more needs nothing. Raises
         `DaemonError`."""
-        from towpath.containers.errors import NoSuchContainer
-
         with daemon() as docker:
             for container_id, before in target.remembered.items():
                 try:

@@ -11,19 +11,19 @@ import logging
 import os
 import time
 from dataclasses import replace
-from random import Random
 from threading import Event
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import LoadedRule, RuleCount
-from towpath.faults.registry import Fault, HeldFault, StrikingFault, made
+from towpath.contracts.faults import LoadedRule, RuleCount, TargetKind
+from towpath.faults.registry import Fault, HeldFault, StrikingFault
 from towpath.faults.reports import Reports
 from towpath.guard.guarded_rule import GuardedRule
 from towpath.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord, RuleKey
 from towpath.guard.rule_file import RuleFile
 from towpath.guard.scopes import guard_name, held_path, progress_path
 from towpath.guard.sentinel import Sentinel
-from towpath.guard.targets import for_release, target_of
+from towpath.guard.undoing import undo
+from towpath.guard.watchdog import Watchdog
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class Guard:
         self._scope = scope
         self._sentinel = sentinel
         self._file = RuleFile(home.fault_rules(scope))
+        self._watchdog = Watchdog(home, scope)
         self._record = HeldRecord(held_path(home, scope))
         self._progress = ProgressRecord(progress_path(home, scope))
         self._rules: dict[RuleKey, GuardedRule] = {}
@@ -140,6 +141,7 @@ class Guard:
     def _strike(self, rule: GuardedRule, place: int, fault: StrikingFault) -> None:
         log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
         struck = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
+        self._watch(rule)
         # Should this fail, or the guard be killed meanwhile, it is finished at a later look.
         self._record.put(struck)
         fault.strike(rule.target)
@@ -151,6 +153,7 @@ class Guard:
             log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
             before = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
             before = before.model_copy(update={"remembered": self._record.remembered_by_others(before)})
+        self._watch(rule)
         remembered = dict(fault.remember(rule.target, before.remembered))
         known = [each for each in before.processes if each.process is not None]
         found = [HeldProcess.of(process) for process in rule.target.processes()]
@@ -160,6 +163,11 @@ class Guard:
             self._sentinel.keep()
         self._faults[rule.key, place] = fault
         fault.hold(replace(rule.target, remembered=remembered))
+
+    def _watch(self, rule: GuardedRule) -> None:
+        """Others outlive what holds a rule about them. Raises `DaemonError`."""
+        if rule.event.target is TargetKind.CONTAINER:
+            self._watchdog.keep()
 
     def _release_all_but(self, keys: set[RuleKey]) -> None:
         for held in self._record.all():
@@ -171,19 +179,13 @@ class Guard:
     def _release(self, held: Held) -> None:
         """End what is held, also what an earlier guard held. What fails is tried again at the next look."""
         try:
-            fault = self._faults.get((held.key, held.place)) or _made_again(held)
-            target = for_release(target_of(self._home, held.target), held)
-            if isinstance(fault, HeldFault):
-                fault.release(target)
-            elif isinstance(fault, StrikingFault):
-                fault.finish(target)
+            undo(self._home, held, self._faults.get((held.key, held.place)))
         except Exception:
             if (held.key, held.place) not in self._unreleased:
                 self._unreleased.add((held.key, held.place))
                 log.exception("rule %s: %s is not released yet", held.key.rule, held.action.fault)
             return
         self._unreleased.discard((held.key, held.place))
-        log.info("rule %s: %s of %s ended", held.key.rule, held.action.fault, held.target.name)
         self._faults.pop((held.key, held.place), None)
         self._record.remove(held)
 
@@ -197,12 +199,3 @@ class Guard:
                 self._reports.count(count)
         self._reported = counts
         self._reports.flush()
-
-
-def _made_again(held: Held) -> Fault | None:
-    """The fault of an earlier guard; None when there is no such fault any more."""
-    try:
-        return made(held.action, held.target.target.value, Random(0))
-    except TowpathError as error:
-        log.error("what rule %s has done cannot be undone: %s", held.key.rule, error)
-        return None
