@@ -1,4 +1,4 @@
-"""A topology as containers: a node has its share of the machine, a link is as bad as it says, nodes come back.
+"""A topology as containers: nodes have their shares of the machine, links are as bad as said, nodes return.
 
 What a node does is measured by a job on a backlog, so that the processor is all that it waits for, and by a
 loop that counts beside it.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -42,8 +40,6 @@ from towpath.streams.replay import Replay
 from towpath.topology.reading import read
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("docker_daemon")]
-
-REPOSITORY = Path(__file__).parents[2]
 
 CORES = 0.8
 """Of the node whose work is measured: the machine has two, and runs all else, too."""
@@ -151,9 +147,10 @@ async def test_link_when_given_50_ms_and_10_mbit_s_then_is_measured_at_that_betw
         bus = await Bus.connect(access.nats_url, agent.user, agent.password, name="test", within_s=20)
         async with bus:
             await probe(bus, "hub")
-            probes = [{each.metric: each.value for each in await probe(bus, "hub")} for _ in range(5)]
+            probes = [{each.metric: each.value for each in await probe(bus, "hub")} for _ in range(9)]
         await stage.emulation.link("edge", None)
-    assert median(each["link.round_trip"] for each in probes) == pytest.approx(0.1, rel=0.1)
+    # Whatever else this machine does comes on top of what the link does, so the best one tells.
+    assert min(each["link.round_trip"] for each in probes) == pytest.approx(0.1, rel=0.1)
     assert median(each["link.bandwidth"] for each in probes) == pytest.approx(1_250_000, rel=0.1)
 
 

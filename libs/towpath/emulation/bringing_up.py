@@ -69,13 +69,12 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
     tell("every node has its share, every link is as described")
 
 
-async def take_down(home: Home) -> bool:
-    """Take away whatever was brought up under `home`; whether there was anything. Raises `TowpathError`."""
-    project = Project(home)
-    if await asyncio.to_thread(project.topology) is None:
-        return False
-    await to_the_end(asyncio.to_thread(project.remove))
-    return True
+async def take_down(home: Home) -> list[str]:
+    """Take away whatever was brought up under `home`: containers, networks, volumes, and the directory.
+
+    What there was. Raises `DaemonError`.
+    """
+    return await to_the_end(asyncio.to_thread(Project(home).remove))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from towpath.containers.projects import remove_project
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Topology
 from towpath.mesh.home import Home
@@ -73,11 +74,16 @@ class Project:
         self._compose("up", "--no-start", "--remove-orphans", profiles=(SPARE,))
         self._compose("up", "--detach", *SERVERS, *SECRETS)
 
-    def remove(self) -> None:
-        """Take everything away: containers, networks, volumes, and the directory. Raises `TowpathError`."""
-        if self.compose_file.exists():
-            self._compose("down", "--volumes", "--remove-orphans", "--timeout", "5", profiles=(SPARE,))
-        shutil.rmtree(self.home.root, ignore_errors=True)
+    def remove(self) -> list[str]:
+        """Take everything away: containers, networks, volumes, and the directory. What there was.
+
+        Raises `DaemonError`; what is left then goes with the next try.
+        """
+        removed = remove_project(self.name)
+        if self.topology_file.exists():
+            removed.append(str(self.home.root))
+            shutil.rmtree(self.home.root, ignore_errors=True)
+        return removed
 
     def containers(self) -> dict[str, str]:
         """Service → name of its container, running or not. Raises `DaemonError`."""

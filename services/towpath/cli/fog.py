@@ -68,9 +68,9 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     with working("taking everything away …"):
         done = asyncio.run(take_down(fog_home(context)))
     if as_json:
-        print_json({"taken_down": done})
+        print_json({"removed": done})
     else:
-        print("everything is taken away" if done else "nothing was up")
+        print(f"taken away: {', '.join(done)}" if done else "nothing was up")
 
 
 @app.command("status")
