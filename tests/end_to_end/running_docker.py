@@ -35,6 +35,8 @@ DEADLINE_S = 30.0
 START_S = 300.0
 """For a daemon to start, its packages installed where they are missing."""
 
+IMAGES_S = 900.0
+
 FOR_EVER = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 
@@ -92,6 +94,13 @@ def _root_file_system(program: Path) -> bytes:
     return content.getvalue()
 
 
+def build_images(tag: str = "local") -> None:
+    """Those of services and sites, of this clone."""
+    command = [ROOT / "infra" / "docker" / "images.sh", tag]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=IMAGES_S, check=False)
+    assert built.returncode == 0, built.stderr
+
+
 def free_port() -> int:
     """A port of the machine that nobody listens on at the moment."""
     with socket.socket() as probe:
@@ -117,6 +126,11 @@ class Yard:
             labels=self._label,
             **options,
         )
+
+    def create(self, name: str, image: str, command: list[str], **options: Any) -> Container:
+        """A container that does not run yet."""
+        options = {"name": f"{self.prefix}-{name}", "labels": self._label, **options}
+        return self.docker.containers.create(image, command, **options)
 
     def network(self, name: str, **options: Any) -> Network:
         """A network of its own."""
