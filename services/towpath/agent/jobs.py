@@ -97,6 +97,8 @@ class Jobs:
     async def _reconcile(self) -> None:
         listed = await self.engines.queries()
         self._take_in(listed)
+        # First: of two engines that run one job, both would write its checkpoint.
+        await self._halt_strays(listed)
         for job, assignment in list(self.assignments.items()):
             status = self._statuses.get(job)
             if self.lock(job).locked() or not _should_run(assignment) or engine_of(assignment) not in listed:
@@ -105,7 +107,6 @@ class Jobs:
                 async with self.lock(job):
                     if self.assignments.get(job) == assignment:
                         await self._run_if_placed(assignment)
-        await self._halt_strays(listed)
 
     async def _run_if_placed(self, assignment: Assignment) -> None:
         """A job whose code is out of reach is tried again, and keeps no other job from running."""
