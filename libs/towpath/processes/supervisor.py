@@ -207,7 +207,6 @@ class Supervisor:
                 kept.error = await self._call(self._runtime(kept).ending, kept.spec.name)
             except (TowpathError, OSError, psutil.Error) as error:
                 kept.error = error.detail.one_line() if isinstance(error, TowpathError) else str(error)
-                log.error("%s: %s", kept.spec.name, error)
             kept.ready.clear()
             if loop.time() - begun >= self._backoff.healthy_s:
                 kept.failures = 0
