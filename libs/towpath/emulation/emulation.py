@@ -173,15 +173,17 @@ class Emulation:
     async def until_up(self, names: Sequence[str], within_s: float = UP_S) -> None:
         """Wait until the sites of nodes are up. Raises `TowpathError` (deadline) that says which are not."""
         begun, missing = time.time(), list(names)
+        told: dict[str, SiteStatus] = {}
         try:
             async with asyncio.timeout(within_s):
                 while missing:
-                    up = {site.site for site in await self.sites() if _is_up(site, begun)}
-                    missing = [name for name in names if name not in up]
+                    told |= {site.site: site for site in await self.sites()}
+                    missing = [name for name in names if name not in told or not _is_up(told[name], begun)]
                     await asyncio.sleep(LOOK_EVERY_S if missing else 0)
         except TimeoutError:
+            reasons = "; ".join(f"{name}: {_why_not(told.get(name))}" for name in missing)
             raise TowpathError(
-                ErrorCode.DEADLINE, f"after {within_s:g} s not up", field="nodes", value=missing
+                ErrorCode.DEADLINE, f"after {within_s:g} s not up: {reasons}", field="nodes", value=missing
             ) from None
 
     async def sites(self) -> list[SiteStatus]:
@@ -221,6 +223,10 @@ class Emulation:
 def _is_up(site: SiteStatus, since: float) -> bool:
     """Whether it said so after `since`: what was killed just now still counts as up for seconds."""
     return site.state is SiteState.UP and site.at.timestamp() >= since
+
+
+def _why_not(site: SiteStatus | None) -> str:
+    return "the coordinator does not answer" if site is None else site.error or site.state
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
