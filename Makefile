@@ -6,7 +6,7 @@ PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions bench-fog campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -61,6 +61,9 @@ campaign: setup ## Break a mesh on purpose, 60 seeded runs over the scenarios; r
 
 bench-faults: setup ## Measure what fault rules cost, loaded and not loaded (SCALE=--quick or --full).
 	@$(PYTHON) tests/bench/faults.py $(SCALE)
+
+bench-fog: setup ## Measure how many emulated nodes this machine holds, with how many events/s (SCALE=--quick or --full).
+	@infra/docker/mesh.sh with $(PYTHON) tests/bench/fog.py $(SCALE)
 
 lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
 	$(PYTHON) -m ruff check

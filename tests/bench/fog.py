@@ -1,4 +1,4 @@
-"""`make bench-fog`: how many emulated nodes this machine holds, each with a job, and how many events per second.
+"""`make bench-fog`: how many emulated nodes this machine holds, each with a job, and how many events/s.
 
 Needs a Docker daemon and the images of `infra/docker/images.sh`. `tests/bench/README.md` says what each
 figure means.
