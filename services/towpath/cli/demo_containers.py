@@ -16,7 +16,9 @@ from towpath.cli.settings import AsJson
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
+    from towpath.demonstration.report import MigrationReport
     from towpath.scenarios.containers import ContainersDemonstration, ContainersReport
+    from towpath.scenarios.evacuation import EvacuationReport
 
 
 def demo_containers(
@@ -81,17 +83,8 @@ def _table(report: ContainersReport) -> Table:
         ("events", f"{main.events:,} at {main.events_per_s:,.0f}/s"),
         ("results", f"{main.results:,} of {main.expected_results:,} expected"),
         ("lost, duplicated, wrong", f"{main.lost}, {main.duplicated}, {main.wrong}"),
-        *(
-            (
-                f"{m.source} → {m.target}",
-                f"{m.strategy}: {m.total_s:.2f} s, downtime {_seconds(m.downtime_s)}",
-            )
-            for m in main.migrations
-        ),
-        (
-            f"{left.source} → {left.target}",
-            f"{left.strategy}: {left.total_s:.2f} s, then {left.source} killed",
-        ),
+        *(_move(migration) for migration in (*main.migrations, left)),
+        (f"{left.source} killed", f"{left.lost_after_s:.1f} s after the migration"),
         ("results of the job that left", f"{left.results:,} of {left.expected_results:,} expected"),
         ("of them after the kill", f"{left.results_afterwards:,}"),
         ("lost, duplicated, wrong", f"{left.lost}, {left.duplicated}, {left.wrong}"),
@@ -107,5 +100,7 @@ def _table(report: ContainersReport) -> Table:
     return table
 
 
-def _seconds(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.2f} s"
+def _move(migration: MigrationReport | EvacuationReport) -> tuple[str, str]:
+    downtime = "unknown" if migration.downtime_s is None else f"{migration.downtime_s:.2f} s"
+    name = f"{migration.source} → {migration.target}"
+    return name, f"{migration.strategy}: {migration.total_s:.2f} s, downtime {downtime}"
