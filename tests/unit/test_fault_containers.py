@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from towpath.containers.errors import NoDaemon
-from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.faults import Rule
+from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.faults import Rule, Where
 from towpath.faults.explanation import explain
 from towpath.faults.registry import faults
 from towpath.faults.validation import World, problems
@@ -92,6 +92,16 @@ def test_rule_when_there_is_no_daemon_and_it_is_about_something_else_then_has_no
     about_machine = rule("cpu_load").model_dump()
     about_machine["event"] = {"target": "machine", "name": "hub"}
     assert problems(Rule.model_validate(about_machine), world) == []
+
+
+def test_rule_when_it_would_cut_off_the_injector_that_renews_it_then_is_refused() -> None:
+    world = replace(WORLD, own_container="towpath-jfk")
+    error = only_problem(rule("disconnect"), world)
+    assert error.code is ErrorCode.NOT_ALLOWED
+    assert error.field == "actions.0.fault"
+    assert problems(rule("stop"), world) == []
+    at_site = rule("disconnect").model_copy(update={"where": Where(site="jfk")})
+    assert problems(at_site, replace(world, sites=frozenset({"jfk"}))) == []
 
 
 def test_explanation_when_a_container_is_disconnected_then_says_from_what_and_that_it_comes_back() -> None:

@@ -240,7 +240,7 @@ class Explanation(Model):
     text: str
     """In sentences."""
     processes: list[str]
-    """Which run now and would look at it."""
+    """Which run now and would look at it; the container that it would hit."""
     loadable: bool
     errors: list[ErrorDetail] = []
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+OF_NOBODY = frozenset({"host", "none"})
+"""What the daemon calls a network without being one: nothing is put on it or taken off."""
+
+
 class Attachment(Model):
     """A container's place in one network, as others there know it."""
 
@@ -30,7 +34,9 @@ class Attachment(Model):
 def attachments(container: Container) -> dict[str, Attachment]:
     """The networks that a container hangs on, by name. None of another container's, or of the machine's."""
     places = container.attrs["NetworkSettings"]["Networks"] or {}
-    return {name: _attachment(place, str(container.id)) for name, place in places.items() if name != "host"}
+    return {
+        name: _attachment(place, str(container.id)) for name, place in places.items() if name not in OF_NOBODY
+    }
 
 
 def detach(docker: DockerClient, container: Container, network: str) -> None:

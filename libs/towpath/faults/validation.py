@@ -38,6 +38,8 @@ class World:
     """Of the daemon that the injector asks, also those that do not run."""
     networks: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Container → names of the networks that it is on."""
+    own_container: str | None = None
+    """The one that the injector runs in, if it does."""
     without_daemon: ErrorDetail | None = None
     """Why it is not known which containers there are."""
     archives: tuple[Path, ...] = ()
@@ -87,6 +89,7 @@ def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
                 yield misnamed(f"there is no such {kind.value}", "event.name", name, known)
             elif kind is TargetKind.CONTAINER:
                 yield from _of_networks(rule, sorted(world.networks.get(name, ())))
+                yield from _of_own_container(rule, name, world)
         case AtCode(code=code):
             yield from _of_code(code, rule, world)
 
@@ -98,6 +101,19 @@ def _of_networks(rule: Rule, known: list[str]) -> Iterator[ErrorDetail]:
         if isinstance(network, str) and network not in known:
             where = f"actions.{place}.parameters.network"
             yield misnamed("the container is not on this network", where, network, known)
+
+
+def _of_own_container(rule: Rule, name: str, world: World) -> Iterator[ErrorDetail]:
+    """An injector that cuts itself off renews the rule, and nobody can tell it to end it."""
+    cut_off = [place for place, action in enumerate(rule.actions) if action.fault == "disconnect"]
+    if name == world.own_container and rule.where.site in (None, HUB_SCOPE) and cut_off:
+        yield ErrorDetail(
+            code=ErrorCode.NOT_ALLOWED,
+            message="the injector would cut itself off, and could not be told to end it",
+            field=f"actions.{cut_off[0]}.fault",
+            value="disconnect",
+            allowed="what ends with the injector's lease, such as stop or pause",
+        )
 
 
 def _of_code(code: str, rule: Rule, world: World) -> Iterator[ErrorDetail]:

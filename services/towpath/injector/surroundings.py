@@ -12,6 +12,7 @@ from typing import Any
 from towpath.bus import Bus
 from towpath.containers.daemon import daemon
 from towpath.containers.networks import attachments
+from towpath.containers.running import own_id
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
@@ -99,10 +100,12 @@ class Surroundings:
 
 
 def looking(rule: Rule, world: World) -> list[str]:
-    """Processes of `world` that would look at a rule, or that it would hit."""
+    """Processes of `world` that would look at a rule, or what it would hit."""
     event = rule.event
     if not isinstance(event, OnTarget):
         return looking_processes(rule, world)
+    if event.target is TargetKind.CONTAINER:
+        return [event.name] if event.name in world.containers else []
     hit = "links" if event.target is TargetKind.LINK else event.name
     return [name for name in sorted(world.processes) if name == hit]
 
@@ -130,6 +133,8 @@ def _containers() -> dict[str, Any]:
         with daemon(answer_s=DOCKER_S) as docker:
             found = docker.containers.list(all=True, ignore_removed=True)
             networks = {str(each.name): frozenset(attachments(each)) for each in found}
+        own = own_id()
     except TowpathError as error:
         return {"without_daemon": error.detail}
-    return {"containers": frozenset(networks), "networks": networks}
+    own_name = next((str(each.name) for each in found if each.id == own), None)
+    return {"containers": frozenset(networks), "networks": networks, "own_container": own_name}
