@@ -35,6 +35,7 @@ class FakeContainer:
     id: str = field(default_factory=lambda: uuid.uuid4().hex * 2)
     process: subprocess.Popen[bytes] | None = None
     out_of_memory: bool = False
+    mounts: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def running(self) -> bool:
@@ -62,6 +63,7 @@ class FakeContainer:
             "Id": self.id,
             "Name": f"/{self.name}",
             "Config": {"Labels": self.body.get("Labels")},
+            "Mounts": self.mounts,
             "HostConfig": {"Memory": 0, **self.body["HostConfig"]},
             "State": {
                 "Running": self.running,

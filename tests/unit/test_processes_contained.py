@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from docker_double import DockerDouble
+from docker_double import DockerDouble, FakeContainer
 
 from towpath.containers import running
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -110,21 +110,23 @@ def test_container_when_made_then_has_no_privileges_and_no_more_than_it_may_use(
     assert asked["Labels"]["towpath.home"] == str(tmp_path)
 
 
-def test_container_when_its_agent_is_in_one_then_shares_that_ones_network_processes_and_files(
+def test_container_when_its_agent_is_in_one_then_shares_its_network_processes_and_what_it_needs_of_its_files(
     docker: DockerDouble, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    docker.containers["agent"] = FakeContainer("agent", {"HostConfig": {}}, id="abc")
+    docker.containers["agent"].mounts = [
+        {"Name": "kept", "Source": "/docker/kept", "Destination": str(tmp_path), "RW": True},
+        {"Source": "/outside/state", "Destination": "/run/secrets/state", "RW": False},
+        {"Source": "/var/run/docker.sock", "Destination": "/var/run/docker.sock", "RW": True},
+    ]
     monkeypatch.setattr(running, "own_id", lambda host: "abc")
     monkeypatch.setattr("towpath.processes.contained.FIRST_PROCESS_S", 0.1)
-    spec = worker(tmp_path, docker)
+    spec = worker(tmp_path, docker, container={"read_only": (Path("/run/secrets/state"),)})
     with pytest.raises(TowpathError):  # Its process is in no control group of a container.
         launch(spec, run)
     host = docker.containers[name_of(spec)].body["HostConfig"]
-    assert (host["NetworkMode"], host["PidMode"], host["VolumesFrom"]) == (
-        "container:abc",
-        "container:abc",
-        ["abc"],
-    )
-    assert "Binds" not in host
+    assert (host["NetworkMode"], host["PidMode"]) == ("container:abc", "container:abc")
+    assert host["Binds"] == [f"kept:{tmp_path}:rw", "/outside/state:/run/secrets/state:ro"]
 
 
 async def test_container_is_adopted_when_its_supervisor_was_killed(

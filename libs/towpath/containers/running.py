@@ -58,7 +58,8 @@ class Description:
     init: bool = False
     """Whether a process before the command takes in those whose parents have ended."""
     beside: str | None = None
-    """Container whose network, processes and mounts it shares; null: the machine's network, `mounts`."""
+    """Container whose network and processes it shares, and those of whose mounts that hold `mounts` and
+    `read_only`; null: it shares the machine's network and nothing else."""
 
 
 @dataclass(frozen=True)
@@ -83,19 +84,8 @@ def create(description: Description, host: str | None = None) -> str:
     """Make a container that does not run yet; its id. Raises `DaemonError`: no such image, name in use, …"""
     from docker.types import LogConfig
 
-    options: dict[str, Any] = limiting(description.limits)
-    if description.beside is None:
-        options["network_mode"] = "host"
-        options["volumes"] = [
-            *(f"{path}:{path}:rw" for path in description.mounts),
-            *(f"{path}:{path}:ro" for path in description.read_only),
-        ]
-    else:
-        options["network_mode"] = options["pid_mode"] = f"container:{description.beside}"
-        options["volumes_from"] = [description.beside]
-    if description.init:
-        options["init"] = True
     with daemon(host, START_S) as docker:
+        options = limiting(description.limits) | _surroundings(docker, description)
         made = docker.containers.create(
             description.image,
             entrypoint=["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', str(description.log)],
@@ -110,9 +100,33 @@ def create(description: Description, host: str | None = None) -> str:
             cap_drop=["ALL"],
             security_opt=["no-new-privileges"],
             log_config=LogConfig(type=LogConfig.types.NONE),
+            init=description.init or None,
             **options,
         )
         return str(made.id)
+
+
+def _surroundings(docker: DockerClient, description: Description) -> dict[str, Any]:
+    """What it shares with its machine, or with the container that it runs beside."""
+    writable, read_only = description.mounts, description.read_only
+    if description.beside is None:
+        binds = [f"{path}:{path}:rw" for path in writable] + [f"{path}:{path}:ro" for path in read_only]
+        return {"network_mode": "host", "volumes": binds}
+    # Not all of its mounts: the daemon's own socket is one of them.
+    wanted = (*writable, *read_only)
+    own: dict[str, Any] = docker.api.inspect_container(description.beside)
+    binds = [
+        f"{mount.get('Name') or mount['Source']}:{mount['Destination']}:{'rw' if mount['RW'] else 'ro'}"
+        for mount in own["Mounts"]
+        if any(_holds(Path(mount["Destination"]), path) for path in wanted)
+    ]
+    shared = f"container:{description.beside}"
+    return {"network_mode": shared, "pid_mode": shared, "volumes": binds}
+
+
+def _holds(mounted: Path, path: Path) -> bool:
+    """Whether what is mounted there has a part in what `path` names."""
+    return path.is_relative_to(mounted) or mounted.is_relative_to(path)
 
 
 def start(name: str, host: str | None = None) -> Look:

@@ -174,7 +174,7 @@ def _description(spec: ChildSpec, container: Container, name: str) -> Descriptio
         command=_inside(spec.command),
         log=spec.log,
         mounts=container.mounts,
-        read_only=ACCOUNTS,
+        read_only=(*ACCOUNTS, *container.read_only),
         environment={"HOME": "/tmp", **passed_on, **spec.environment},
         labels={
             LABEL_HOME: str(container.home),

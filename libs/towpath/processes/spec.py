@@ -24,6 +24,8 @@ class Container:
     """Has the programs of commands by their names, and a shell."""
     mounts: tuple[Path, ...]
     """Directories that it may write; the log must be in one of them."""
+    read_only: tuple[Path, ...] = ()
+    """Files and directories that it may read besides."""
     image_archive: str | None = None
     """File that the image is loaded from if it is missing; null: it is asked of its registry."""
     docker_host: str | None = None

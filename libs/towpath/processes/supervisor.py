@@ -192,7 +192,11 @@ class Supervisor:
     async def _end(self, kept: _Kept) -> None:
         kept.ready.clear()
         kept.fresh = False
-        await self._call(self._runtime(kept).stop, kept.spec.name, grace_s=kept.spec.stop_s)
+        try:
+            await self._call(self._runtime(kept).stop, kept.spec.name, grace_s=kept.spec.stop_s)
+        except TowpathError as error:
+            # Of a container whose daemon refuses. The others are ended all the same.
+            log.error("%s is not ended: %s", kept.spec.name, error)
 
     async def _keep(self, kept: _Kept) -> None:
         """Run one child for ever: it starts, becomes ready, is watched; then a pause, and again."""

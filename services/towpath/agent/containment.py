@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -44,15 +43,15 @@ class Containment:
 
     def engine(self, child: ChildSpec, wanted: JobContainer | None = None) -> ChildSpec:
         """The shared engine, or that of a job which `wanted` it so."""
-        state = os.environ.get("TOWPATH_STATE")
-        mounts = [self._home.root, *([Path(state).parent] if state else [])]
         image = wanted.image if wanted else None
         limits = self._spec.engine if wanted is None else wanted
-        wrapped = self._wrapped(child, limits, mounts, image)
+        wrapped = self._wrapped(child, limits, [self._home.root], image)
         if wrapped.container is None:
             return wrapped
+        state = self._home.state
+        beside = () if state.is_relative_to(self._home.root) else (state,)
         # Spark's Python processes leave children of their own behind.
-        return replace(wrapped, container=replace(wrapped.container, starts_others=True))
+        return replace(wrapped, container=replace(wrapped.container, read_only=beside, starts_others=True))
 
     def _wrapped(
         self, child: ChildSpec, limits: ContainerLimits, mounts: list[Path], image: str | None = None
