@@ -37,9 +37,19 @@ class FakeContainer:
     out_of_memory: bool = False
     mounts: list[dict[str, Any]] = field(default_factory=list)
 
+    unnoticed_looks: int = 0
+    """How many times it is still said to run when it has ended."""
+
     @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def said_to_run(self) -> bool:
+        if self.process is None or self.running:
+            return self.running
+        self.unnoticed_looks -= 1
+        return self.unnoticed_looks >= 0
 
     def start(self) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -58,7 +68,8 @@ class FakeContainer:
             self.process.wait()
 
     def inspected(self) -> dict[str, Any]:
-        code = self.process.poll() if self.process is not None else 0
+        said_to_run = self.said_to_run
+        code = self.process.poll() if self.process is not None and not said_to_run else 0
         return {
             "Id": self.id,
             "Name": f"/{self.name}",
@@ -66,10 +77,10 @@ class FakeContainer:
             "Mounts": self.mounts,
             "HostConfig": {"Memory": 0, **self.body["HostConfig"]},
             "State": {
-                "Running": self.running,
+                "Running": said_to_run,
                 "Pid": self.process.pid if self.process is not None and self.running else 0,
                 "ExitCode": 128 - code if code is not None and code < 0 else code or 0,
-                "OOMKilled": self.out_of_memory,
+                "OOMKilled": self.out_of_memory and (self.running or not said_to_run),
                 "Error": "",
             },
         }

@@ -175,6 +175,7 @@ async def test_container_is_started_again_and_the_reason_told_when_it_is_out_of_
     async with Supervisor([spec], run, backoff=QUICK) as supervisor:
         await supervisor.wait_ready(20)
         first = pid_of(run)
+        docker.containers[name_of(spec)].unnoticed_looks = 3
         docker.run_out_of_memory(name_of(spec))
         await eventually(lambda: (record := find(run, "jfk-engine")) and record.pid != first)
         await supervisor.wait_ready(20)

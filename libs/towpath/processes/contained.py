@@ -42,6 +42,9 @@ KILLED = 128
 PASSED_ON = ("TOWPATH_STATE", "PYTHONUNBUFFERED", "TZ")
 """Of our own environment; the rest is of this machine, and the image has its own."""
 
+NOTICED_S = 5.0
+"""For the daemon to notice that the first process of a container has ended: only then it knows why."""
+
 FIRST_PROCESS_S = 5.0
 """For the first process of a container to be seen."""
 
@@ -114,8 +117,12 @@ def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
 def ending(record: PidRecord) -> str:
     """How a container has ended, in one line."""
     assert record.container is not None
+    end = time.monotonic() + NOTICED_S
     try:
         found = running.look(record.container.name, record.container.docker_host)
+        while found is not None and found.running and time.monotonic() < end:
+            time.sleep(0.05)
+            found = running.look(record.container.name, record.container.docker_host)
     except TowpathError as error:
         return f"its container has ended, why is not known: {error.detail.message}"
     if found is None:
