@@ -1,0 +1,98 @@
+"""`towpath compose` and `towpath demo-containers`: what they write, what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from towpath.cli.__main__ import app
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.topology import Node, Topology
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.scenarios.containers import ContainersDemonstration
+
+TOPOLOGY = "name: one\nnodes:\n  - {name: jfk, cores: 1}\n"
+FREE_PORTS = ("--hub-port=0", "--redis-port=0", "--api-port=0")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topology.yaml").write_text(TOPOLOGY)
+    return tmp_path
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["--home", "mesh", "compose", *arguments])
+
+
+def test_compose_when_called_then_writes_a_file_that_finds_its_secrets(here: Path) -> None:
+    ended = run("topology.yaml", *FREE_PORTS, "--json")
+    assert ended.exit_code == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    assert said["start"] == "docker compose --file docker-compose.yml up --detach"
+    described = yaml.safe_load(Path(said["file"]).read_text())
+    for secret in described["secrets"].values():
+        assert (here / secret["file"]).is_file()
+    mesh = MeshState.load(Home(here / "mesh"))
+    assert f"127.0.0.1:{mesh.spec.hub_port}:{mesh.spec.hub_port}" in described["services"]["hub"]["ports"]
+    assert mesh.spec.emulate_links
+    assert mesh.spec.addresses.hub is None  # This machine finds the hub at its published port.
+
+
+def test_compose_when_called_again_then_everything_stays_as_it_is(here: Path) -> None:
+    def content() -> dict[str, bytes]:
+        files = [
+            here / "docker-compose.yml",
+            *(here / "mesh").rglob("*.json"),
+            *(here / "mesh").rglob("*.conf"),
+        ]
+        return {str(path): path.read_bytes() for path in files}
+
+    run("topology.yaml", *FREE_PORTS)
+    before = content()
+    assert len(before) > 10
+    run("topology.yaml", *FREE_PORTS)
+    assert content() == before
+
+
+def test_compose_when_the_file_lies_elsewhere_then_its_paths_are_absolute(here: Path) -> None:
+    (here / "elsewhere").mkdir()
+    run("topology.yaml", "--file", "elsewhere/mesh.yml", *FREE_PORTS)
+    text = (here / "elsewhere" / "mesh.yml").read_text()
+    assert yaml.safe_load(text)["secrets"]["jfk"]["file"] == str(here / "mesh" / "secrets" / "jfk.json")
+    assert "docker compose --file mesh.yml up --detach" in text
+
+
+@pytest.mark.parametrize("given", ["missing.yaml", "no-such-topology"])
+def test_compose_when_there_is_no_such_topology_then_says_so_and_writes_nothing(
+    here: Path, given: str
+) -> None:
+    ended = run(given)
+    assert ended.exit_code == 2
+    assert given in ended.stderr
+    assert not (here / "docker-compose.yml").exists()
+    assert not (here / "mesh").exists()
+
+
+@pytest.mark.parametrize("names", [["jfk", "cloud"], ["jfk", "lga"], ["lga", "ewr", "cloud"]])
+def test_demonstration_when_sites_are_missing_then_says_which_it_needs(
+    tmp_path: Path, names: list[str]
+) -> None:
+    topology = Topology(name="some", nodes=[Node(name=name, cores=1) for name in names])
+    with pytest.raises(TowpathError, match="needs other sites"):
+        ContainersDemonstration(Home(tmp_path), topology, lambda text: None)
+
+
+def test_demonstration_when_three_sites_are_there_then_the_other_airport_is_the_one_to_lose(
+    tmp_path: Path,
+) -> None:
+    topology = Topology(name="some", nodes=[Node(name=name, cores=1) for name in ("cloud", "lga", "jfk")])
+    demonstration = ContainersDemonstration(Home(tmp_path), topology, lambda text: None)
+    assert (demonstration.edges, demonstration.killed) == (("jfk", "lga"), "lga")
