@@ -277,16 +277,16 @@ def test_status_tells_when_a_process_inside_was_killed_for_lack_of_memory(
     assert "lack of memory" in str(status(record).error)
 
 
-def test_launch_is_refused_when_a_container_of_the_name_runs_that_nobody_here_started(
+def test_launch_replaces_a_container_of_the_name_when_its_pid_file_was_deleted(
     docker: DockerDouble, run: Path, tmp_path: Path
 ) -> None:
     spec = worker(tmp_path, docker)
-    launch(spec, run)
+    before = psutil.Process(launch(spec, run).pid)
     (run / "jfk-engine.json").unlink()
-    with pytest.raises(TowpathError) as refused:
-        launch(spec, run)
-    assert refused.value.detail.code is ErrorCode.BUSY
-    assert refused.value.detail.value == name_of(spec)
+    after = launch(spec, run)
+    assert before.pid != after.pid
+    assert not before.is_running() or before.status() == psutil.STATUS_ZOMBIE
+    assert find(run, "jfk-engine") == after
 
 
 def test_launch_says_why_when_the_container_ends_at_once(

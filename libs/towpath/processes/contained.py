@@ -2,8 +2,8 @@
 
 It has a pid file as any process has, with the first process in it: whoever looks for processes, measures or
 ends them need not know the difference. The file is there before the container is, so that nobody who
-is killed in between leaves one behind that is not listed. The container bears the name, too: of two
-that start the same, the daemon refuses one.
+is killed in between leaves one behind that is not listed. The container bears the name, too: there are
+never two.
 
 The daemon is asked only where a process would not do: one that is away for a while ends nothing.
 
@@ -73,7 +73,8 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> PidRecord:
     )
     write_record(run, record)
     # SIGKILL here or below: listed with its name, so that `adoptable` finds it and `stop` removes it.
-    _free(name, container.docker_host)
+    # What bears the name already is of a mesh whose directory, with its pid files, was deleted.
+    running.remove(name, grace_s=0, host=container.docker_host)
     running.create(_description(spec, container, name), container.docker_host)
     return _recorded(run, record, running.start(name, container.docker_host), spec.log)
 
@@ -155,22 +156,6 @@ def _of(spec: ChildSpec) -> Container:
     if spec.container is None:
         raise TowpathError(ErrorCode.INVALID, "not a container", field="name", value=spec.name)
     return spec.container
-
-
-def _free(name: str, host: str | None) -> None:
-    """Remove a container of the name that has ended: of a mesh whose directory was deleted. Raises
-    `TowpathError` (busy) when one runs."""
-    found = running.look(name, host)
-    if found is not None and found.running:
-        raise TowpathError(
-            ErrorCode.BUSY,
-            "the container runs already, and nobody here has started it",
-            field="container",
-            value=name,
-            allowed=f"none of this name: `docker rm --force {name}`",
-        )
-    if found is not None:
-        running.remove(name, grace_s=0, host=host)
 
 
 def _description(spec: ChildSpec, container: Container, name: str) -> Description:
