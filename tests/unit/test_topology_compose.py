@@ -162,4 +162,4 @@ def test_committed_compose_file_when_written_anew_then_is_the_same(monkeypatch: 
     state = MeshState.create(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT))
     files = Files(ROOT / "docker-compose.yml", Home(ROOT / ".towpath/compose"), "infra/docker/topology.yaml")
     written = text_of(topology, state, files, "local")
-    assert (ROOT / "docker-compose.yml").read_text() == written, "write it: `make docker-secrets`"
+    assert (ROOT / "docker-compose.yml").read_text() == written, "write it anew: `make docker-images`"

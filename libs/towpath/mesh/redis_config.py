@@ -37,7 +37,7 @@ def redis_config(state: MeshState, home: Home) -> str:
         # The file grows with every step of every operation. Redis's own bound, 64 MB, would be most of it.
         f"auto-aof-rewrite-min-size {REWRITE_FROM}",
         'save ""',
-        "user default off nopass -@all",
+        "user default off resetpass -@all",
         *users,
     ]
     return "\n".join(lines) + "\n"
