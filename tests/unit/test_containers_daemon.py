@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from towpath.containers import control
-from towpath.containers.daemon import check, daemon
+from towpath.containers.daemon import Listed, check, daemon, listed
 from towpath.containers.errors import (
     Conflict,
     DaemonError,
@@ -160,11 +160,11 @@ def test_daemon_when_it_refuses_then_the_error_says_what_of_which_kind(
 def test_container_when_there_is_none_of_the_name_then_those_there_are_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jfk = {"Id": "1a", "Name": "/jfk", "State": {"Status": "exited"}}
+    networks = {"Networks": {"services": {}, "none": {}}}
+    jfk = {"Id": "1a", "Names": ["/lga/jfk", "/jfk"], "NetworkSettings": networks}
     answers = {
         "/containers/lga/json": (404, {"message": "No such container: lga"}),
-        "/containers/json": (200, [{"Id": "1a"}]),
-        "/containers/1a/json": (200, jfk),
+        "/containers/json": (200, [jfk]),
     }
     with answering(tmp_path / "docker.sock", answers) as host:
         monkeypatch.setenv("DOCKER_HOST", host)
@@ -172,3 +172,5 @@ def test_container_when_there_is_none_of_the_name_then_those_there_are_are_named
             control.kill("lga")
         assert refused.value.detail.allowed == ["jfk"]
         control.resume("lga")
+        with daemon() as docker:
+            assert listed(docker) == [Listed("1a", "jfk", frozenset({"services"}))]

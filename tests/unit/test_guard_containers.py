@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,6 +124,24 @@ def test_limit_is_the_strictest_when_two_rules_lower_it_and_the_first_one_in_the
     assert daemon.container.cpus == (0.25 if left is rules[1] else 0.5)
     tell(home)
     assert not guard.look()
+    assert daemon.container.cpus == CPUS
+
+
+def test_limit_is_the_first_one_in_the_end_when_guards_of_two_scopes_lower_it(
+    home: Home, daemon: Daemon
+) -> None:
+    guards = Guard(home, SCOPE), Guard(home, "hub")
+    tell(home, limiting(0.5))
+    guards[0].look()
+    shutil.copy(home.fault_rules(SCOPE), home.fault_rules("hub"))
+    guards[1].look()
+    tell(home)
+    guards[0].look()
+    assert daemon.container.cpus == CPUS
+    guards[1].look()
+    assert daemon.container.cpus == 0.5
+    home.fault_rules("hub").unlink()
+    guards[1].look()
     assert daemon.container.cpus == CPUS
 
 

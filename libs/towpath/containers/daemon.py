@@ -9,8 +9,9 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from towpath.containers.errors import HOST, NoSuchContainer
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 ANSWER_S = 5.0
 """For the daemon to answer one request."""
+
+
+OF_NOBODY = frozenset({"host", "none"})
+"""What the daemon calls a network without being one: nothing is put on it or taken off."""
 
 
 @contextmanager
@@ -51,19 +56,38 @@ def find(docker: DockerClient, name: str) -> Container:
     try:
         return docker.containers.get(name)
     except NotFound:
-        raise NoSuchContainer(name, _names(docker)) from None
+        raise NoSuchContainer(name, sorted(each.name for each in listed(docker))) from None
 
 
 def names(host: str | None = None) -> list[str]:
     """All containers, those that do not run, too. Raises `DaemonError`."""
     with daemon(host) as docker:
-        return _names(docker)
+        return sorted(each.name for each in listed(docker))
 
 
-def _names(docker: DockerClient) -> list[str]:
-    # What goes away between the list and a look at it would otherwise be an error.
-    found = docker.containers.list(all=True, ignore_removed=True)
-    return sorted(str(container.name) for container in found)
+@dataclass(frozen=True)
+class Listed:
+    """A container, as lists of them tell it."""
+
+    id: str
+    name: str
+    networks: frozenset[str]
+    """Names of those that it is on."""
+
+
+def listed(docker: DockerClient) -> list[Listed]:
+    """All containers, in one request: those that do not run, too."""
+    found: list[dict[str, Any]] = docker.api.containers(all=True)  # type: ignore[assignment]
+    return [
+        Listed(
+            id=each["Id"],
+            # Others are those that a container has for containers that are linked to it.
+            name=min(each["Names"], key=lambda name: name.count("/")).lstrip("/"),
+            networks=frozenset(each["NetworkSettings"]["Networks"] or ()) - OF_NOBODY,
+        )
+        for each in found
+        if each["Names"]
+    ]
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from towpath.containers.daemon import OF_NOBODY
 from towpath.contracts.message import Model
 
 if TYPE_CHECKING:
@@ -12,10 +13,6 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 log = logging.getLogger(__name__)
-
-
-OF_NOBODY = frozenset({"host", "none"})
-"""What the daemon calls a network without being one: nothing is put on it or taken off."""
 
 
 class Attachment(Model):

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from towpath.contracts.faults import LoadedRule, OnTarget, RuleAction, RuleName
 from towpath.contracts.message import Model
+from towpath.guard.scopes import HELD_SUFFIX
 from towpath.processes.child import CLOCK_TOLERANCE_S
 
 FileT = TypeVar("FileT", bound=BaseModel)
@@ -109,9 +110,11 @@ class HeldRecord:
         return self._held.get((key, place))
 
     def remembered_by_others(self, held: Held) -> dict[str, Any]:
-        """How a target was before other rules did the same to it."""
+        """How a target was before other rules did the same to it, those of other scopes, too."""
         fault = held.action.fault
-        alike = [each for each in self.all() if each.target == held.target and each.action.fault == fault]
+        others = [HeldRecord(path).all() for path in self._path.parent.glob(f"*{HELD_SUFFIX}") if path != self._path]
+        known = [*self.all(), *(each for record in others for each in record)]
+        alike = [each for each in known if each.target == held.target and each.action.fault == fault]
         return {name: value for each in alike for name, value in each.remembered.items()}
 
     def put(self, held: Held) -> None:

@@ -9,6 +9,9 @@ from towpath.mesh.home import Home
 
 _GUARD = "-guard"
 
+HELD_SUFFIX = ".held.json"
+"""Of the files of what is held, one a scope."""
+
 
 def guard_name(scope: str) -> str:
     """The process name of the guard of a scope."""
@@ -22,7 +25,7 @@ def is_guard(process: str) -> bool:
 
 def held_path(home: Home, scope: str) -> Path:
     """What the guard of a scope holds at the moment."""
-    return home.faults / f"{scope}.held.json"
+    return home.faults / f"{scope}{HELD_SUFFIX}"
 
 
 def progress_path(home: Home, scope: str) -> Path:

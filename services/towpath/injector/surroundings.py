@@ -11,7 +11,7 @@ from typing import Any
 
 from towpath.bus import Bus
 from towpath.containers.daemon import daemon
-from towpath.containers.networks import attachments
+from towpath.containers.daemon import listed as listed_containers
 from towpath.containers.running import own_id
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
@@ -131,10 +131,10 @@ def _containers() -> dict[str, Any]:
     """What a world knows of containers: which there are, on which networks, or why that is not known."""
     try:
         with daemon(answer_s=DOCKER_S) as docker:
-            found = docker.containers.list(all=True, ignore_removed=True)
-            networks = {str(each.name): frozenset(attachments(each)) for each in found}
+            found = listed_containers(docker)
         own = own_id()
     except TowpathError as error:
         return {"without_daemon": error.detail}
-    own_name = next((str(each.name) for each in found if each.id == own), None)
+    networks = {each.name: each.networks for each in found}
+    own_name = next((each.name for each in found if each.id == own), None)
     return {"containers": frozenset(networks), "networks": networks, "own_container": own_name}
