@@ -112,8 +112,8 @@ class HeldRecord:
     def remembered_by_others(self, held: Held) -> dict[str, Any]:
         """How a target was before other rules did the same to it, those of other scopes, too."""
         fault = held.action.fault
-        others = [HeldRecord(path).all() for path in self._path.parent.glob(f"*{HELD_SUFFIX}") if path != self._path]
-        known = [*self.all(), *(each for record in others for each in record)]
+        files = {*self._path.parent.glob(f"*{HELD_SUFFIX}")} - {self._path}
+        known = [*self.all(), *(each for file in files for each in HeldRecord(file).all())]
         alike = [each for each in known if each.target == held.target and each.action.fault == fault]
         return {name: value for each in alike for name, value in each.remembered.items()}
 
