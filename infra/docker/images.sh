@@ -20,8 +20,11 @@ flock 9
 docker version >/dev/null || { say 'no Docker daemon answers: see daemon.sh'; exit 1; }
 ./wheels.sh "$context"
 
+# Wheels are for one version of Python.
+readonly ask='import sys; print("%d.%d" % sys.version_info[:2])'
+wanted=$("${PYTHON:-../../.venv/bin/python}" -c "$ask")
 if [ -z "${BASE:-}" ]; then
-    public=$(sed -n 's/^ARG BASE=//p' Dockerfile)
+    public=python:$wanted-slim-bookworm
     if ! docker image inspect towpath-base:site >/dev/null 2>&1 \
         && { docker image inspect "$public" || timeout "$PULL_S" docker pull "$public"; } >/dev/null 2>&1; then
         BASE=$public
@@ -30,6 +33,12 @@ if [ -z "${BASE:-}" ]; then
         BASE=towpath-base:services SITE_BASE=towpath-base:site
     fi
 fi
+
+found=$(docker run --rm --network none "$BASE" python3 -c "$ask")
+[ "$found" = "$wanted" ] || {
+    say "$BASE has Python $found, the wheels are for $wanted: name a base with $wanted in BASE, or another python in PYTHON"
+    exit 1
+}
 
 build() {
     say "building towpath-$1:$tag"
