@@ -170,7 +170,7 @@ class Assignment(Model):
     generation: int = Field(default=1, ge=1)
     """Which checkpoint: a change that state cannot survive starts the next one."""
     revision: int = Field(default=0, ge=0)
-    """How many times the job was adjusted while it ran: tells an older spec of the same epoch from a newer."""
+    """How often the job was adjusted while it ran: tells an older description of the epoch from a newer."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
     artefact: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
