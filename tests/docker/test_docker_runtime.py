@@ -109,10 +109,12 @@ class Trial:
         assert record is not None, name
         return record.pid
 
-    def until(self, condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
+    def until(
+        self, condition: Callable[[], Any], within_s: float = WITHIN_S, told: Callable[[], Any] | None = None
+    ) -> Any:
         end = time.monotonic() + within_s
         while not (found := condition()):
-            assert time.monotonic() < end, self.site()
+            assert time.monotonic() < end, (told or self.site)()
             time.sleep(0.2)
         return found
 
@@ -272,7 +274,7 @@ def test_results_when_all_events_have_passed_then_nothing_is_lost_or_repeated(tr
         verdicts.append(json.loads(ended.stdout))
         return bool(verdicts[-1]["clean"])
 
-    trial.until(clean, within_s=60)
+    trial.until(clean, within_s=120, told=lambda: verdicts[-1])
     assert verdicts[-1]["expected"] > 200
 
 
