@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
@@ -82,7 +82,7 @@ SCENARIO: dict[str, Any] = {
     "expect": {"deviates": "must", "recovers_within_s": 100},
 }
 
-BACKLOG = 300_000
+BACKLOG = 400_000
 MEASURED_S = 10.0
 LOOP = "import time; e = time.time() + 4; n = 0\nwhile time.time() < e: n += 1\nprint(n)"
 
@@ -151,7 +151,6 @@ async def test_link_when_given_50_ms_and_10_mbit_s_then_is_measured_at_that_betw
         await stage.emulation.link("edge", None)
     # What servers and processes take comes on top of what the link does, with and without it.
     added_s = min(given["link.round_trip"]) - min(perfect["link.round_trip"])
-    print(f"round trip {given['link.round_trip']}, perfect {perfect['link.round_trip']}, {given}")
     assert added_s == pytest.approx(0.1, rel=0.1)
     assert median(given["link.bandwidth"]) == pytest.approx(1_250_000, rel=0.1)
 
@@ -162,17 +161,17 @@ async def test_node_when_its_clock_is_half_then_does_half_the_work(home: Home, t
         container = (await asyncio.to_thread(Project(home).containers))["edge"]
         async with job_on_backlog(stage):
             await until_emitted(stage, BACKLOG // 20)  # Until the JVM has compiled what it runs.
-            rates = {1.0: [await rate(stage)]}
+            full = [await at_its_share(stage, lambda: rate(stage))]
             await stage.emulation.resize("edge", clock_ghz=host.clock_ghz / 2)
-            rates[0.5] = [await rate(stage), await rate(stage)]
+            half = [await at_its_share(stage, lambda: rate(stage)) for _ in range(2)]
             await stage.emulation.resize("edge", clock_ghz=host.clock_ghz)
-            rates[1.0].append(await rate(stage))
-        loops = [await asyncio.to_thread(counted, container)]
+            full.append(await at_its_share(stage, lambda: rate(stage)))
+        loops = [await at_its_share(stage, lambda: asyncio.to_thread(counted, container))]
         await stage.emulation.resize("edge", clock_ghz=host.clock_ghz / 2)
-        loops.append(await asyncio.to_thread(counted, container))
+        loops.append(await at_its_share(stage, lambda: asyncio.to_thread(counted, container)))
         await stage.emulation.settle()
-    print(f"events/s {rates}, loops {loops}")
-    assert sum(rates[0.5]) / sum(rates[1.0]) == pytest.approx(0.5, rel=0.15)
+    print(f"events/s {full}, with half the clock {half}; loops {loops}")
+    assert sum(half) / sum(full) == pytest.approx(0.5, rel=0.15)
     assert loops[1] / loops[0] == pytest.approx(0.5, rel=0.15)
 
 
@@ -256,6 +255,21 @@ async def end_of_batch(stage: EmulatedStage, behind_s: float) -> tuple[float, in
         while (now := await emitted(stage)) == before:
             await asyncio.sleep(0.02)
     return time.monotonic(), now
+
+
+async def at_its_share(stage: EmulatedStage, measure: Callable[[], Awaitable[float]]) -> float:
+    """What is measured while the node gets what it is promised: on a machine that is too busy with others, it
+    does not, and what it does then says nothing of its clock."""
+    share = stage.emulation.share("edge").cpus
+    taken = 0.0
+    for _ in range(4):
+        before, begun = await stage.emulation.nodes.cpu_s("edge") or 0.0, time.monotonic()
+        measured = await measure()
+        after = await stage.emulation.nodes.cpu_s("edge") or 0.0
+        taken = (after - before) / (time.monotonic() - begun)
+        if taken > 0.88 * share:
+            return measured
+    pytest.fail(f"this machine is too busy: the node got {taken:.2f} of the {share:g} cores of its share")
 
 
 def counted(container: str) -> int:
