@@ -23,7 +23,7 @@ import pytest
 from daemon_forwarder import DaemonForwarder
 from docker.client import DockerClient
 from docker.models.containers import Container
-from running_command_line import CommandLine
+from running_command_line import CommandLine, read_line
 
 from towpath.containers.daemon import daemon
 from towpath.mesh.home import Home
@@ -87,6 +87,8 @@ class Trial:
     docker: DockerClient
     image: str
     replay: subprocess.Popen[str]
+    check: subprocess.Popen[str]
+    """Has subscribed to the results before the first event, and judges them once all have come."""
 
     @property
     def home(self) -> Home:
@@ -109,12 +111,10 @@ class Trial:
         assert record is not None, name
         return record.pid
 
-    def until(
-        self, condition: Callable[[], Any], within_s: float = WITHIN_S, told: Callable[[], Any] | None = None
-    ) -> Any:
+    def until(self, condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
         end = time.monotonic() + within_s
         while not (found := condition()):
-            assert time.monotonic() < end, (told or self.site)()
+            assert time.monotonic() < end, self.site()
             time.sleep(0.2)
         return found
 
@@ -144,7 +144,7 @@ def trial(docker_daemon: str, image: str, tmp_path_factory: pytest.TempPathFacto
         forwarder = DaemonForwarder(Path(short) / "docker.sock", docker_daemon)
         forwarder.come()
         (directory / "towpath.toml").write_text(CONFIGURATION.format(host=forwarder.host, image=image))
-        replay = None
+        replay = check = None
         try:
             up = ("up", "--config", str(directory / "towpath.toml"), "--within", str(WITHIN_S))
             started = line.run(*up, within_s=WITHIN_S + 30)
@@ -153,12 +153,16 @@ def trial(docker_daemon: str, image: str, tmp_path_factory: pytest.TempPathFacto
                 deployed = line.run("deploy", str(EXAMPLES / f"{name}.yaml"))
                 assert deployed.returncode == 0, deployed.stderr
             flow = ("--airport", "JFK", "--limit", str(EVENTS), "--rate", str(RATE), "--close")
+            truth = ("--against", "departures", "--airport", "JFK", "--limit", str(EVENTS))
+            collect = ("--site", "jfk", "--for", "900", "--until-complete")
+            check = line.start("check", "departures/hourly", *collect, *truth, "--json")
+            assert "subscribed" in read_line(check, "stderr")
             replay = line.start("replay", "--site", "jfk", *flow)
-            yield Trial(line, forwarder, docker, image, replay)
+            yield Trial(line, forwarder, docker, image, replay, check)
         finally:
-            if replay is not None:
-                replay.kill()
-                replay.communicate()
+            for process in filter(None, (replay, check)):
+                process.kill()
+                process.wait()
             line.run("down", within_s=60)
             forwarder.go()
 
@@ -265,17 +269,10 @@ def test_job_when_it_asks_for_a_container_then_has_one_as_long_as_it_is_there(
 
 
 def test_results_when_all_events_have_passed_then_nothing_is_lost_or_repeated(trial: Trial) -> None:
-    trial.replay.wait(WITHIN_S)
-    truth = ("--against", "departures", "--airport", "JFK", "--limit", str(EVENTS))
-    verdicts: list[dict[str, Any]] = []
-
-    def clean() -> bool:
-        ended = trial.line.run("check", "departures/hourly", "--site", "jfk", "--stored", *truth, "--json")
-        verdicts.append(json.loads(ended.stdout))
-        return bool(verdicts[-1]["clean"])
-
-    trial.until(clean, within_s=120, told=lambda: verdicts[-1])
-    assert verdicts[-1]["expected"] > 200
+    assert trial.replay.wait(WITHIN_S) == 0
+    verdict = json.loads(trial.check.communicate(timeout=WITHIN_S)[0])
+    assert verdict["clean"], verdict
+    assert verdict["expected"] > 200
 
 
 def test_down_when_supervisor_and_agents_were_killed_then_leaves_no_container(trial: Trial) -> None:
