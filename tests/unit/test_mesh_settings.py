@@ -26,7 +26,9 @@ def test_example_sets_every_setting_when_it_is_read() -> None:
         (first.container, ContainerSpec),
     ]
     for value, model in models:
-        assert value.model_fields_set == set(model.model_fields)
+        # TOML knows no null: what is null by default stands there as a comment.
+        shown = {name for name, field in model.model_fields.items() if field.default is not None}
+        assert shown <= value.model_fields_set
 
 
 def test_example_shows_the_defaults_when_its_first_site_is_compared() -> None:
