@@ -20,14 +20,14 @@ from importlib import resources
 from towpath.api.handlers.page import FOLDER
 from towpath.faults.conditions import compile_condition
 from towpath.faults.registry import faults
-from towpath.scenarios.reading import library
-from towpath.topology.reading import library as topologies
+from towpath.scenarios.reading import LIBRARY
+from towpath.topology.reading import LIBRARY as TOPOLOGIES
 print(json.dumps({
     "page": sorted(path.name for path in FOLDER.iterdir()),
     "condition": compile_condition("every 10").describe(),
     "faults": sorted(faults()),
-    "scenarios": len(library()),
-    "topologies": sorted(topologies()),
+    "scenarios": len(LIBRARY.names()),
+    "topologies": TOPOLOGIES.names(),
     "style": len(resources.files("towpath.reports").joinpath("page.css").read_bytes()),
     "user code": resources.files("towpath.demonstration.faults").joinpath("word_count_code.py").is_file(),
 }))

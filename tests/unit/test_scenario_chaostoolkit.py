@@ -19,7 +19,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import STEP_ACTIONS, Scenario
 from towpath.scenarios.chaostoolkit.exporting import ACTIONS, FUNCTIONS, PROBES, exported
 from towpath.scenarios.chaostoolkit.importing import imported, read_experiment
-from towpath.scenarios.reading import library, parse, read
+from towpath.scenarios.reading import LIBRARY, parse, read
 
 OPERATOR = {"kind": "clean", "fields": {"n": {"type": "long"}}, "identity": ["n"]}
 SPEC = {
@@ -138,7 +138,7 @@ def through_json(scenario: Scenario) -> dict[str, Any]:
     return json.loads(json.dumps(exported(scenario), allow_nan=False))
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_scenario_when_exported_and_imported_then_is_the_same(name: str) -> None:
     assert imported(through_json(read(name))) == read(name)
 
@@ -149,7 +149,7 @@ def test_scenario_when_it_has_every_probe_and_action_then_comes_back_the_same() 
     assert imported(through_json(scenario), allow_process=True) == scenario
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_scenario_when_exported_then_chaos_toolkit_finds_it_valid(name: str) -> None:
     content: Any = through_json(read(name))
     ensure_experiment_is_valid(content)

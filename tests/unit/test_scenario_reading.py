@@ -10,7 +10,7 @@ import pytest
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.scenarios.checking import idle_rules, rules_of
-from towpath.scenarios.reading import library, parse, read
+from towpath.scenarios.reading import LIBRARY, parse, read
 from towpath.scenarios.writing import to_yaml
 
 
@@ -48,12 +48,12 @@ def refusal(**changes: Any) -> TowpathError:
 
 
 def test_library_when_listed_then_has_fifteen_or_more_that_can_be_read() -> None:
-    names = library()
+    names = LIBRARY.names()
     assert len(names) >= 15
     assert [read(name).name for name in names] == names
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_scenario_when_written_as_yaml_then_reads_back_the_same(name: str, tmp_path: Path) -> None:
     scenario = read(name)
     copy = tmp_path / "copy.yaml"
@@ -61,7 +61,7 @@ def test_library_scenario_when_written_as_yaml_then_reads_back_the_same(name: st
     assert read(str(copy)) == scenario
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_scenario_when_read_then_says_what_happens_and_what_steady_is(name: str) -> None:
     scenario = read(name)
     assert len(scenario.description) > 20

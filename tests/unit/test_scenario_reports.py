@@ -14,7 +14,7 @@ from towpath.scenarios.campaign_files import write_campaign
 from towpath.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
 from towpath.scenarios.course import course
 from towpath.scenarios.journal import FILE, Entry, Journal, read_journal
-from towpath.scenarios.reading import library, parse
+from towpath.scenarios.reading import LIBRARY, parse
 from towpath.scenarios.report import RunReport
 from towpath.scenarios.writing import plain
 from towpath.scenarios.written_report import write_report
@@ -89,7 +89,7 @@ def test_course_when_a_rule_was_never_unloaded_then_lasts_to_the_end(tmp_path: P
 
 
 def test_plan_when_the_seed_is_the_same_then_is_the_same_and_spreads_evenly() -> None:
-    names = library()
+    names = LIBRARY.names()
     planned = plan(names, 60, 1)
     assert planned == plan(names, 60, 1) != plan(names, 60, 2)
     assert len(planned) == 60
@@ -99,7 +99,7 @@ def test_plan_when_the_seed_is_the_same_then_is_the_same_and_spreads_evenly() ->
 
 
 def test_campaign_when_scenarios_are_chosen_then_one_mesh_has_what_all_need() -> None:
-    emulated = [name for name in library() if name not in chosen_scenarios(None)]
+    emulated = [name for name in LIBRARY.names() if name not in chosen_scenarios(None)]
     assert emulated == ["city-traffic", "factory", "railway"]
     assert chosen_scenarios("lossy-link, agent-paused") == ["lossy-link", "agent-paused"]
     needs = together(["lossy-link", "agent-paused"])

@@ -8,7 +8,7 @@ import pytest
 from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
-from towpath.scenarios.reading import library, read, read_document
+from towpath.scenarios.reading import LIBRARY, read, read_document
 from towpath.scenarios.variation import varied
 
 VARY = [
@@ -74,7 +74,7 @@ def test_choice_when_it_makes_the_scenario_invalid_then_is_refused() -> None:
     assert refused.value.detail.field == "load.0.site"
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_scenario_when_varied_by_any_seed_then_stays_valid(name: str) -> None:
     for seed in range(12):
         scenario, _ = varied(read_document(name), seed, name)

@@ -11,7 +11,7 @@ import yaml
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.topology import NodeLink, Topology
-from towpath.topology.reading import library, parse, read
+from towpath.topology.reading import LIBRARY, parse, read
 from towpath.topology.sites import fitting_engine, mesh_spec, site_spec
 
 
@@ -30,13 +30,13 @@ def refusal(*nodes: dict[str, Any], **changes: Any) -> TowpathError:
 
 
 def test_library_when_listed_then_has_city_traffic_railway_and_a_factory_of_ten() -> None:
-    assert library() == ["city-traffic", "factory", "railway"]
-    assert [read(name).name for name in library()] == library()
+    assert LIBRARY.names() == ["city-traffic", "factory", "railway"]
+    assert [read(name).name for name in LIBRARY.names()] == LIBRARY.names()
     assert len(read("factory").nodes) == 10
     assert [node.name for node in read("railway").nodes if node.coverage] == ["train"]
 
 
-@pytest.mark.parametrize("name", library())
+@pytest.mark.parametrize("name", LIBRARY.names())
 def test_library_topology_when_read_then_every_node_has_power_and_a_heap_inside_its_memory(name: str) -> None:
     for node in read(name).nodes:
         engine = site_spec(node).engine
@@ -73,7 +73,7 @@ def test_file_when_there_is_none_then_says_where_names_come_from(tmp_path: Path)
     assert "towpath fog list" in str(refused.value.detail.allowed)
     with pytest.raises(TowpathError) as refused:
         read("raleway")
-    assert refused.value.detail.allowed == library()
+    assert refused.value.detail.allowed == LIBRARY.names()
 
 
 def test_link_when_bandwidth_is_in_megabits_then_conditions_have_bytes() -> None:

@@ -15,7 +15,7 @@ from towpath.contracts.scenario import ScenarioMesh
 from towpath.drill.stage import Stage, stage
 from towpath.mesh.home import Home
 from towpath.scenarios.playing import Play, play_on
-from towpath.scenarios.reading import library, parse, read_document
+from towpath.scenarios.reading import LIBRARY, parse, read_document
 from towpath.scenarios.report import RunReport
 from towpath.scenarios.variation import chance
 
@@ -81,7 +81,7 @@ def chosen_scenarios(given: str | None) -> list[str]:
     """Names or files separated by commas; null is all of the library that one mesh of processes can have."""
     if given is not None:
         return [name.strip() for name in given.split(",") if name.strip()]
-    return [name for name in library() if parse(read_document(name), name).mesh.topology is None]
+    return [name for name in LIBRARY.names() if parse(read_document(name), name).mesh.topology is None]
 
 
 @dataclass

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from towpath.composition.library import Library
 from towpath.composition.texts import load
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.scenarios.checking import check_scenario
 from towpath.topology.reading import read as read_topology
 
-_LIBRARY = "towpath.scenarios.library"
-_SUFFIX = ".yaml"
-
-
-def library() -> list[str]:
-    """Names of the ready scenarios, in alphabetical order."""
-    files = resources.files(_LIBRARY).iterdir()
-    return sorted(file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX))
-
-
-def library_text(name: str) -> str:
-    """A ready scenario as it stands in its file. Raises `TowpathError` for a name that there is not."""
-    if name not in library():
-        raise TowpathError(
-            ErrorCode.INVALID, "no such scenario", field="scenario", value=name, allowed=library()
-        )
-    return resources.files(_LIBRARY).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
+LIBRARY = Library("towpath.scenarios.library", "scenario", "towpath scenario list")
 
 
 def read_document(given: str) -> dict[str, Any]:
@@ -38,21 +21,7 @@ def read_document(given: str) -> dict[str, Any]:
 
     Raises `TowpathError` when there is neither, or when it is no mapping.
     """
-    path = Path(given)
-    if path.suffix or "/" in given:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise TowpathError(
-                ErrorCode.INVALID,
-                f"not readable: {error}",
-                field="scenario",
-                value=given,
-                allowed="a YAML or JSON file, or a name that `towpath scenario list` shows",
-            ) from error
-    else:
-        text = library_text(given)
-    document = load(text)
+    document = load(LIBRARY.text_of(given))
     if not isinstance(document, dict):
         raise TowpathError(ErrorCode.INVALID, f"{given}: not a scenario", allowed="name, steady_state, …")
     return with_triggers(document)

@@ -133,9 +133,9 @@ def list_topologies(as_json: AsJson = False) -> None:
 
     Example: `towpath fog list`
     """
-    from towpath.topology.reading import library, read
+    from towpath.topology.reading import LIBRARY, read
 
-    found = [read(name) for name in library()]
+    found = [read(name) for name in LIBRARY.names()]
     if as_json:
         print_json([{"name": t.name, "description": t.description, "nodes": len(t.nodes)} for t in found])
         return
@@ -149,13 +149,13 @@ def show(topology: TopologyName, as_json: AsJson = False) -> None:
 
     Example: `towpath fog show railway > mine.yaml`
     """
-    from towpath.topology.reading import read, text_of
+    from towpath.topology.reading import LIBRARY, read
 
     found = read(topology)
     if as_json:
         print_json(found)
     else:
-        print(text_of(topology), end="")
+        print(LIBRARY.text_of(topology), end="")
 
 
 async def _run(play: Play, directory: Path, home: Home, tell: Callable[[str], None]) -> RunReport:

@@ -93,9 +93,9 @@ def list_scenarios(as_json: AsJson = False) -> None:
 
     Example: `towpath scenario list --json`
     """
-    from towpath.scenarios.reading import library, read
+    from towpath.scenarios.reading import LIBRARY, read
 
-    found = [read(name) for name in library()]
+    found = [read(name) for name in LIBRARY.names()]
     if as_json:
         print_json([{"name": s.name, "description": s.description} for s in found])
         return
@@ -108,13 +108,13 @@ def show(scenario: Given, as_json: AsJson = False) -> None:
 
     Example: `towpath scenario show agent-paused > mine.yaml`
     """
-    from towpath.scenarios.reading import library, library_text, read
+    from towpath.scenarios.reading import LIBRARY, read
 
     found = read(scenario)
     if as_json:
         print_json(found)
     else:
-        print(library_text(scenario) if scenario in library() else Path(scenario).read_text(), end="")
+        print(LIBRARY.text_of(scenario), end="")
 
 
 @app.command("report")
