@@ -24,19 +24,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LONGEST = (
     "test_demo_fog",
-    "test_main_job",
-    "test_scenarios",
     "test_cli_mesh",
     "test_api_fuzz",
-    "test_engine_cluster",
-    "test_demo_faults",
-    "test_faults_in_jobs",
-    "test_speck_listings",
     "test_tracing",
     "test_pipelines",
     "test_page",
+    "test_main_job",
+    "test_scenarios",
+    "test_demo_faults",
+    "test_faults_in_jobs",
+    "test_engine_cluster",
+    "test_speck_listings",
 )
-"""Files that take minutes. They run first: one that came last would keep one worker busy alone."""
+"""Files that take minutes. They run first: one that came last would keep one worker busy alone. Those that
+start four engines at once stand apart: they would be in each other's way."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from towpath.contracts.site import EngineSpec
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec
 
-READY_S = 120.0
+READY_S = 240.0
 """A session starts in five seconds; many at once on two cores take a minute."""
 
 CLUSTER_READY_S = 300.0

@@ -14,7 +14,7 @@ from towpath.contracts.site import SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 
-START_DEADLINE_S = 120.0
+START_DEADLINE_S = 240.0
 """For all sites. An engine alone needs 5 s; several at once on a small machine share its cores."""
 
 ASK_DEADLINE_S = 3.0
