@@ -23,9 +23,7 @@ THREADS = 50
 
 @pytest.fixture
 async def connection(nats_server: Server) -> AsyncIterator[Client]:
-    client = await nats.connect(
-        f"nats://127.0.0.1:{nats_server.port}", max_reconnect_attempts=-1, reconnect_time_wait=0.05
-    )
+    client = await nats.connect(nats_server.url, max_reconnect_attempts=-1, reconnect_time_wait=0.05)
     await client.jetstream().add_stream(name=STREAM, subjects=["site.>"])
     for _ in range(3):
         await client.jetstream().publish("site.a", b"{}")
@@ -37,7 +35,7 @@ async def connection(nats_server: Server) -> AsyncIterator[Client]:
 def reader(nats_server: Server, tmp_path: Path) -> LogReader:
     credentials = tmp_path / "credentials.json"
     credentials.write_text(json.dumps({"user": "engine", "password": ""}))
-    return LogReader(Access(f"nats://127.0.0.1:{nats_server.port}", str(credentials)))
+    return LogReader(Access(nats_server.url, str(credentials)))
 
 
 async def test_bounds_when_many_ask_at_the_same_moment_then_the_broker_is_asked_few_times(

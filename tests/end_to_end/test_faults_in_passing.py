@@ -68,7 +68,7 @@ def faults(tmp_path: Path) -> Iterator[Carried]:
 
 @pytest.fixture
 async def bus(nats_server: Server) -> AsyncIterator[Bus]:
-    url = f"nats://127.0.0.1:{nats_server.port}"
+    url = nats_server.url
     async with await Bus.connect(url, "", "", name="test", within_s=PATIENT_S) as bus:
         yield bus
 

@@ -14,7 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 
 @pytest.fixture
 async def job(nats_server: Server) -> AsyncIterator[MonitoredJob]:
-    url = f"nats://127.0.0.1:{nats_server.port}"
+    url = nats_server.url
     async with running_monitor(url), monitored_job(url) as job:
         yield job
 

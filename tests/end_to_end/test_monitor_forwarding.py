@@ -26,7 +26,7 @@ from towpath.contracts.errors import TowpathError
 
 @pytest.fixture
 async def url(nats_server: Server) -> str:
-    return f"nats://127.0.0.1:{nats_server.port}"
+    return nats_server.url
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ DIVERT = OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[1, 3], int
 
 @pytest.fixture
 async def connection(nats_server: Server) -> AsyncIterator[Client]:
-    client = await nats.connect(f"nats://127.0.0.1:{nats_server.port}")
+    client = await nats.connect(nats_server.url)
     yield client
     await client.close()
 
@@ -117,7 +117,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
 ) -> None:
     shadows = Shadows(streams)
     await shadows.open(HANDOVER)
-    other = await nats.connect(f"nats://127.0.0.1:{nats_server.port}")
+    other = await nats.connect(nats_server.url)
     life = await stream_life(other, "jfk", OUTPUT.stream)
     writer = Publisher(other)
     subject = sink_subject("jfk", "hourly", 3)

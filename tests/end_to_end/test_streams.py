@@ -29,9 +29,7 @@ OUTPUT = ResolvedOutput(
 
 @pytest.fixture
 async def connection(nats_server: Server) -> AsyncIterator[Client]:
-    client = await nats.connect(
-        f"nats://127.0.0.1:{nats_server.port}", max_reconnect_attempts=-1, reconnect_time_wait=0.05
-    )
+    client = await nats.connect(nats_server.url, max_reconnect_attempts=-1, reconnect_time_wait=0.05)
     yield client
     with contextlib.suppress(OSError):  # In the middle of a reconnection there is nothing to close.
         await client.close()
@@ -174,7 +172,7 @@ async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
 def reader(nats_server: Server, tmp_path: Path) -> LogReader:
     credentials = tmp_path / "credentials.json"
     credentials.write_text('{"user": "anyone", "password": "any"}')
-    return LogReader(Access(f"nats://127.0.0.1:{nats_server.port}", str(credentials)))
+    return LogReader(Access(nats_server.url, str(credentials)))
 
 
 async def fill(connection: Client, count: int) -> None:
