@@ -31,6 +31,13 @@ RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collecto
 """Names a site may not have, because services answer commands under them."""
 
 
+def unreserved(name: str, kind: str) -> str:
+    """The name of a site, or of a `kind` that becomes one, unless services have it. Raises `ValueError`."""
+    if name in RESERVED_SITE_NAMES:
+        raise ValueError(f"{name!r} is the name of a service, not of a {kind}")
+    return name
+
+
 def new_identifier() -> str:
     """A fresh identifier for a command, operation or migration (random, 12 hexadecimal digits)."""
     return uuid.uuid4().hex[:12]

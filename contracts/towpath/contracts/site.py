@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from towpath.contracts.job import ContainerLimits, JobStatus
-from towpath.contracts.message import RESERVED_SITE_NAMES, ROOT, Message, Model, SiteName, now
+from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unreserved
 
 
 class Durability(StrEnum):
@@ -156,9 +156,7 @@ class SiteSpec(Model):
     @field_validator("name")
     @classmethod
     def _not_reserved(cls, name: str) -> str:
-        if name in RESERVED_SITE_NAMES:
-            raise ValueError(f"{name!r} is the name of a service, not of a site")
-        return name
+        return unreserved(name, "site")
 
 
 class Addresses(Model):

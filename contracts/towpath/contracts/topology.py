@@ -12,7 +12,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from towpath.contracts.links import LONGEST_DELAY_MS, LinkConditions
-from towpath.contracts.message import RESERVED_SITE_NAMES, JobName, Model, SiteName
+from towpath.contracts.message import JobName, Model, SiteName, unreserved
 from towpath.contracts.scenario_load import Seconds
 from towpath.contracts.site import EngineSpec
 
@@ -109,9 +109,7 @@ class Node(Model):
     @field_validator("name")
     @classmethod
     def _not_reserved(cls, name: str) -> str:
-        if name in RESERVED_SITE_NAMES:
-            raise ValueError(f"{name!r} is the name of a service, not of a node")
-        return name
+        return unreserved(name, "node")
 
 
 class Topology(Model):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from towpath.containers.limits import BILLION
 from towpath.containers.updating import update
 
 if TYPE_CHECKING:
     from docker.client import DockerClient
     from docker.models.containers import Container
-
-BILLION = 10**9
-"""Parts of a processor in which the daemon counts them."""
 
 USUAL_PERIOD_US = 100_000
 """In which a quota of processor time is given out, where nothing else was asked for."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from towpath.containers.daemon import daemon
+from towpath.containers.limits import BILLION
 
 if TYPE_CHECKING:
     from docker.client import DockerClient
 
-NANO = 1_000_000_000
 MB = 1024**2
 
 
@@ -30,7 +30,7 @@ def limits_of(container: str, host: str | None = None) -> Limits:
     """What holds now. Raises `DaemonError`."""
     with daemon(host) as docker:
         held = docker.api.inspect_container(container)["HostConfig"]
-    cpus = held.get("NanoCpus", 0) / NANO
+    cpus = held.get("NanoCpus", 0) / BILLION
     if not cpus and held.get("CpuQuota", 0) > 0:
         cpus = held["CpuQuota"] / (held.get("CpuPeriod") or 100_000)
     return Limits(cpus or None, held.get("Memory", 0) // MB or None)
@@ -52,7 +52,7 @@ def _wanted(docker: DockerClient, limits: Limits) -> dict[str, Any]:
         machine = docker.info()
     cpus = limits.cpus if limits.cpus is not None else machine["NCPU"]
     memory = limits.memory_mb * MB if limits.memory_mb is not None else machine["MemTotal"]
-    return {"NanoCpus": round(cpus * NANO), "Memory": memory, "MemorySwap": memory}
+    return {"NanoCpus": round(cpus * BILLION), "Memory": memory, "MemorySwap": memory}
 
 
 def update(docker: DockerClient, container: str, wanted: Mapping[str, int]) -> None:

@@ -8,16 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from towpath.bus import Bus
-from towpath.containers.images import is_present
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Topology
 from towpath.emulation.emulation import Emulation
 from towpath.emulation.nodes import Nodes
-from towpath.emulation.project import Project
+from towpath.emulation.project import Project, check_images
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end
-from towpath.topology.compose import SERVICES_IMAGE, SITE_IMAGE
 from towpath.topology.shares import Host, overcommitted, shares, this_host
 from towpath.topology.sites import mesh_spec
 
@@ -56,7 +54,7 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
         tell(f"beware: {warning}")
     project = Project(home)
     await asyncio.to_thread(_check_free, project, plan.topology)
-    await asyncio.to_thread(_check_images, tag)
+    await asyncio.to_thread(check_images, tag)
     mesh = await asyncio.to_thread(MeshState.create_or_extend, home, mesh_spec(plan.topology))
     await asyncio.to_thread(project.write, plan.topology, mesh, tag)
     tell("containers …")
@@ -111,19 +109,6 @@ def _explained(error: TowpathError, project: Project) -> TowpathError:
     troubles = project.troubles() if error.detail.retryable else []
     message = "; ".join([error.detail.message, *troubles])
     return TowpathError.of(error.detail.model_copy(update={"message": message}))
-
-
-def _check_images(tag: str) -> None:
-    """Raise `TowpathError` when there is no daemon, or it has not what nodes and services are made of."""
-    for name in (SERVICES_IMAGE, SITE_IMAGE):
-        if not is_present(f"{name}:{tag}"):
-            raise TowpathError(
-                ErrorCode.INVALID,
-                "the image is not there; infra/docker/images.sh builds it",
-                field="tag",
-                value=f"{name}:{tag}",
-                allowed="a tag that both images have",
-            )
 
 
 def _check_free(project: Project, wanted: Topology) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from towpath.containers.images import is_present
 from towpath.containers.projects import remove_project
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Topology
@@ -18,7 +19,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import SECRETS
-from towpath.topology.compose import ComposeSettings, compose, compose_text
+from towpath.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
 from towpath.topology.health import parts, why
 from towpath.topology.secrets import SERVERS, write_secrets
 
@@ -127,3 +128,16 @@ def compose_command() -> tuple[str, ...]:
         field="PATH",
         allowed="`docker compose`, or docker-compose: `infra/docker/daemon.sh start <directory>` installs it",
     )
+
+
+def check_images(tag: str) -> None:
+    """Raise `TowpathError` when there is no daemon, or it has not what nodes and services are made of."""
+    for name in (SERVICES_IMAGE, SITE_IMAGE):
+        if not is_present(f"{name}:{tag}"):
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the image is not there; infra/docker/images.sh builds it",
+                field="tag",
+                value=f"{name}:{tag}",
+                allowed="a tag that both images have",
+            )

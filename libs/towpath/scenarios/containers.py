@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from towpath.bus import Bus
 from towpath.containers import control
-from towpath.containers.images import is_present
 from towpath.contracts.commands import ListSites, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
@@ -19,12 +18,11 @@ from towpath.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
 from towpath.demonstration.report import Report
 from towpath.demonstration.run import Demonstration, Options
 from towpath.drill.stage import Stage
-from towpath.emulation.project import Project
+from towpath.emulation.project import Project, check_images
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.scenarios.evacuation import Evacuation, EvacuationReport
 from towpath.tasks import to_the_end
-from towpath.topology.compose import SERVICES_IMAGE, SITE_IMAGE
 from towpath.topology.health import until_healthy
 from towpath.topology.sites import mesh_spec
 
@@ -93,7 +91,7 @@ class ContainersDemonstration:
     async def run(self) -> ContainersReport:
         """Everything, in order; in the end nothing of it is left. Raises `TowpathError`."""
         begun = time.monotonic()
-        await asyncio.to_thread(self._check_images)
+        await asyncio.to_thread(check_images, self.tag)
         await to_the_end(asyncio.to_thread(self.project.remove))
         try:
             mesh = await self._up()
@@ -103,16 +101,6 @@ class ContainersDemonstration:
             down_s = 0.0 if self.keep else await self._down()
         seconds = round(time.monotonic() - begun, 1)
         return report.model_copy(update={"down_s": round(down_s, 1), "seconds": seconds})
-
-    def _check_images(self) -> None:
-        for image in (SERVICES_IMAGE, SITE_IMAGE):
-            if not is_present(f"{image}:{self.tag}"):
-                raise TowpathError(
-                    ErrorCode.INVALID,
-                    "there is no such image; infra/docker/images.sh builds it",
-                    field="image",
-                    value=f"{image}:{self.tag}",
-                )
 
     async def _up(self) -> MeshState:
         self.tell("starting containers")
