@@ -1,12 +1,12 @@
 # Everything one does with this repository. `make` alone lists the targets.
 
 PYTHON := .venv/bin/python
-FAST_TESTS := $(wildcard tests/unit tests/property tests/protocol tests/contract)
+FAST_TESTS := $(wildcard tests/unit tests/property tests/protocol tests/contract tests/bench/test_benchmarks.py)
 PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions bench-fog campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions bench-fog drill campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -55,6 +55,9 @@ bench-migration: setup ## Measure all strategies of migration on the same jobs a
 
 bench-compositions: setup ## Measure pipelines of up to 100 jobs: deploy, modify, delete, memory, registry (SCALE=--quick).
 	@$(PYTHON) tests/bench/compositions.py $(SCALE)
+
+drill: setup ## Every step of three strategies meets every fault, hours long; report in drill/report.json (SAMPLE=, SEED=).
+	@.venv/bin/towpath drill $(if $(SAMPLE),--sample $(SAMPLE)) --seed $(or $(SEED),0) --json drill/report.json
 
 campaign: setup ## Break a mesh on purpose, 60 seeded runs over the scenarios; reports go to campaign/ (RUNS=, SEED=).
 	@.venv/bin/towpath campaign --runs $(or $(RUNS),60) --seed $(or $(SEED),1)

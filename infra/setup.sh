@@ -99,4 +99,6 @@ ensure_mosquitto
 ensure_chromium
 say "installing Python packages"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+say "making an archive of the classes that engines load"
+.venv/bin/python -m towpath.engine.class_archive >&2 || say "there is none: engines take some seconds more to start"
 say "ready: .venv/bin/towpath --help"

@@ -5,7 +5,8 @@
 #   infra/docker/daemon.sh stop DIR              # ends the daemon that `start DIR` started, and no other
 #
 # Our own keeps everything in DIR: socket, pid file, log, images (which stay when it is stopped). Missing packages
-# are installed as root on a machine with apt-get; elsewhere it says what is missing.
+# are installed as root on a machine with apt-get; elsewhere it says what is missing. Where a daemon answers, only
+# the compose command is asked for, and anybody may.
 set -euo pipefail
 
 readonly READY_S=60 STOP_S=30
@@ -29,7 +30,12 @@ found_host() {
     fi
 }
 
-# Prints the packages that what is missing comes in.
+# Prints the package of the compose command, if that is missing.
+missing_compose() {
+    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || echo docker-compose
+}
+
+# Prints the packages that what is missing comes in, of all that a daemon of our own takes.
 missing_packages() {
     local program package
     while read -r program package; do
@@ -40,7 +46,7 @@ docker docker.io
 iptables iptables
 debootstrap debootstrap
 END
-    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || echo docker-compose
+    missing_compose
 }
 
 # Without an init system a package would start its service by itself, with nobody to stop it.
@@ -56,9 +62,10 @@ apt_install() {
     apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
-ensure_packages() {
+# Sees to what is missing, as the named function prints it.
+ensure() {
     local packages
-    packages=$(missing_packages | sort -u)
+    packages=$("$1" | sort -u)
     [ -n "$packages" ] || return 0
     [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null \
         || fail "missing, please install: $(echo $packages)"
@@ -81,6 +88,18 @@ launch() {
         --host "unix://$directory/docker.sock" --data-root "$directory/docker" \
         --exec-root "$directory/docker-run" --pidfile "$directory/docker.pid" \
         </dev/null >"$directory/docker.log" 2>&1 &
+    # Whatever ends us before it answers, it does not stay behind.
+    trap "end $!" EXIT
+}
+
+# Ends a daemon, with all that it started.
+end() {
+    local pid=$1 deadline=$((SECONDS + STOP_S))
+    kill "$pid" 2>/dev/null || return 0
+    while kill -0 "$pid" 2>/dev/null; do
+        [ $SECONDS -lt $deadline ] || { kill -KILL "$pid" 2>/dev/null; break; }
+        sleep 0.2
+    done
 }
 
 await() {
@@ -90,19 +109,20 @@ await() {
             || fail "the daemon does not answer; its log ends with: $(tail -n 3 "$directory/docker.log" | tr '\n' ' ')"
         sleep 0.2
     done
+    trap - EXIT
 }
 
 start() {
     local directory host started=
     host=$(found_host || true)
     if [ -n "$host" ]; then
-        ensure_packages
+        ensure missing_compose
         echo "export DOCKER_HOST=$host"
         return
     fi
     mkdir -p "$1" && directory=$(cd "$1" && pwd)
     [ ${#directory} -le 90 ] || fail "the path $directory is too long for a socket: give a shorter one"
-    ensure_packages
+    ensure missing_packages
     # Installing may have started the system's own.
     host=$(found_host || true)
     if [ -z "$host" ]; then
@@ -118,14 +138,10 @@ start() {
 }
 
 stop() {
-    local directory pid end=$((SECONDS + STOP_S))
+    local directory pid
     directory=$(cd "$1" 2>/dev/null && pwd) || return 0
     pid=$(own_pid "$directory") || return 0
-    kill "$pid"
-    while kill -0 "$pid" 2>/dev/null; do
-        [ $SECONDS -lt $end ] || { kill -KILL "$pid"; break; }
-        sleep 0.2
-    done
+    end "$pid"
     rm -f "$directory/docker.pid" "$directory/docker.sock"
 }
 

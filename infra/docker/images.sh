@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images towpath-services:TAG and towpath-site:TAG (TAG is `local` unless it is given).
 #
-# Their base is the image named in BASE (and SITE_BASE, one with Java in it); else the public slim image of Python;
+# Their base is the image named in BASE (and SITE_BASE, one with Java and Mosquitto in it); else the public slim image of Python;
 # else, where no registry can be reached, one that base.sh makes out of Debian packages.
 set -euo pipefail
 cd "$(dirname "$0")"

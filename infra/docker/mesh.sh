@@ -28,9 +28,11 @@ compose() {
     if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
 }
 
+files() { .venv/bin/towpath --home "$mesh" compose infra/docker/topology.yaml >/dev/null; }
+
 images() {
     infra/docker/images.sh
-    .venv/bin/towpath --home "$mesh" compose infra/docker/topology.yaml >/dev/null
+    files
 }
 
 case ${1:-} in
@@ -48,6 +50,8 @@ case ${1:-} in
         ;;
     down)
         start_daemon
+        # Compose wants to see them also to take everything away, and `make clean` deletes them.
+        files
         compose down --volumes
         infra/docker/daemon.sh stop "$own"
         ;;

@@ -225,7 +225,7 @@ class Chain:
         for count, interval in self.seen.changing.items() if not self.seen.faults else ():
             untouched = {p: times for p, times in arrivals.items() if int(p) < self.jobs - count}
             inputs = {p: arrivals[str(int(p) - 1)] for p in untouched if int(p)}
-            found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S / 2, inputs)
+            found = gaps(untouched, self.seen.quiet, interval, TRIGGER_S, inputs)
             if found is not None:
                 self.seen.gaps.append(found)
 

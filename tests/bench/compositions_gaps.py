@@ -41,7 +41,7 @@ def gaps(
 
     `arrivals` has, by job, when its results were stored, ascending, and `inputs` when the event of each was;
     of a job without any, events are taken to come evenly. `tolerance_s` is by how much two intervals differ
-    without cause: an event may just meet or just miss a trigger.
+    without cause, a whole trigger interval: one event just meets a trigger, the next one just misses it.
     """
     found: list[tuple[float, float, float, float]] = []
     for job, times in arrivals.items():

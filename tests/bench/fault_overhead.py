@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from towpath.contracts.faults import LoadedRule, Rule
 from towpath.contracts.message import now
-from towpath.faults.active import ActiveRule, Surroundings
+from towpath.faults.active import ActiveRule
 from towpath.faults.points import Point
 from towpath.faults.reports import Reports
+from towpath.faults.surroundings import Surroundings
 from towpath.streams import source
 from towpath.streams.passing import EVENTS, ChangedMessage
 

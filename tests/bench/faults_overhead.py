@@ -126,7 +126,7 @@ def _report(measured: Measured, armed: Engine, bare: Engine) -> None:
         _case(measured, turns, setting, None if setting == NONE else NONE, TARGETS.get(setting, {}))
     measured.notes += [
         "throughput and CPU of a windowed count with a backlog; CPU of the engine with all its processes; "
-        "ratios are geometric means over rounds, intervals 95 %, by bootstrap over rounds",
+        "ratios are medians over rounds, intervals 95 %, by bootstrap over rounds",
         f"'{LOOKING}' against '{UNAWARE}': two engines, by turns; all others: one query, by turns",
     ]
     for name, unit, values in (("cpu", "cores used", cores), ("memory", "resident memory, MB", memory)):

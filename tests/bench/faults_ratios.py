@@ -1,4 +1,4 @@
-"""Compares two settings that were measured by turns: the ratio of their means, and how sure it is."""
+"""Compares two settings that were measured by turns: the ratio of their costs, and how sure it is."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Ratio:
 
 
 def dearer(costs: Sequence[float], than: Sequence[float]) -> Ratio:
-    """By how much `costs` exceed `than`, of the same rounds: the geometric mean of the rounds' ratios.
+    """By how much `costs` exceed `than`, of the same rounds: the median of the rounds' ratios.
 
+    Not their mean: a single round in which the machine did something else would say more than twenty others.
     The interval is a bootstrap over rounds: what lasts longer than a round meets both settings alike.
     """
-    logarithms = np.log(np.asarray(costs, float)) - np.log(np.asarray(than, float))
+    ratios = np.asarray(costs, float) / np.asarray(than, float)
     random = np.random.default_rng(SEED)
-    picked = random.integers(0, len(logarithms), (RESAMPLES, len(logarithms)))
-    means = logarithms[picked].mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    centre, low, high = (100 * (float(np.exp(each)) - 1) for each in (logarithms.mean(), low, high))
-    return Ratio(centre, low, high, len(logarithms))
+    picked = random.integers(0, len(ratios), (RESAMPLES, len(ratios)))
+    low, high = np.percentile(np.median(ratios[picked], axis=1), [2.5, 97.5])
+    centre, low, high = (100 * (float(each) - 1) for each in (np.median(ratios), low, high))
+    return Ratio(centre, low, high, len(ratios))

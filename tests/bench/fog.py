@@ -21,7 +21,8 @@ from load_process import load
 from measured_mesh import MeasuredMesh
 from windowed import counting
 
-from towpath.containers.usage import cpu_seconds, memory_mb
+from towpath.containers.running import memory_bytes
+from towpath.containers.usage import cpu_seconds
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec
 from towpath.contracts.topology import Node, Topology
@@ -37,7 +38,7 @@ RATES = {Scale.QUICK: (50, 200), Scale.DEFAULT: (25, 50, 100, 200, 400, 800, 160
 default one."""
 
 NODE_MEMORY_MB = 1152
-ENGINE = EngineSpec(spark_master="local[1]", memory="320m", state_memory_mb=32)
+ENGINE = EngineSpec(spark_master="local[1]", memory="480m", state_memory_mb=32)
 TRIGGER_S = 2.0
 
 IDLE_S = 8.0
@@ -112,7 +113,7 @@ class Usage:
 
     def memory(self) -> dict[str, float]:
         """Of each container, MB."""
-        return {service: memory_mb(name) or 0.0 for service, name in self._containers.items()}
+        return {service: memory_bytes(name) / 1e6 for service, name in self._containers.items()}
 
     def _taken(self) -> float:
         return sum(cpu_seconds(name) or 0.0 for name in self._containers.values())

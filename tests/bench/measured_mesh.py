@@ -134,7 +134,7 @@ class MeasuredMesh:
         strategy: StrategyName = StrategyName.GENERAL,
         *,
         check: ConsistencyCheck = ConsistencyCheck.SERIALS,
-        factor: int = 10,
+        factor: int | None = None,
         within_s: float = COMMAND_S,
     ) -> OperationView:
         """Move a job. Whether that succeeded says the operation's state.

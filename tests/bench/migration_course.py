@@ -39,7 +39,7 @@ class Wish:
 
     strategy: StrategyName
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
-    factor: int = 10
+    factor: int | None = None
 
 
 @dataclass(frozen=True)

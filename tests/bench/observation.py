@@ -51,7 +51,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 def _report(measured: Measured, observed: Engine, unobserved: Engine) -> None:
     measured.notes.append(
         "throughput and CPU of a windowed count with a backlog, CPU of agent, engine and server together; "
-        "ratios are geometric means over rounds, intervals 95 %, by bootstrap over rounds"
+        "ratios are medians over rounds, intervals 95 %, by bootstrap over rounds"
     )
     without = unobserved.turns[UNOBSERVED.name]
     for engine, setting in ((unobserved, UNOBSERVED.name), (observed, OBSERVED.name)):

@@ -222,9 +222,9 @@ def test_overhead_when_the_divert_is_in_the_journal_then_it_lies_between_its_ste
 
 
 def test_shipment_when_little_changed_then_the_later_rounds_are_a_small_share():
-    found = shipment(course(arrivals(1), move(10, 12, round_bytes=[1_000_000, 9_000, 1_000])))
+    found = shipment(course(arrivals(1), move(10, 12, round_bytes=[1_000_000, 9_000, 1_000])), 1)
     assert (found["first round, MB"], found[LATER_SHARE], found["rounds"]) == (1, 1, 3)
-    assert shipment(course(arrivals(1), move(10, 12)))[LATER_SHARE] is None
+    assert shipment(course(arrivals(1), move(10, 12)), 1)[LATER_SHARE] is None
 
 
 def test_truth_of_a_stateful_job_when_windows_are_open_then_they_are_not_expected():

@@ -15,7 +15,7 @@ from running_docker import ROOT
 from running_mesh import eventually
 
 from towpath.containers.daemon import daemon, find
-from towpath.emulation.project import compose_command
+from towpath.emulation.project import Project, compose_command
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.topology.health import PROJECT_LABEL, parts, until_healthy
@@ -43,8 +43,26 @@ class Running:
     """A compose file whose containers run, the second site's excepted."""
 
     project: str
-    home: Path
+    directory: Path
+    """Of the topology and the compose file."""
     mesh: MeshState
+
+    @property
+    def home(self) -> Path:
+        return self.directory / "mesh"
+
+    def describe(self, topology: str) -> None:
+        """Let the compose file and the secrets be those of this topology."""
+        describe(self.directory, topology)
+
+    def up(self) -> None:
+        """Bring the containers to what the compose file says."""
+        compose = compose_of(self.directory)
+        subprocess.run([*compose, "up", "--detach", *SERVICES, "jfk"], check=True, timeout=COMPOSE_S)
+
+    def ids(self) -> dict[str, str]:
+        """Service → id of its container: another one is another container."""
+        return {service: self.attributes(service)["Id"] for service in (*SERVICES, "jfk")}
 
     def inside(self, service: str, script: str) -> subprocess.CompletedProcess[str]:
         """What a shell in a container makes of a script."""
@@ -82,6 +100,19 @@ def towpath(*arguments: str, timeout_s: float = ASK_S) -> Any:
     return json.loads(ended.stdout)
 
 
+def describe(directory: Path, topology: str) -> None:
+    (directory / "topology.yaml").write_text(topology)
+    ports = ("--hub-port=0", "--redis-port=0", "--api-port=0")
+    files = (str(directory / "topology.yaml"), "--file", str(directory / "docker-compose.yml"))
+    towpath("--home", str(directory / "mesh"), "compose", *files, *ports, timeout_s=COMPOSE_S)
+
+
+def compose_of(directory: Path) -> list[str]:
+    """The compose command on what is described in a directory."""
+    file = ("--file", str(directory / "docker-compose.yml"))
+    return [*compose_command(), *file, "--project-name", directory.name]
+
+
 def left_of(project: str) -> list[str]:
     """Everything that the daemon still has of a project."""
     label = {"label": f"{PROJECT_LABEL}={project}"}
@@ -94,18 +125,15 @@ def left_of(project: str) -> list[str]:
 @pytest.fixture(scope="module")
 def running(images: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     directory = tmp_path_factory.mktemp("composed")
-    (directory / "topology.yaml").write_text(TOPOLOGY)
-    file, home, project = directory / "docker-compose.yml", directory / "mesh", directory.name
-    ports = ("--hub-port=0", "--redis-port=0", "--api-port=0")
-    towpath("--home", str(home), "compose", str(directory / "topology.yaml"), "--file", str(file), *ports)
-    compose = [*compose_command(), "--file", str(file), "--project-name", project]
+    describe(directory, TOPOLOGY)
+    running = Running(directory.name, directory, MeshState.load(Home(directory / "mesh")))
     try:
-        subprocess.run([*compose, "up", "--detach", *SERVICES, "jfk"], check=True, timeout=COMPOSE_S)
-        until_healthy(project, HEALTHY_S)
-        yield Running(project, home, MeshState.load(Home(home)))
+        running.up()
+        until_healthy(running.project, HEALTHY_S)
+        yield running
     finally:
-        subprocess.run([*compose, "down", "--volumes"], check=True, timeout=COMPOSE_S)
-    assert left_of(project) == []
+        subprocess.run([*compose_of(directory), "down", "--volumes"], check=True, timeout=COMPOSE_S)
+    assert left_of(running.project) == []
 
 
 def test_demonstration_when_a_container_is_killed_then_nothing_is_lost_and_nothing_stays(
@@ -124,10 +152,9 @@ def test_demonstration_when_a_container_is_killed_then_nothing_is_lost_and_nothi
     assert left["results_afterwards"] > 0
     assert left["results"] == left["expected_results"] > left["results_afterwards"]
     assert (left["lost"], left["duplicated"], left["wrong"]) == (0, 0, 0)
-    with daemon() as docker:
-        names = [str(container.name) for container in docker.containers.list(all=True)]
-    assert not [name for name in names if name.endswith("_lga_1") or "-lga-1" in name]
-    assert not (tmp_path / "mesh").exists()
+    home = tmp_path / "mesh"
+    assert left_of(Project(Home(home)).name) == []
+    assert not home.exists()
 
 
 def test_site_when_it_runs_then_reaches_the_links_and_nobody_else(running: Running) -> None:
@@ -182,3 +209,32 @@ async def test_service_when_it_hangs_then_its_health_check_fails_until_it_goes_o
 def test_operator_when_on_the_machine_itself_then_commands_the_mesh(running: Running) -> None:
     sites = {site["site"]: site["state"] for site in towpath("--home", str(running.home), "sites")}
     assert sites["jfk"] in ("starting", "up")
+
+
+async def test_job_when_it_brings_code_of_this_machine_then_runs_in_a_container(
+    running: Running,
+) -> None:
+    async def is_up() -> bool:
+        sites = towpath("--home", home, "sites", timeout_s=COMPOSE_S)
+        return ("jfk", "up") in {(site["site"], site["state"]) for site in sites}
+
+    home = str(running.home)
+    await eventually(is_up, within_s=HEALTHY_S)
+    for name in ("clean", "python"):
+        file = str(ROOT / "examples" / f"{name}.yaml")
+        [deployed] = towpath("--home", home, "deploy", file, timeout_s=COMPOSE_S)
+        assert deployed["state"] == "completed", deployed
+    jobs = {job["spec"]["name"]: job["state"] for job in towpath("--home", home, "jobs")}
+    assert jobs["remarkable-jfk"] == "running"
+
+
+def test_description_when_it_changes_then_reaches_those_that_are_told_of_it_and_no_others(
+    running: Running,
+) -> None:
+    before = running.ids()
+    running.up()
+    assert running.ids() == before
+    running.describe(TOPOLOGY.replace("name: cloud,", "name: cloud, disk_mb: 4096,"))
+    running.up()
+    after = running.ids()
+    assert {name for name in after if after[name] != before[name]} == SERVICES - {"hub", "redis"}

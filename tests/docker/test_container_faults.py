@@ -18,6 +18,7 @@ from running_docker import Yard, free_port, status, until, yard
 from running_injector import Trial, rule, running_injector
 from running_mesh import Mesh, running_mesh
 
+from towpath.containers.limits import MEGABYTE
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.faults import DEFAULT_LEASE_S, DescribeFaults, ListRules, LoadRules
 from towpath.guard.scopes import guard_name, held_path
@@ -28,7 +29,6 @@ EFFECT_S = 30.0
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
 
-MEGABYTE = 10**6
 BUSY = "while :; do :; done"
 TAKEN, KILLED = b"taken", b"killed"
 TAKES_MEMORY = (

@@ -26,8 +26,9 @@ from docker.models.containers import Container
 from running_command_line import CommandLine, read_line
 
 from towpath.containers.daemon import daemon
+from towpath.containers.limits import MEGABYTE
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import SUPERVISOR
+from towpath.mesh.names import SUPERVISOR
 from towpath.processes import find
 
 pytestmark = [pytest.mark.timeout(400)]
@@ -171,7 +172,7 @@ def test_parts_of_the_site_when_up_are_containers_with_their_limits(trial: Trial
     found = trial.containers()
     assert set(found) == {"jfk-nats", "jfk-engine"}
     limits = {name: container.attrs["HostConfig"]["Memory"] for name, container in found.items()}
-    assert limits == {"jfk-nats": 400_000_000, "jfk-engine": 1_500_000_000}
+    assert limits == {"jfk-nats": 400 * MEGABYTE, "jfk-engine": 1500 * MEGABYTE}
     processes = {process["name"]: process for process in trial.site()["processes"]}
     for name in found:
         assert processes[name]["pid"] == found[name].attrs["State"]["Pid"]
@@ -261,7 +262,7 @@ def test_job_when_it_asks_for_a_container_then_has_one_as_long_as_it_is_there(
     assert deployed.returncode == 0, deployed.stderr
     own = trial.containers()["jfk-engine.own"]
     limits = own.attrs["HostConfig"]
-    assert (limits["Memory"], limits["NanoCpus"]) == (1_100_000_000, 1_500_000_000)
+    assert (limits["Memory"], limits["NanoCpus"]) == (1100 * MEGABYTE, 1_500_000_000)
     trial.until(lambda: (trial.job("own")["status"] or {}).get("events"))
     removed = trial.line.run("remove", "own")
     assert removed.returncode == 0, removed.stderr

@@ -120,16 +120,23 @@ def left_behind(project: str) -> list[str]:
     return [*containers, *networks, *volumes]
 
 
+def runs_since(home: Home) -> dict[str, tuple[str, str]]:
+    """Container → which one it is, and since when it has run."""
+    with daemon() as docker:
+        found = [docker.containers.get(name) for name in Project(home).containers().values()]
+    return {str(each.name): (str(each.id), each.attrs["State"]["StartedAt"]) for each in found}
+
+
 async def test_topology_when_brought_up_twice_then_stays_as_it_is_with_shares_and_links_as_described(
     home: Home, topology: Path
 ) -> None:
     await up(home, topology)
     async with standing(home, topology) as stage:
-        before = await asyncio.to_thread(Project(home).containers)
+        before = await asyncio.to_thread(runs_since, home)
         await stage.emulation.resize("edge", cores=0.3)
         await stage.emulation.link("edge", NodeLink(delay_ms=5))
     await up(home, topology)
-    assert await asyncio.to_thread(Project(home).containers) == before
+    assert await asyncio.to_thread(runs_since, home) == before
     async with standing(home, topology) as stage:
         statuses = {status.node: status for status in await node_statuses(stage.emulation)}
     assert {name: status.cpus for name, status in statuses.items()} == {"edge": CORES, "cloud": 1.0}

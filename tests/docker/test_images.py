@@ -61,6 +61,11 @@ def said(place: Yard, image: str, *command: str) -> str:
     return output.decode()
 
 
+def test_site_has_an_archive_of_the_classes_that_its_java_loads(place: Yard) -> None:
+    option = "from towpath.engine.class_archive import archive_option; print(archive_option())"
+    assert said(place, "site", "python", "-c", option).startswith("-XX:SharedArchiveFile=/opt/towpath/")
+
+
 def test_files_that_are_no_code_are_in_the_image(place: Yard) -> None:
     found = json.loads(said(place, "services", "python", "-c", LOOK_AT_FILES))
     assert {"index.html", "app.js", "uPlot.esm.js"} <= set(found["page"])
@@ -77,11 +82,13 @@ def test_services_are_there_with_all_that_they_import(place: Yard) -> None:
     assert said(place, "services", "python", "-c", f"{imports}; print('all')").strip() == "all"
 
 
-def test_site_has_agent_engine_and_java(place: Yard) -> None:
-    script = "python -m towpath.agent --help && python -c 'import towpath.engine.app' && java -version 2>&1"
+def test_site_has_agent_engine_java_and_mosquitto(place: Yard) -> None:
+    programs = "java -version 2>&1 && mosquitto -h | head --lines 1"
+    script = f"python -m towpath.agent --help && python -c 'import towpath.engine.app' && {programs}"
     output = said(place, "site", "bash", "-c", script)
     assert "--home" in output
     assert "openjdk" in output.lower()
+    assert "mosquitto version 2" in output
 
 
 @pytest.mark.parametrize("image", ["services", "site"])

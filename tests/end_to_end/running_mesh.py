@@ -16,6 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from towpath.bus.connecting import flushed
 from towpath.contracts.site import Durability, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, redis_server, site_server
@@ -136,7 +137,7 @@ async def received(client: Client, subject: str, publish: Callable[[], Awaitable
         arrived.put_nowait(message.data)
 
     subscription = await client.subscribe(subject, cb=on_message)
-    await client.flush()
+    await flushed(client)
     await publish()
     try:
         return [await asyncio.wait_for(arrived.get(), REFUSED_S)]

@@ -93,6 +93,13 @@ async def test_query_when_wrong_then_is_refused_as_on_nats(api: Api) -> None:
     assert all(problem["allowed"] for _, problem in answers)
 
 
+async def test_query_when_it_names_as_many_patterns_as_it_may_then_is_read(api: Api) -> None:
+    """What comes back is about what it asks, not about its length."""
+    patterns = "&".join(f"entities={n:x<200}" for n in range(50))
+    status, problem = await api.send("GET", f"/series?{patterns}")
+    assert (status, problem["field"]) == (422, "entities")
+
+
 async def test_definitions_when_asked_for_then_come_with_units_and_the_interval(api: Api) -> None:
     status, catalogue = await api.send("GET", "/series/definitions")
     assert (status, catalogue["interval_s"]) == (200, 2.0)

@@ -11,13 +11,14 @@ from opentelemetry.trace import NoOpTracer
 from running_coordinator import Trial, running_coordinator, spec
 from running_mesh import Mesh, running_mesh
 
-from towpath.bus import spans
+from towpath.bus import Bus, spans
 from towpath.collector.traces import Traces
 from towpath.contracts.commands import DeployJob, StrategyName
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.traces import ListTraces, ShowTrace, Trace
+from towpath.contracts.traces import EventSpan, ListTraces, ShowTrace, Span, Trace
 from towpath.protocols.spans import operation_span
 from towpath.telemetry.trace_tree import is_unfinished, orphans
+from towpath.telemetry.tracing import ensure_span_streams
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +71,25 @@ async def test_trace_when_the_coordinator_is_killed_in_a_migration_then_nothing_
     assert [span.name for span in trace.spans if is_unfinished(span)] == ["serve migrate"]
     listed = await traces.newest(ListTraces(limit=5))
     assert [one.operation for one in listed.traces if one.trace == trace.trace] == [answer.operation]
+
+
+async def test_trace_of_an_event_when_its_engine_has_told_it_then_is_listed_among_events_only(
+    trial: Trial,
+) -> None:
+    jfk = trial.running.state.sites["jfk"]
+    told = EventSpan.model_validate({**EventSpan.example, "site": "jfk"})
+    async with (
+        await Bus.connect(jfk.nats_url, jfk.agent.user, jfk.agent.password, name="agent") as agent,
+        await Bus.connect(jfk.nats_url, jfk.engine.user, jfk.engine.password, name="engine") as engine,
+    ):
+        await ensure_span_streams(agent.connection)
+        await engine.connection.request(told.to_subject(), told.to_bytes(), timeout=5)
+    traces = Traces(trial.client, lambda: ["jfk"])
+    listed = await traces.newest(ListTraces(events=True))
+    assert [(one.trace, one.name, one.spans) for one in listed.traces] == [(told.trace, "stored", 1)]
+    assert listed.unreached == {}
+    assert (await traces.show(ShowTrace(about=told.trace))).spans == [Span(**told.model_dump())]
+    assert told.trace not in {one.trace for one in (await traces.newest(ListTraces())).traces}
 
 
 async def test_trace_when_there_is_none_then_the_error_names_what_was_asked_for(trial: Trial) -> None:

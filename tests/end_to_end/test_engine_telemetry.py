@@ -19,14 +19,16 @@ from towpath.bus import Bus, spans
 from towpath.contracts.engine import HaltQuery, ListQueries, ReadMeasures, RunQuery
 from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.metrics import METRICS_BY_NAME, Sample
-from towpath.contracts.traces import SPANS_STREAM, Span
+from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, Span
 from towpath.engine.app import serve
 from towpath.engine.measures import keep_sampling
 from towpath.engine.queries import Queries
 from towpath.tasks import end
 from towpath.telemetry import tracing
+from towpath.telemetry.edges import MICRO_BATCHES
 from towpath.telemetry.shipping import SpanShipper
-from towpath.telemetry.tracing import continuing, ensure_spans_stream, span_of, trace_of, traceparent_of
+from towpath.telemetry.trace_tree import crossings
+from towpath.telemetry.tracing import continuing, ensure_span_streams, span_of, trace_of, traceparent_of
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -79,6 +81,9 @@ class Engine:
     async def spans(self) -> list[Span]:
         return [Span.model_validate_json(body) for body in await self.site.bodies(SPANS_STREAM)]
 
+    async def event_spans(self) -> list[Span]:
+        return [Span.model_validate_json(body) for body in await self.site.bodies(EVENT_SPANS_STREAM)]
+
 
 async def until(condition: Callable[[], Awaitable[T]], within_s: float = 2 * WITHIN_S) -> T:
     async with asyncio.timeout(within_s):
@@ -89,7 +94,7 @@ async def until(condition: Callable[[], Awaitable[T]], within_s: float = 2 * WIT
 
 @pytest.fixture
 async def engine(site: Site, nats_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Engine]:
-    await ensure_spans_stream(site.connection)
+    await ensure_span_streams(site.connection)
     url = nats_server.url
     async with traced(monkeypatch, site.connection), await Bus.connect(url, "", "", name="engine") as serving:
         queries = Queries(site.session, site.settings, site.sink)
@@ -177,6 +182,7 @@ async def test_batches_when_commands_are_traced_then_their_spans_are_under_them(
     assert [serving[span.parent or ""].name for span in batches] == ["serve run-query"] * 3
     assert all(span.begun_ns < span.ended_ns for span in batches)
     assert {(span.service, span.site) for span in batches} == {("engine", "jfk")}
+    assert crossings(found) == {MICRO_BATCHES}
 
 
 async def test_batch_when_a_traced_halt_waits_for_it_then_its_span_is_under_the_halt(engine: Engine) -> None:
@@ -230,7 +236,7 @@ async def test_event_when_its_result_is_stored_then_its_trace_has_four_spans_in_
     await engine.run(assignment(FORWARD))
 
     async def complete() -> list[Span]:
-        mine = [span for span in await engine.spans() if span.trace == trace]
+        mine = [span for span in await engine.event_spans() if span.trace == trace]
         return mine if len(mine) == 4 else []
 
     stored, waiting, batch, result = sorted(await until(complete), key=lambda s: (s.begun_ns, s.ended_ns))

@@ -174,6 +174,7 @@ async def test_throw_when_a_task_reads_then_the_query_fails_and_the_next_run_goe
         await put(site, 2)
         await until(lambda: not query.is_active())
         assert "no reading today" in query.failure()
+        assert max(count.acted for count in rules.counts()) >= 1  # The worker ended with what was raised.
         rules.unload()
     await followed()
     async with site.running(assignment(FORWARD, trigger_s=0.2)):

@@ -139,7 +139,7 @@ async def test_command_when_it_comes_twice_then_is_carried_out_once(
 async def test_command_when_damaged_then_is_refused_as_unreadable(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "corrupt", parameters={"how": "truncate"}))
+    faults.load(rule(RECEIVE, "corrupt", 'subject endswith ".ask"', parameters={"how": "truncate"}))
     error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
     assert error.detail.code is ErrorCode.INVALID
     assert asked == []
@@ -148,10 +148,36 @@ async def test_command_when_damaged_then_is_refused_as_unreadable(
 async def test_command_when_receiving_it_throws_then_the_answer_says_so(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "throw", parameters={"message": "out of order"}))
+    faults.load(rule(RECEIVE, "throw", 'subject endswith ".ask"', parameters={"message": "out of order"}))
     error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
     assert error.detail.code is ErrorCode.FAILED
     assert "out of order" in error.detail.message
+
+
+async def test_answer_when_lost_on_its_way_back_then_the_command_is_sent_again_and_carried_out_once(
+    bus: Bus, asked: list[Ask], faults: Carried
+) -> None:
+    faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX" and once'))
+    assert await bus.request(Ask(), deadline_s=PATIENT_S, attempt_s=0.2) == Done()
+    assert len(asked) == 1
+
+
+async def test_answer_when_all_are_lost_then_the_sender_is_told_in_time(
+    bus: Bus, asked: list[Ask], faults: Carried
+) -> None:
+    faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX"'))
+    error = await refused(bus.request(Ask(), deadline_s=SOON_S))
+    assert error.detail.code is ErrorCode.DEADLINE
+    assert len(asked) == 1
+
+
+async def test_answer_when_damaged_on_its_way_back_then_is_refused_as_unreadable(
+    bus: Bus, asked: list[Ask], faults: Carried
+) -> None:
+    how = {"how": "truncate"}
+    faults.load(rule(RECEIVE, "corrupt", 'subject startswith "_INBOX"', parameters=how))
+    error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
+    assert "unreadable reply" in error.detail.message
 
 
 async def test_sending_when_it_throws_then_senders_see_what_a_broken_connection_shows_them(

@@ -26,6 +26,7 @@ from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
 from towpath.guard.scopes import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.state import MeshState
 from towpath.processes import find
 
@@ -266,7 +267,7 @@ async def link_is(bus: Bus, conditions: LinkConditions) -> bool:
 
 async def test_nothing_stays_when_the_injector_is_killed(home: Home) -> None:
     """And its supervisor paused, so that nobody starts it anew: only leases are left."""
-    supervisor = process(home, lifecycle.SUPERVISOR)
+    supervisor = process(home, SUPERVISOR)
     agent, engine = process(home, "jfk-agent"), process(home, "jfk-engine")
     async with operating(home) as bus:
         await load(bus, "process", "jfk-engine", "pause")

@@ -235,7 +235,7 @@ async def test_no_rule_is_loaded_when_one_of_them_is_wrong(trial: Trial) -> None
 
 
 async def test_rule_is_explained_and_not_loaded_when_asked_for(trial: Trial) -> None:
-    explained = await trial.ask(ExplainRule(rule=rule(**{**DROP, "where": {"process": VICTIM}})))
+    explained = await trial.ask(ExplainRule(rule=rule(**{**DROP, "where": {"process": "jfk-engine"}})))
     assert explained.loadable
     assert "drop" in explained.text
     explained = await trial.ask(ExplainRule(rule=rule(**{**CUT, "event": {"target": "link", "name": "ewr"}})))

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import SUPERVISOR, down, processes, up
+from towpath.mesh.lifecycle import down, processes, up
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.settings import spec_of_sites
 from towpath.processes import find
 

@@ -23,6 +23,7 @@ from nats.js.api import (
 )
 from running_mesh import REFUSED_S, Mesh, answers_request, eventually, last_is, linked, received, running_mesh
 
+from towpath.bus.connecting import flushed
 from towpath.mesh import names
 
 
@@ -39,7 +40,7 @@ async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
             await message.respond(b"yes " + message.data)
 
         await agent.subscribe("towpath.v1.command.jfk.>", cb=answer)
-        await agent.flush()
+        await flushed(agent)
         await eventually(lambda: answers_request(coordinator, "towpath.v1.command.jfk.start-job"))
         reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"now", timeout=2)
         assert reply.data == b"yes now"
@@ -84,7 +85,7 @@ async def _repeatedly(client: Client, subject: str, body: bytes) -> None:
     """New interest takes a moment to reach the other end of a link."""
     for _ in range(5):
         await client.publish(subject, body)
-        await client.flush()
+        await flushed(client)
         await asyncio.sleep(0.03)
 
 
@@ -194,7 +195,7 @@ async def test_engine_answers_when_agent_asks(mesh: Mesh) -> None:
             await message.respond(b"running")
 
         await engine.subscribe("towpath.v1.engine.jfk.>", cb=answer)
-        await engine.flush()
+        await flushed(engine)
         assert (
             await agent.request("towpath.v1.engine.jfk._shared.list-queries", b"{}", timeout=2)
         ).data == b"running"

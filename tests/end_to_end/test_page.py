@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
+from running_browser import needs_chromium, running_browser
 from test_cli_mesh import EXAMPLES, START_S, CommandLine
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None,
-    reason="Chromium is not installed: `make setup` as root, or install the package chromium",
-)
+pytestmark = needs_chromium
 
 EVENTS = 1_500
 SEEN_MS = 30_000
@@ -37,7 +33,24 @@ NAMELESS = """elements => elements.filter(element => {
         || element.textContent.trim() || image);
 }).map(element => element.outerHTML)"""
 
-LARGE_MESH = Path(__file__).with_name("large_mesh.js").read_text(encoding="utf-8")
+STATES_SEEN = """() => {
+    const connection = document.getElementById("connection");
+    window.seen = [];
+    new MutationObserver(() => seen.push(connection.dataset.state)).observe(connection, { attributes: true });
+}"""
+
+COURSE_IN_REPLAY = """job => {
+    const slider = document.querySelector("input[type=range]");
+    const seen = [];
+    for (let value = 0; value <= 1000; value += 2) {
+        slider.value = value;
+        slider.dispatchEvent(new Event("input"));
+        const shown = document.querySelector(`[data-job=${job}]`)?.getAttribute("aria-label") ?? "nowhere";
+        if (shown !== seen.at(-1)) seen.push(shown);
+    }
+    return seen;
+}"""
+"""Where a job is as the past is scrubbed through, from its begin to its end."""
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +77,8 @@ def address(towpath: CommandLine) -> str:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with running_browser() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
@@ -136,25 +146,44 @@ def test_job_when_shown_then_its_charts_code_and_results_are_there(page: Page) -
     )
 
 
-def test_pipeline_when_planned_then_shows_what_would_change_and_can_be_applied(page: Page) -> None:
+def show_plan(page: Page, where: str) -> None:
+    """Have the page plan a pipeline whose job keeps the delays that fulfil a condition."""
     page.get_by_role("link", name="Actions").click()
     description = {"name": "later", "jobs": [{
         "name": "late-jfk", "site": "jfk", "inputs": [{"site": "jfk", "topic": "departures/clean"}],
         "output": {"topic": "departures/late"},
-        "operator": {"kind": "filter", "fields": {"delay": "double"}, "where": "delay > 15"},
+        "operator": {"kind": "filter", "fields": {"delay": "double"}, "where": where},
     }]}  # fmt: skip
     page.get_by_label("Description, JSON or YAML").fill(json.dumps(description, indent=1))
-    apply = page.get_by_role("button", name="Apply as planned")
-    expect(apply).to_be_disabled()
+    expect(page.get_by_role("button", name="Apply as planned")).to_be_disabled()
     page.get_by_role("button", name="Show the plan").click()
-    expect(page.get_by_role("status", name="Plan").get_by_role("row", name="late-jfk")).to_contain_text("add")
-    expect(apply).to_be_enabled()
 
 
-def test_fault_when_explained_then_says_what_the_rule_would_do(page: Page) -> None:
+def test_pipeline_when_applied_as_planned_then_its_job_runs(page: Page) -> None:
+    show_plan(page, "delay > 15")
+    plan = page.get_by_role("status", name="Plan")
+    expect(plan.get_by_role("row", name="late-jfk")).to_contain_text("add")
+    page.get_by_role("button", name="Apply as planned").click()
+    expect(page.get_by_role("row", name="late-jfk")).to_contain_text("running", timeout=MOVED_MS)
+
+
+def test_pipeline_when_its_change_is_planned_then_old_and_new_values_are_shown(page: Page) -> None:
+    show_plan(page, "delay > 30")
+    differing = page.get_by_role("table", name="What differs in late-jfk")
+    expect(differing.get_by_role("row", name="operator.where")).to_contain_text('"delay > 15""delay > 30"')
+    expect(page.get_by_role("button", name="Apply as planned")).to_be_enabled()
+
+
+def test_fault_when_explained_loaded_and_unloaded_then_is_listed_until_unloaded(page: Page) -> None:
     page.get_by_role("link", name="Actions").click()
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_role("status", name="What the rule would do")).to_contain_text("delay")
+    listed = page.get_by_role("row", name="slow-operator")
+    expect(listed).to_have_count(0)
+    page.get_by_role("button", name="Load", exact=True).click()
+    expect(listed).to_be_visible(timeout=SEEN_MS)
+    page.get_by_role("button", name="Unload slow-operator").click()
+    expect(listed).to_have_count(0, timeout=SEEN_MS)
 
 
 def test_job_when_migrated_by_the_dialog_then_prediction_comes_first_and_it_arrives(
@@ -177,31 +206,86 @@ def test_job_when_migrated_by_the_dialog_then_prediction_comes_first_and_it_arri
     page.screenshot(path=tmp_path / "moved.png")
 
 
-def test_replay_when_scrubbed_back_then_the_job_is_where_it_was(page: Page, towpath: CommandLine) -> None:
-    begun = next(o for o in towpath.json("migrations") if o["job"] == "hourly-jfk")["begun_at"]
-    found = page.evaluate(
-        """async begun => {
-            const [{ keptEvents }, { stateAt }, { look }] = await Promise.all(
-                [import("/page/live.js"), import("/page/past.js"), import("/page/api.js")]);
-            const events = await keptEvents();
-            const jobs = new Map((await look("/jobs")).jobs.map(job => [job.spec.name, job]));
-            const place = at => stateAt(events, jobs, ["jfk", "cloud"], at).places.get("hourly-jfk");
-            return [place(Date.parse(begun) / 1000 - 0.001), place(Date.now() / 1000)];
-        }""",
-        begun,
-    )
-    assert found == ["jfk", "cloud"]
+def test_replay_when_played_then_the_moment_moves_on_until_paused(page: Page) -> None:
+    page.get_by_role("link", name="Replay").click()
+    slider, play = page.get_by_role("slider", name="Moment"), page.locator("button[aria-pressed]")
+    expect(page.get_by_text("series, from")).to_be_visible(timeout=SEEN_MS)
+    slider.press("Home")
+    expect(slider).to_have_value("0")
+    play.click()
+    expect(play).to_have_text("Pause")
+    page.wait_for_function("() => Number(document.querySelector('input[type=range]').value) >= 2")
+    play.click()
+    expect(play).to_have_text("Play")
+    paused = slider.get_attribute("aria-valuetext")
+    slider.press("End")
+    expect(slider).not_to_have_attribute("aria-valuetext", paused or "")
+    expect(page.locator(".happenings li").first).to_be_visible()
 
 
-def test_mesh_when_it_has_100_jobs_at_6_sites_then_all_are_drawn(
-    page: Page, record_property: Any, tmp_path: Path
-) -> None:
-    drawn = page.evaluate(LARGE_MESH)
-    page.screenshot(path=tmp_path / "large.png")
-    record_property("large_mesh", json.dumps(drawn))
-    print(f"100 jobs at 6 sites: {drawn}")
-    assert (drawn["jobs"], drawn["rows"], drawn["flows"]) == (100, 100, 100)
+def test_job_when_dragged_to_a_site_then_moves_there_once_confirmed(page: Page) -> None:
+    expect(page.get_by_role("row", name="hourly-jfk")).to_contain_text("cloud", timeout=SEEN_MS)
+    picture = page.locator("svg.picture")
+    picture.locator("[data-job=hourly-jfk]").drag_to(picture.locator("[data-site=jfk] .name"))
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("To site")).to_have_value("jfk")
+    dialog.get_by_role("button", name="Migrate", exact=True).click(timeout=SEEN_MS)
+    expect(
+        page.get_by_role("row", name="hourly-jfk").get_by_role("cell", name="jfk", exact=True)
+    ).to_be_visible(timeout=MOVED_MS)
+    expect(page.locator(".move").first).to_contain_text("completed", timeout=MOVED_MS)
+
+
+def test_migrations_when_two_are_chosen_then_stand_side_by_side(page: Page) -> None:
+    page.get_by_role("link", name="Migrations").click()
+    expect(page.get_by_role("checkbox")).to_have_count(2, timeout=SEEN_MS)
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    page.get_by_role("link", name="Compare the two chosen").click()
+    for course in ("jfk → cloud", "cloud → jfk"):
+        expect(page.get_by_role("heading", name=f"hourly-jfk: {course}")).to_be_visible(timeout=SEEN_MS)
+    expect(page.get_by_role("group", name="Time for each step")).to_have_count(2)
+
+
+def test_colours_when_chosen_then_hold_over_a_reload(page: Page) -> None:
+    page.emulate_media(color_scheme="light")
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(background)
+    page.get_by_role("button", name="Colours: as the system").click()
+    page.get_by_role("button", name="Colours: light").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    dark = page.evaluate(background)
+    assert dark != light
+    page.reload()
+    expect(page.get_by_role("button", name="Colours: dark")).to_be_visible()
+    assert page.evaluate(background) == dark
 
 
 def test_access_when_asked_then_names_the_page(towpath: CommandLine) -> None:
     assert "/#token=" in towpath.run("access").stdout
+
+
+def test_page_when_its_service_was_killed_then_says_so_and_follows_again(
+    browser: Browser, address: str, towpath: CommandLine
+) -> None:
+    with browser.new_page() as opened:  # Whose console may say that a connection was lost.
+        opened.goto(address)
+        expect(opened.get_by_role("row", name="hourly-jfk")).to_be_visible(timeout=SEEN_MS)
+        opened.evaluate(STATES_SEEN)
+        found = towpath.json("status")["processes"]
+        os.kill(next(p["pid"] for p in found if p["name"] == "api"), signal.SIGKILL)
+        opened.wait_for_function("() => seen.includes('lost') && seen.at(-1) === 'live'", timeout=SEEN_MS)
+        assert towpath.run("remove", "hourly-jfk").returncode == 0
+        expect(opened.get_by_role("row", name="hourly-jfk")).to_have_count(0, timeout=SEEN_MS)
+
+
+def test_replay_when_a_job_has_moved_and_was_removed_then_shows_where_it_was(
+    page: Page, towpath: CommandLine
+) -> None:
+    assert "hourly-jfk" not in {job["spec"]["name"] for job in towpath.json("jobs")}
+    page.get_by_role("link", name="Replay").click()
+    page.get_by_role("combobox", name="Time to replay").select_option("everything kept")
+    expect(page.get_by_text("series, from")).to_be_visible(timeout=SEEN_MS)
+    at_jfk, at_cloud = "hourly-jfk at jfk", "hourly-jfk at cloud"
+    course = page.evaluate(COURSE_IN_REPLAY, "hourly-jfk")
+    assert course == ["nowhere", at_jfk, at_cloud, at_jfk, "nowhere"]

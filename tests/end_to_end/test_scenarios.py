@@ -13,14 +13,20 @@ from typing import Any
 
 import pytest
 
-from towpath.contracts.commands import ListJobs
+from towpath.contracts.commands import DeployJob, JobView, ListJobs
 from towpath.contracts.faults import ListRules
+from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
+from towpath.contracts.scenario_load import StandardJob
+from towpath.contracts.traces import ListTraces, ShowTrace
 from towpath.drill.stage import Stage, stage
 from towpath.mesh.home import Home
+from towpath.scenarios.jobs import spec_of
 from towpath.scenarios.journal import FILE, read_journal
 from towpath.scenarios.playing import Play, play_on
 from towpath.scenarios.reading import read_document
 from towpath.scenarios.report import RunReport
+from towpath.streams.pages import last_serial
+from towpath.telemetry.trace_tree import is_unfinished, orphans
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -73,16 +79,19 @@ async def run_beside(up: Stage, output: Path, *, name: str) -> asyncio.subproces
     return await asyncio.create_subprocess_exec(*command, *arguments, stdout=asyncio.subprocess.PIPE)
 
 
-async def until_loaded(output: Path) -> None:
-    """Wait until a run has loaded its rules."""
-
-    def loaded() -> bool:
+async def until_journal_has(output: Path, text: str) -> None:
+    def has() -> bool:
         path = output / FILE
-        return path.exists() and '"kind": "loaded"' in path.read_text()
+        return path.exists() and text in path.read_text()
 
     async with asyncio.timeout(120):
-        while not await asyncio.to_thread(loaded):
+        while not await asyncio.to_thread(has):
             await asyncio.sleep(0.1)
+
+
+async def until_loaded(output: Path) -> None:
+    """Wait until a run has loaded its rules."""
+    await until_journal_has(output, '"kind": "loaded"')
 
 
 async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage, tmp_path: Path) -> None:
@@ -105,6 +114,118 @@ async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage,
     async with asyncio.timeout(40):
         while (await up.bus.request(ListRules(), deadline_s=20)).rules:
             await asyncio.sleep(0.2)
+
+
+STEADY = [{"probe": "site_up", "site": "jfk"}]
+
+
+def forwarding(name: str, **changes: Any) -> dict[str, Any]:
+    content = {
+        "name": name,
+        "site": "jfk",
+        "inputs": [{"site": "jfk", "topic": "site/scenario"}],
+        "output": {"site": "jfk", "topic": f"out/{name}"},
+        "operator": {"kind": "forward"},
+    }
+    return content | changes
+
+
+def pipeline(*jobs: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "theirs", "jobs": list(jobs)}
+
+
+async def play_document(up: Stage, document: dict[str, Any], output: Path) -> RunReport:
+    return await play_on(up, Play(document, "document", 0), output)
+
+
+async def standing(up: Stage) -> dict[str, Any]:
+    """What a user would see of jobs and pipelines, and how many results each job has."""
+    jobs = (await up.bus.request(ListJobs(), deadline_s=20)).jobs
+    pipelines = (await up.bus.request(ListPipelines(), deadline_s=20)).pipelines
+    return {
+        "jobs": {view.spec.name: (view.spec, view.site, view.pipeline, view.output) for view in jobs},
+        "pipelines": {view.pipeline: view.spec for view in pipelines},
+    }
+
+
+async def results_of(up: Stage, view: JobView) -> int:
+    return await last_serial(up.bus.connection, view.output.site, view.output.stream)
+
+
+async def test_scenario_when_jobs_and_pipelines_were_there_before_then_all_is_as_it_was(
+    up: Stage, tmp_path: Path
+) -> None:
+    counted = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
+    described = PipelineSpec.model_validate(pipeline(forwarding("a"), forwarding("b")))
+    await up.bus.request(DeployJob(spec=counted), deadline_s=90)
+    await up.bus.request(ApplyPipeline(spec=described), deadline_s=90)
+    before = await standing(up)
+    document: dict[str, Any] = {
+        "name": "changes-what-is-there",
+        "mesh": {"jobs": ["counted"]},
+        "jobs": [{"name": "mine", "workload": "cleaned", "site": "jfk", "topic": "site/mine"}],
+        "load": [{"site": "jfk", "rate": 50}, {"site": "jfk", "rate": 50, "topic": "site/mine"}],
+        "steady_state": STEADY,
+        "phases": {"during_s": 12},
+        "timeline": [
+            {
+                "at": 0,
+                "load": [
+                    {
+                        "name": "slow",
+                        "event": {"point": "sink.publish"},
+                        "actions": [{"fault": "delay", "parameters": {"ms": 1}}],
+                    }
+                ],
+            },
+            {"at": 0, "scale": {"job": "counted", "trigger_s": 2}},
+            {"at": 0, "migrate": {"job": "counted", "to": "cloud"}},
+            {
+                "at": 0,
+                "apply": pipeline(
+                    forwarding("a", trigger_s=3), forwarding("b", site="cloud"), forwarding("c")
+                ),
+            },
+        ],
+    }
+    report = await play_document(up, document, tmp_path / "changed")
+    assert report.problems == []
+    assert await standing(up) == before
+    views = {view.spec.name: view for view in (await up.bus.request(ListJobs(), deadline_s=20)).jobs}
+    assert [await results_of(up, views[name]) > 0 for name in ("counted", "a", "b")] == [True, True, True]
+    assert (await up.bus.request(ListRules(), deadline_s=20)).rules == []
+    await assert_one_trace(up, report)
+
+    removing = {**document, "mesh": {}, "jobs": [], "load": [], "timeline": [], "pipeline": pipeline()}
+    refused = await play_document(up, removing, tmp_path / "refused")
+    assert "could not be put back" in refused.problems[0]
+    assert await standing(up) == before
+
+    endless = tmp_path / "endless.yaml"
+    endless.write_text(json.dumps({**document, "phases": {"during_s": 600}}))
+    interrupted = await run_beside(up, tmp_path / "interrupted", name=str(endless))
+    await until_journal_has(tmp_path / "interrupted", '"pipeline": "theirs"')
+    os.kill(interrupted.pid, signal.SIGINT)
+    assert await asyncio.wait_for(interrupted.wait(), 200) == 130
+    assert await standing(up) == before
+
+
+async def assert_one_trace(up: Stage, report: RunReport) -> None:
+    """Everything that a run led to belongs to one trace, and nothing of it began another."""
+    async with asyncio.timeout(60):
+        while True:
+            spans = (await up.bus.request(ShowTrace(about=report.run), deadline_s=20)).spans
+            if not orphans(spans) and not any(is_unfinished(span) for span in spans):
+                break
+            await asyncio.sleep(0.5)
+    assert [span.name for span in spans if span.parent is None] == [f"scenario {report.scenario}"]
+    commands = {span.name for span in spans}
+    assert commands >= {"restore", "serve rollback-pipeline", "serve load-rules", "serve unload-rules"}
+    traces = (await up.bus.request(ListTraces(limit=200), deadline_s=20)).traces
+    # What the test itself had deployed and applied before the run, whether or not it writes spans itself.
+    others = ["apply-pipeline", "deploy"]
+    names = sorted(one.name.removeprefix("serve ").removeprefix("request ") for one in traces)
+    assert names == [*others, f"scenario {report.scenario}"]
 
 
 async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_path: Path) -> None:

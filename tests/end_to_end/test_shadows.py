@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import nats
@@ -24,10 +25,12 @@ from towpath.mesh.names import (
     shadow_stream,
     sink_subject,
 )
-from towpath.streams import publisher
+from towpath.streams import pages, publisher
+from towpath.streams import shadows as shadows_module
 from towpath.streams.pages import last_serial, read_after
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
+from towpath.streams.publisher import BATCH_HEADER, Fenced, Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
+from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(
@@ -54,7 +57,13 @@ async def streams(connection: Client) -> SiteStreams:
 
 
 async def publish(
-    connection: Client, epoch: int, numbers: range, *, rejected: bool = False, patience_s: float = 10
+    connection: Client,
+    epoch: int,
+    numbers: range,
+    *,
+    rejected: bool = False,
+    patience_s: float = 10,
+    batch: str | None = None,
 ) -> int:
     """Publish results as the owner of an epoch."""
     stream = rejected_stream(OUTPUT.stream) if rejected else OUTPUT.stream
@@ -62,7 +71,7 @@ async def publish(
     life = await stream_life(connection, "jfk", stream)
     messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
     writer = Publisher(connection, patience_s=patience_s)
-    return await writer.publish(messages, site="jfk", stream=stream, batch=f"1.{epoch}")
+    return await writer.publish(messages, site="jfk", stream=stream, batch=batch or f"1.{epoch}")
 
 
 async def held(connection: Client, stream: str = OUTPUT.stream) -> list[int]:
@@ -350,6 +359,59 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
     await late_owner(range(2, 4))
     await late_owner(range(4, 8))
     assert await held(connection) == [*range(6), 99, 6, 7]
+
+
+async def forget(streams: SiteStreams, epoch: int) -> None:
+    """Let the output forget all ids it has by now."""
+    for stream, kind in ((OUTPUT.stream, sink_subject), (rejected_stream(OUTPUT.stream), rejected_subject)):
+        config = (await streams.jetstream.stream_info(stream)).config
+        await streams.jetstream.update_stream(config, duplicate_window=0.1)
+        probe = {"Nats-Msg-Id": "probe", BATCH_HEADER: "1.6"}
+        subject = kind("jfk", "hourly", epoch)
+        await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)
+        while (await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)).duplicate:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("page_of", [2, 2000])
+async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothing_twice(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch, page_of: int
+) -> None:
+    monkeypatch.setattr(shadows_module, "REMEMBERED", timedelta(0))
+    monkeypatch.setattr(pages, "PAGE", page_of)
+    shadows = Shadows(streams)
+    for rejected in (False, True):
+        await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
+        # Published, and not committed when the checkpoint was copied: the target repeats it.
+        await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
+    await shadows.open(HANDOVER)
+    for rejected in (False, True):
+        await publish(connection, 1, range(5, 8), batch="1.8", rejected=rejected)
+        await publish(connection, 3, range(2, 12), batch="1.7", rejected=rejected)
+    await forget(streams, 1)
+    await do_settle(shadows, settle())
+    for stream in (OUTPUT.stream, rejected_stream(OUTPUT.stream)):
+        assert [n for n in await held(connection, stream) if n != 99] == list(range(12))
+
+
+async def test_settle_when_much_is_to_be_read_then_the_source_publishes_meanwhile(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadows_module, "REMEMBERED", timedelta(0))
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    read, numbers = StoredIds.read, iter(range(2))
+
+    async def read_under_load(stored: StoredIds) -> None:
+        await read(stored)
+        if next(numbers) == 0:
+            assert await publish(connection, 1, range(3)) == 3
+            assert await publish(connection, 3, range(5)) == 5
+
+    monkeypatch.setattr(StoredIds, "read", read_under_load)
+    await do_settle(shadows, settle())
+    assert await held(connection) == list(range(5))
+    assert next(numbers, None) is None, "read before the source was shut out, and once more after it"
 
 
 async def test_publish_when_nobody_accepts_the_epoch_for_long_then_the_writer_says_so(

@@ -15,11 +15,13 @@ from nats.aio.client import Client
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import OpenShadow
 from towpath.contracts.site import Retention
-from towpath.mesh.names import output_stream, sink_subject
+from towpath.mesh.names import output_stream, rejected_stream, sink_subject
 from towpath.streams.log_reader import Access, EventsLost, LogReader
 from towpath.streams.published import batch_label, published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(
@@ -92,6 +94,15 @@ async def test_set_epoch_when_a_later_one_is_in_force_then_it_is_refused(streams
     assert await streams.accepted_epoch(OUTPUT.stream) == 3
 
 
+async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_it_is_made_again(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await connection.jetstream().delete_stream(rejected_stream(OUTPUT.stream))
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
+
+
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:
@@ -137,6 +148,19 @@ async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_anot
     assert await stream_life(connection, "jfk", OUTPUT.stream) != first
 
 
+async def known_at_restart(connection: Client, batch: int, *, epoch: int, generation: int = 1) -> set[str]:
+    """What a run that goes on with `batch` under `epoch` knows as published."""
+    return await published_since(
+        connection,
+        site="jfk",
+        stream=OUTPUT.stream,
+        generation=generation,
+        batch=batch,
+        job="hourly",
+        epoch=epoch,
+    )
+
+
 async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_found(
     streams: SiteStreams, connection: Client
 ) -> None:
@@ -144,15 +168,65 @@ async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_fo
     await publish(connection, results(1, 0, 5_000), batch=7)
     await publish(connection, results(1, 5_000, 3_000), batch=8)
 
-    async def found(batch: int, generation: int = 1) -> set[str]:
-        return await published_since(
-            connection, site="jfk", stream=OUTPUT.stream, generation=generation, batch=batch
-        )
+    assert await known_at_restart(connection, 8, epoch=1) == {f"hourly/{n}" for n in range(5_000, 8_000)}
+    assert await known_at_restart(connection, 9, epoch=1) == set()
+    assert len(await known_at_restart(connection, 7, epoch=1)) == 8_000
+    assert await known_at_restart(connection, 0, epoch=1, generation=2) == set()
 
-    assert await found(8) == {f"hourly/{n}" for n in range(5_000, 8_000)}
-    assert await found(9) == set()
-    assert len(await found(7)) == 8_000
-    assert await found(0, generation=2) == set()
+
+async def test_published_since_when_another_run_had_the_output_then_all_of_its_ids_are_found(
+    streams: SiteStreams, connection: Client
+) -> None:
+    """Its micro-batches were larger, so their numbers are smaller than those of the run that comes back."""
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 1_000), batch=60)
+    await publish(connection, results(1, 1_000, 10), batch=61)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    await publish(connection, results(3, 1_010, 4_000), batch=56)
+    await publish(connection, results(3, 5_010, 90), batch=57)
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+
+    assert await known_at_restart(connection, 61, epoch=4) == {f"hourly/{n}" for n in range(1_000, 5_100)}
+
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    await publish(connection, results(4, 5_100, 10), batch=62)
+    assert len(await known_at_restart(connection, 63, epoch=4)) == 4_090, "only what the other run stored"
+
+
+async def test_published_since_when_epoch_is_yet_to_come_then_own_ids_are_found_unless_they_go_aside(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5), batch=7)
+    own = {f"hourly/{n}" for n in range(5)}
+    assert await known_at_restart(connection, 7, epoch=4) == own
+
+    shadows = Shadows(streams)
+    await shadows.open(OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[4], output=OUTPUT))
+    assert await known_at_restart(connection, 7, epoch=4) == set()
+
+
+async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_meanwhile_is_passed_over(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has forgotten the ids by then."""
+    monkeypatch.setattr("towpath.streams.streams.DUPLICATE_WINDOW_S", 0.2)
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5), batch=60)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    waiting = asyncio.create_task(publish(connection, results(4, 5, 20), batch=61))
+    await publish(connection, results(3, 5, 10), batch=56)
+    await forgotten(connection, results(3, 5, 1))
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    await waiting
+    assert sorted(set(await stored(connection))) == list(range(25))
+    assert (await connection.jetstream().stream_info(OUTPUT.stream)).state.messages == 26, "the probe and 25"
+
+
+async def forgotten(connection: Client, probe: list[Outgoing]) -> None:
+    """Until the server takes a result again that it has stored."""
+    while not await publish(connection, probe, batch=56):
+        await asyncio.sleep(0.05)
 
 
 async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(

@@ -6,7 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
-from towpath.faults.validation import World, problems, read_rules
+from towpath.faults.validation import problems, read_rules
+from towpath.faults.world import World
 
 LINES = [
     *["name: a", "event: {point: source.read}", "actions: [{fault: delay, parameters: {ms: 1}}]"] * 3,

@@ -12,11 +12,12 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from towpath.contracts.metrics import Aggregation, MetricSelection, Sample
 from towpath.telemetry import metric_tables
+from towpath.telemetry.intervals import KEPT_SINGLE_S
 from towpath.telemetry.metric_store import MetricStore
 
 T0 = 1_800_000_000.0
@@ -126,6 +127,28 @@ def test_points_when_only_minutes_are_kept_then_are_those_of_the_samples_that_we
     assert found == pytest.approx(reference(history, step_s, aggregation))
 
 
+@given(histories(), CUTS, st.sampled_from(Aggregation), st.sampled_from([None, 2.0, 7.0, 30.0]))
+@example([Sample(entity="stream:IN", metric=COUNTER, at=T0 + 0.5, value=0.0)], [], Aggregation.MEAN, 7.0)
+@settings(max_examples=200, deadline=None)
+def test_points_when_finer_ones_are_asked_for_than_are_kept_then_are_minutes_there(
+    history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float | None
+) -> None:
+    with store_with(history, cuts=cuts) as store:
+        without_samples(store)
+        found = store.read(selection(step_s, aggregation), "jfk")
+    newest_minute = floor(history[-1].at / 60) * 60
+    by_minute = reference(history, 60.0, Aggregation.MEAN if step_s is None else aggregation)
+    gone = {at: value for at, value in by_minute.items() if at < newest_minute}
+    kept = [s for s in history if s.at >= newest_minute]
+    wanted = gone | (
+        {s.at: s.value for s in kept}
+        if step_s is None
+        else reference(history, step_s, aggregation, newest_minute)
+    )
+    assert {at: value for series in found for at, value in series.points} == pytest.approx(wanted)
+    assert {series.by_minute_until for series in found} - {None} == ({newest_minute} if gone else set())
+
+
 @given(histories(), CUTS)
 @settings(max_examples=50, deadline=None)
 def test_samples_when_read_after_reopening_then_are_what_was_added(
@@ -162,7 +185,7 @@ def test_points_when_series_take_turns_and_come_late_then_are_those_of_the_sampl
 
 @given(st.integers(200, 3000), st.integers(20, 80), st.sampled_from([1.0, 20.0]))
 @settings(max_examples=25, deadline=None)
-def test_retention_when_room_is_short_then_older_samples_go_before_newer_and_samples_before_minutes(
+def test_retention_when_room_is_short_then_older_go_before_newer_and_samples_before_minutes_of_the_same_time(
     count: int, kilobytes: int, apart_s: float
 ) -> None:
     history = [
@@ -173,11 +196,16 @@ def test_retention_when_room_is_short_then_older_samples_go_before_newer_and_sam
         store_with(history, cuts=[], max_bytes=kilobytes * 1024) as store,
     ):
         store.retain()
-        samples = points(store, selection(None, Aggregation.MEAN))
+        (series,) = store.read(selection(None, Aggregation.MEAN), "jfk")
         minutes = points(store, selection(60.0, Aggregation.LAST))
         wanted = reference(history, 60.0, Aggregation.LAST)
+    samples = {at: value for at, value in series.points if at >= (series.by_minute_until or 0.0)}
     newest_minute = max(wanted)
+    recent = newest_minute - KEPT_SINGLE_S
+    first_recent = min(s.at for s in history if s.at >= recent)
     assert list(samples.values()) == [float(n) for n in range(count - len(samples), count)]
     assert list(minutes.items()) == list(wanted.items())[len(wanted) - len(minutes) :]
-    assert min(samples) >= newest_minute or len(minutes) == len(wanted)
+    assert min(samples) >= recent or len(minutes) == len(wanted), "old samples go before any minute"
+    assert min(samples) <= first_recent or min(minutes) >= recent, "an hour of samples outlives old minutes"
+    assert min(samples) >= newest_minute or min(minutes) <= recent or min(wanted) > recent
     assert newest_minute in minutes

@@ -21,6 +21,9 @@ PARALLEL, HANDOVER = StrategyName.PARALLEL, StrategyName.HANDOVER
 ALL = 10_000
 """More moves than there are with one fault."""
 
+SAMPLE = 5_000
+"""Of those with two faults, of which there are millions: two seconds' worth."""
+
 THERE_AND_BACK: list[Plan] = [
     (RESTART, RESTART), (GENERAL, GENERAL), (PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (HANDOVER, GENERAL),
 ]  # fmt: skip
@@ -34,7 +37,7 @@ def search(
     plan: Plan, *weak: Weakness, faults: int = 1, most: int = ALL
 ) -> tuple[Explorer, list[str] | None]:
     with trial(plan[0], *weak) as start:
-        explorer = Explorer(plan, reconcile, faults=faults, most_moves=most)
+        explorer = Explorer(plan, reconcile, faults=faults, most_moves=most, sampled=faults > 1)
         return explorer, explorer.find(start)
 
 
@@ -43,13 +46,14 @@ def test_migrations_when_any_one_thing_goes_wrong_then_the_invariants_hold(plan:
     explorer, found = search(plan)
     assert found is None, "\n".join(found)
     assert explorer.reached_faults == 2, "not every course with one fault was looked at"
-    assert explorer.ends > 100
+    assert explorer.ends[1] > 100
 
 
 @pytest.mark.parametrize("plan", [(PARALLEL, PARALLEL), (HANDOVER, HANDOVER)], ids=named)
 def test_migrations_when_two_things_go_wrong_then_the_invariants_hold(plan: Plan) -> None:
-    _, found = search(plan, faults=2, most=ALL // 4)
+    explorer, found = search(plan, faults=2, most=SAMPLE)
     assert found is None, "\n".join(found)
+    assert explorer.ends[2] > 20, "hardly any course with two faults was followed to its end"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,7 @@ def test_migrations_when_two_things_go_wrong_then_the_invariants_hold(plan: Plan
         (HANDOVER, Weakness.SETTLE_BY_MEMORY),
         (PARALLEL, Weakness.FORWARD_BY_MEMORY),
         (PARALLEL, Weakness.RESUME_TWICE),
+        (PARALLEL, Weakness.CUT_ANEW),
     ],
 )
 def test_search_when_a_party_neglects_a_duty_then_finds_a_scenario_that_shows_it(

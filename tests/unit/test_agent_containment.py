@@ -12,14 +12,21 @@ from docker_double import DockerDouble
 
 from towpath.agent import containment
 from towpath.agent.containment import Containment
-from towpath.agent.engine_children import LEAST_HEAP_MB, heap_mb
+from towpath.agent.engine_children import heap_mb
 from towpath.cli.container_sites import check_container_sites
 from towpath.containers import images
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ContainerLimits, JobContainer
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.pipeline import PipelineJob
-from towpath.contracts.site import ContainerSpec, EngineSpec, MeshSpec, SiteRuntime, SiteSpec
+from towpath.contracts.site import (
+    SMALLEST_HEAP_MB,
+    ContainerSpec,
+    EngineSpec,
+    MeshSpec,
+    SiteRuntime,
+    SiteSpec,
+)
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, Container
 
@@ -79,7 +86,9 @@ def test_engine_of_a_job_when_it_names_an_image_then_has_that_and_the_jobs_limit
 
 
 @pytest.mark.parametrize(
-    ("memory_mb", "heap"), [(None, None), (1528, 1000), (600, LEAST_HEAP_MB)], ids=["open", "roomy", "tight"]
+    ("memory_mb", "heap"),
+    [(None, None), (1528, 1000), (600, SMALLEST_HEAP_MB)],
+    ids=["open", "roomy", "tight"],
 )
 def test_heap_of_a_jobs_engine_fits_into_its_container_when_that_is_limited(
     memory_mb: int | None, heap: int | None

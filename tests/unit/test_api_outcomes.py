@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from api_trial import Trial, running_api
 
+from towpath.api.coordinator import Coordinator
 from towpath.api.merge_patch import merge
+from towpath.artefacts.entry_check import WITHIN_S
 from towpath.contracts.commands import (
     EXAMPLE_SPEC,
     DeployJob,
@@ -37,6 +39,7 @@ from towpath.contracts.pipeline import (
     PipelineSpec,
     PipelineView,
     PlannedChange,
+    PlanPipeline,
     RollbackPipeline,
     ShowPipeline,
 )
@@ -304,3 +307,18 @@ async def test_service_when_it_fails_itself_then_answers_with_a_problem(trial: T
 )
 def test_merge_patch_when_applied_then_is_as_in_rfc_7396(target: Any, patch: Any, merged: Any) -> None:
     assert merge(target, patch) == merged
+
+
+async def test_description_when_its_user_code_is_tried_then_is_waited_for_longer_than_other_answers() -> None:
+    given: list[float] = []
+
+    class Patient:
+        async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float) -> None:
+            given.append(deadline_s)
+
+    coordinator = Coordinator(cast("Any", Patient()))
+    spec = PipelineSpec.model_validate(EXAMPLE_PIPELINE)
+    for command in (ListSites(), PlanPipeline(spec=spec), ApplyPipeline(spec=spec)):
+        await coordinator.ask(command)
+    usual, plan, apply = given
+    assert plan == apply > 2 * WITHIN_S > usual

@@ -148,6 +148,12 @@ async def test_migration_when_only_tried_then_is_forecast(trial: Trial) -> None:
     assert [type(command) for command in trial.coordinator.asked] == [ForecastMigration]
 
 
+async def test_migration_when_only_tried_then_its_comparison_is_forecast_too(trial: Trial) -> None:
+    body = {"to": "cloud", "strategy": "parallel", "check": "results", "factor": 5}
+    await trial.send("POST", f"{MOVE}?dry_run=true", json=body)
+    assert trial.coordinator.newest().model_dump(mode="json", include=set(body)) == body
+
+
 async def test_migrations_when_listed_then_only_those_are_asked_for(trial: Trial) -> None:
     response, body = await trial.send("GET", "/migrations?limit=7")
     assert (response.status, body) == (200, {"operations": []})

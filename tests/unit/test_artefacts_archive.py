@@ -137,6 +137,34 @@ def test_path_when_nothing_is_there_then_it_is_refused_naming_the_root(root: Pat
         resolve_inside(root, "nowhere.zip")
 
 
+def test_path_when_the_root_is_in_a_container_then_it_is_found_as_people_name_it(root: Path) -> None:
+    called = Path("/home/ann/jobs")
+    code = write(root / "code", a="")
+    for named in ("code", "/home/ann/jobs/code"):
+        assert resolve_inside(root, named, called) == code
+
+
+@pytest.mark.parametrize(
+    "named", ["/home/ann/jobs/../elsewhere", "/home/ann/jobs-beside", "{root}/../elsewhere"]
+)
+def test_path_when_the_root_is_in_a_container_then_nothing_beside_it_is_found(root: Path, named: str) -> None:
+    _outside(root)
+    with pytest.raises(TowpathError, match="must lie in the artefact root") as refused:
+        resolve_inside(root, named.format(root=root), Path("/home/ann/jobs"))
+    assert "/home/ann/jobs;" in str(refused.value.detail.allowed)
+
+
+def test_path_when_its_directory_may_not_be_entered_then_it_is_refused_saying_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refuse)  # Root may enter everything.
+    with pytest.raises(TowpathError, match="may not read it"):
+        resolve_inside(root, "code")
+
+
 @pytest.mark.parametrize("link", ["code/data.py", "code/deep/data"])
 def test_link_in_a_directory_when_it_leads_out_of_the_root_then_nothing_is_packed(
     root: Path, link: str

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 
+from towpath.agent.artefacts import Artefacts
 from towpath.artefacts.archive import pack
 from towpath.artefacts.entry_check import check_entry
+from towpath.artefacts.shelf import Shelf
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.migration import TryCode
 
 GOOD = "def run(events, parameters):\n    return events\n"
 
@@ -128,3 +132,12 @@ async def test_trial_when_it_is_cancelled_then_its_process_ends(tmp_path: Path) 
     with pytest.raises(asyncio.CancelledError):
         await trial
     assert not psutil.pid_exists(int(mark.read_text()))
+
+
+async def test_site_when_asked_to_try_installed_code_then_says_what_its_environment_lacks(
+    tmp_path: Path,
+) -> None:
+    site = Artefacts(cast("Any", None), "$JS.hub.API", Shelf(tmp_path))
+    await site.try_code(TryCode(site="jfk", operation="p1", entry="operator:add"))
+    with pytest.raises(TowpathError, match="does not import"):
+        await site.try_code(TryCode(site="jfk", operation="p1", entry="nosuch.module:run"))

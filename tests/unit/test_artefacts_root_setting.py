@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from towpath.artefacts.archive import digest_of, pack
-from towpath.cli.mesh import chosen_artefact_root
+from towpath.cli.artefact_roots import chosen_artefact_root, container_artefact_root
 from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec
@@ -28,7 +28,7 @@ def test_root_when_a_mesh_is_new_then_it_is_where_somebody_works(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert chosen_artefact_root(home, spec_of_sites("jfk"), None) == str(tmp_path)
+    assert chosen_artefact_root(home, None, None) == str(tmp_path)
 
 
 @pytest.mark.parametrize("directory", [".", "..", "/"])
@@ -39,7 +39,8 @@ def test_root_when_somebody_works_in_a_directory_that_holds_their_home_then_it_i
     user.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(user))
     monkeypatch.chdir(user / directory)
-    assert chosen_artefact_root(home, spec_of_sites("jfk"), None) is None
+    assert chosen_artefact_root(home, None, None) is None
+    assert container_artefact_root(home, None) is None
 
 
 def test_root_when_none_is_named_then_it_is_in_the_meshs_own_directory(home: Home) -> None:
@@ -64,7 +65,31 @@ def test_root_when_a_file_names_it_then_it_is_relative_to_the_file(tmp_path: Pat
 
 def test_root_when_the_directory_does_not_exist_then_that_is_refused(home: Home, tmp_path: Path) -> None:
     with pytest.raises(TowpathError, match="no such directory"):
-        chosen_artefact_root(home, spec_of_sites("jfk"), tmp_path / "nowhere")
+        chosen_artefact_root(home, None, tmp_path / "nowhere")
+    with pytest.raises(TowpathError, match="no such directory"):
+        container_artefact_root(home, tmp_path / "nowhere")
+
+
+def test_root_of_containers_when_they_have_none_yet_then_it_is_where_somebody_works_and_stays_that(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    assert container_artefact_root(home, None) == str(tmp_path)
+    spec = spec_of_sites("jfk").model_copy(update={"artefact_root": str(tmp_path)})
+    MeshState.create_or_extend(home, spec)
+    monkeypatch.chdir("/")
+    assert container_artefact_root(home, None) == str(tmp_path)
+
+
+def test_root_when_the_coordinator_is_a_container_then_it_is_where_compose_put_it(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = spec_of_sites("jfk").model_copy(update={"artefact_root": "/srv/code"})
+    MeshState.create_or_extend(home, spec)
+    monkeypatch.setenv("TOWPATH_ARTEFACTS", str(tmp_path))
+    found = Settings.from_home(home.root)
+    assert (found.artefact_root, found.artefact_mount) == (Path("/srv/code"), tmp_path)
 
 
 class Hub:
@@ -76,6 +101,9 @@ class Hub:
     async def put(self, content: bytes) -> str:
         self.contents[digest_of(content)] = content
         return digest_of(content)
+
+    async def holds(self, digest: str) -> bool:
+        return digest in self.contents
 
     async def discard(self, keep: set[str], unused_s: float) -> list[str]:
         gone = [digest for digest in self.contents if digest not in keep]
@@ -111,8 +139,18 @@ class Registry:
         return _Record(*self._operations[int(operation)]), []
 
 
-def artefacts(root: Path, hub: Hub, registry: Registry) -> Artefacts:
-    return Artefacts(hub, root, registry)  # type: ignore[arg-type]
+class Pipelines:
+    """Stands in for the pipelines: code of the versions that are kept."""
+
+    def __init__(self, *digests: str) -> None:
+        self._digests = {*digests}
+
+    async def artefacts(self) -> set[str]:
+        return self._digests
+
+
+def artefacts(root: Path, hub: Hub, registry: Registry, pipelines: Pipelines | None = None) -> Artefacts:
+    return Artefacts(hub, root, registry, pipelines or Pipelines())  # type: ignore[arg-type]
 
 
 def spec(**operator: Any) -> JobSpec:
@@ -120,17 +158,21 @@ def spec(**operator: Any) -> JobSpec:
     return JobSpec.model_validate({**EXAMPLE_SPEC, "operator": python})
 
 
-async def test_sweep_when_jobs_and_operations_refer_to_artefacts_then_only_the_others_go(
+async def test_sweep_when_jobs_operations_and_versions_have_artefacts_then_only_the_others_go(
     tmp_path: Path,
 ) -> None:
     hub = Hub()
-    digests = {n: await hub.put(n.encode()) for n in ("job", "before", "after", "nobody")}
+    names = ("job", "before", "after", "version", "nobody")
+    digests = {n: await hub.put(n.encode()) for n in names}
     registry = Registry(
         {"a": digests["job"], "b": None}, [(digests["before"], digests["after"]), (None, None)]
     )
-    gone = await artefacts(tmp_path, hub, registry).sweep(unused_s=0)
-    assert gone == [digests["nobody"]]
-    assert set(hub.contents) == {digests["job"], digests["before"], digests["after"]}
+    kept = artefacts(tmp_path, hub, registry, Pipelines(digests["version"]))
+    assert await kept.sweep(unused_s=0) == [digests["nobody"]]
+    assert set(hub.contents) == {digests[n] for n in names if n != "nobody"}
+    await kept.check_kept(digests["version"])
+    with pytest.raises(TowpathError, match="not kept any more"):
+        await kept.check_kept(digests["nobody"])
 
 
 async def test_job_when_its_code_is_stored_then_the_digest_is_that_of_what_lies_there_now(

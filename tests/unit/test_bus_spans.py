@@ -17,7 +17,7 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.telemetry.logs import log_context
 from towpath.telemetry.shipping import SpanShipper
-from towpath.telemetry.tracing import continuing, provider_of, span_of, trace_of, traceparent_of
+from towpath.telemetry.tracing import continuing, provider_of, span_of, trace_of, traceparent_of, unrecorded
 
 TRACE, SPAN = trace_of("t"), span_of("s")
 THERE = traceparent_of(TRACE, SPAN)
@@ -119,3 +119,14 @@ def test_command_when_it_is_refused_then_its_span_says_why(made: InMemorySpanExp
     assert span.status.status_code is StatusCode.ERROR
     assert "no such site" in (span.status.description or "")
     assert (span.attributes or {})["towpath.command"] == MIGRATE.id
+
+
+def test_change_when_it_shall_not_be_recorded_then_makes_no_span_here_nor_where_it_is_served(
+    made: InMemorySpanExporter,
+) -> None:
+    with unrecorded(), requesting(MIGRATE, own_span=True):
+        headers = trace_headers()
+    assert headers is not None
+    with serving(MigrateJob, headers), requesting(MIGRATE, own_span=True):
+        assert trace_headers() is not None, "and so on"
+    assert names(made) == []

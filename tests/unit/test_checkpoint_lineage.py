@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import struct
 import zipfile
 from pathlib import Path
@@ -10,8 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from towpath.checkpoints.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
 from towpath.checkpoints.layout import inventory
-from towpath.checkpoints.lineage import Outdated, Version, lineage_of, needed
+from towpath.checkpoints.lineage import Outdated, parts_of
+from towpath.checkpoints.shipment import Shipment, extended
 from towpath.checkpoints.snapshot import snapshot
 
 PLAIN = 0x15
@@ -63,6 +67,11 @@ def store(tmp_path: Path) -> Path:
     archive(store, 20, "b.sst", "c.sst")
     commit(tmp_path / "checkpoint", 22)
     return store
+
+
+def needed(store: Path, number: int, identifiers: set[str]) -> set[str] | None:
+    parts = parts_of(store, number, identifiers)
+    return None if parts is None else parts.names
 
 
 def names(*numbers: int) -> set[str]:
@@ -127,3 +136,144 @@ def test_snapshot_when_a_commit_names_no_state_then_takes_everything(store: Path
     (tmp_path / "checkpoint/commits/22").write_text("v1\n{}")
     snapshot(tmp_path / "checkpoint", tmp_path / "copy")
     assert inventory(tmp_path / "copy") == inventory(tmp_path / "checkpoint")
+
+
+def test_changelog_when_given_another_lineage_then_has_the_same_changes_after_it(store: Path) -> None:
+    before, after = store / "23_id23.changelog", store / "changed"
+    longer = [Version(n, f"id{n}" * 100) for n in range(1, 100)]
+    write_with_lineage(before, longer, after)
+    assert lineage_of(after) == longer
+    assert decompressed(after).endswith(b"\xff\xff\xff\xff" + b"changes" * 10)
+    assert len(decompressed(after)) - len(decompressed(before)) > 99 * 200
+
+
+def test_changelog_when_a_lineage_is_longer_than_one_can_be_then_is_refused(store: Path) -> None:
+    longest = [Version(n, f"id{n}") for n in range(LONGEST_LINEAGE + 1)]
+    with pytest.raises(ValueError, match="too long"):
+        write_with_lineage(store / "23_id23.changelog", longest, store / "changed")
+
+
+def test_lineage_when_extended_then_leads_back_to_an_older_snapshot(store: Path) -> None:
+    def changelog(version: Version) -> Path:
+        return store / f"{version.name}.changelog"
+
+    newest = [Version(20, "id20"), Version(21, "id21")]
+    found = extended(newest, Version(10, "id10"), changelog)
+    assert [version.number for version in found] == list(range(10, 22))
+    with pytest.raises(ValueError, match="does not follow"):
+        extended(newest, Version(10, "another"), changelog)
+
+
+def go_on(store: Path, shipment: Shipment, until: int, snapshot: int, missed: tuple[int, ...] = ()) -> None:
+    """Versions up to `until`, one after another, and a large snapshot among them. What it makes superfluous
+    is deleted as soon as it was kept, or missed."""
+    old = {path for path in store.rglob("*") if path.is_file()}
+    begun = max(int(path.name.partition("_")[0]) for path in store.glob("*.changelog"))
+    since = max(int(path.name.partition("_")[0]) for path in store.glob("*.zip"))
+    for version in range(begun + 1, until + 1):
+        changelog(store, version, since if version <= snapshot else snapshot)
+        if version not in missed:
+            shipment.keep()
+        elif version < snapshot:
+            (store / f"{version}_id{version}.changelog").unlink()
+    archive(store, snapshot, f"large{snapshot}.sst")
+    (store / f"SSTs/large{snapshot}.sst").write_bytes(bytes(100_000))
+    for path in old | {store / f"{n}_id{n}.changelog" for n in range(begun + 1, snapshot)}:
+        path.unlink(missing_ok=True)
+    commit(store.parents[2], until - 1)
+
+
+def first_shipped(checkpoint: Path) -> Shipment:
+    """A shipment of version 12, which follows from the snapshot at 10."""
+    store = checkpoint / "state/0/0"
+    for version in range(8, 13):
+        changelog(store, version, since=1 if version <= 10 else 10)
+    archive(store, 10, "a.sst", "b.sst")
+    commit(checkpoint, 11)
+    shipment = Shipment(checkpoint, checkpoint.with_name("outgoing"))
+    assert shipment.renew() == 11
+    return shipment
+
+
+def test_copy_when_new_snapshots_were_made_meanwhile_then_goes_on_from_the_old_one_again_and_again(
+    tmp_path: Path,
+) -> None:
+    store, shipment = tmp_path / "checkpoint/state/0/0", first_shipped(tmp_path / "checkpoint")
+    parts = {"10_id10.zip", "SSTs/a.sst", "SSTs/b.sst"}
+    sent: dict[str, str] = {}
+    for until, snapshot_at in ((23, 20), (33, 30), (43, 40)):
+        go_on(store, shipment, until, snapshot_at)
+        assert shipment.renew() == until - 1
+        found = needed(shipment.copy / "state/0/0", until, {f"id{until}"})
+        assert found == names(*range(10, until + 1)) | parts
+        now = {name: digest for name, digest in inventory(shipment.copy).items() if name.startswith("state")}
+        assert sent.items() <= now.items(), "what the target has is not sent again"
+        sent = now
+
+
+def test_copy_when_a_changelog_was_missed_then_has_the_new_snapshot(tmp_path: Path) -> None:
+    store, shipment = tmp_path / "checkpoint/state/0/0", first_shipped(tmp_path / "checkpoint")
+    go_on(store, shipment, 23, 20, missed=(15,))
+    shipment.renew()
+    found = needed(shipment.copy / "state/0/0", 23, {"id23"})
+    assert found == names(*range(20, 24)) | {"20_id20.zip", "SSTs/large20.sst"}
+
+
+def test_copy_when_only_one_of_two_stores_has_a_new_snapshot_then_the_other_is_as_it_is(
+    tmp_path: Path,
+) -> None:
+    checkpoint, other = tmp_path / "checkpoint", tmp_path / "checkpoint/state/1/0"
+    for version in (1, 2):
+        changelog(other, version, since=1)
+    shipment = first_shipped(checkpoint)
+    for version in range(3, 24):
+        changelog(other, version, since=1)
+    go_on(checkpoint / "state/0/0", shipment, 23, 20)
+    shipment.renew()
+    assert needed(shipment.copy / "state/1/0", 23, {"id23"}) == names(*range(1, 24))
+    assert needed(shipment.copy / "state/0/0", 23, {"id23"}) == names(*range(10, 24)) | {
+        "10_id10.zip",
+        "SSTs/a.sst",
+        "SSTs/b.sst",
+    }
+
+
+def test_copy_when_it_cannot_be_written_then_fails_and_is_not_half_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipment = first_shipped(tmp_path / "checkpoint")
+    go_on(tmp_path / "checkpoint/state/0/0", shipment, 23, 20)
+    real = os.link
+
+    def full(source: Path, name: Path) -> None:
+        if name.name.startswith("15_") and name.is_relative_to(shipment.copy):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        real(source, name)
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(OSError, match="no space"):
+        shipment.renew()
+
+
+def test_copy_when_the_changelogs_are_larger_than_the_new_snapshot_then_has_that(
+    store: Path, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    shipment = Shipment(checkpoint, tmp_path / "outgoing")
+    shipment.renew()
+    for version in range(24, 34):
+        changelog(store, version, since=20 if version <= 30 else 30)
+    archive(store, 30, "c.sst", "d.sst")
+    commit(checkpoint, 32)
+    shipment.renew()
+    found = needed(shipment.copy / "state/0/0", 33, {"id33"})
+    assert found == names(*range(30, 34)) | {"30_id30.zip", "SSTs/c.sst", "SSTs/d.sst"}
+
+
+def decompressed(changelog: Path) -> bytes:
+    data, found = changelog.read_bytes(), b""
+    while data:
+        token, compressed, size, _ = struct.unpack("<BIII", data[8:21])
+        body, data = data[21 : 21 + compressed], data[21 + compressed :]
+        found += body if token == PLAIN else pa.decompress(body, size, codec="lz4_raw", asbytes=True)
+    return found

@@ -11,11 +11,16 @@ import yaml
 from typer.testing import CliRunner
 
 from towpath.cli.__main__ import app
+from towpath.cli.container_meshes import compose_instead
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import Node, Topology
+from towpath.emulation.project import Project
 from towpath.mesh.home import Home
+from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
 from towpath.scenarios.containers import ContainersDemonstration
+from towpath.topology.reading import read
+from towpath.topology.sites import mesh_spec
 
 TOPOLOGY = "name: one\nnodes:\n  - {name: jfk, cores: 1}\n"
 FREE_PORTS = ("--hub-port=0", "--redis-port=0", "--api-port=0")
@@ -70,6 +75,18 @@ def test_compose_when_the_file_lies_elsewhere_then_its_paths_are_absolute(here: 
     assert "docker compose --file mesh.yml up --detach" in text
 
 
+@pytest.mark.parametrize(("option", "source"), [((), "."), (("--artefact-root", "code"), "./code")])
+def test_compose_when_jobs_may_bring_code_then_the_coordinator_finds_what_this_machine_names(
+    here: Path, option: tuple[str, ...], source: str
+) -> None:
+    (here / "code").mkdir()
+    assert run("topology.yaml", *option, *FREE_PORTS).exit_code == 0
+    assert MeshState.load(Home(here / "mesh")).spec.artefact_root == str((here / source).resolve())
+    described = yaml.safe_load((here / "docker-compose.yml").read_text())
+    coordinator = described["services"]["coordinator"]
+    assert f"{source}:{coordinator['environment']['TOWPATH_ARTEFACTS']}:ro" in coordinator["volumes"]
+
+
 @pytest.mark.parametrize("given", ["missing.yaml", "no-such-topology"])
 def test_compose_when_there_is_no_such_topology_then_says_so_and_writes_nothing(
     here: Path, given: str
@@ -96,3 +113,40 @@ def test_demonstration_when_three_sites_are_there_then_the_other_airport_is_the_
     topology = Topology(name="some", nodes=[Node(name=name, cores=1) for name in ("cloud", "lga", "jfk")])
     demonstration = ContainersDemonstration(Home(tmp_path), topology, lambda text: None)
     assert (demonstration.edges, demonstration.killed) == (("jfk", "lga"), "lga")
+
+
+def call(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["--home", "mesh", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [("up", "up --detach"), ("down", "stop"), ("logs", "logs"), ("status", "ps"), ("sites", "up --detach")],
+)
+def test_command_for_processes_when_the_mesh_runs_as_containers_then_names_that_of_compose(
+    here: Path, command: str, instead: str
+) -> None:
+    run("topology.yaml", *FREE_PORTS)
+    ended = call(command)
+    assert ended.exit_code != 0
+    assert f"`docker compose {instead}`" in ended.stderr
+    assert not list((here / "mesh" / "run").iterdir())
+
+
+def test_command_when_the_containers_are_those_of_a_fog_then_names_its_own(here: Path) -> None:
+    home = Home(here / "a mesh" / "fog")
+    topology = read("topology.yaml")
+    Project(home).begin(topology)
+    Project(home).write(topology, MeshState.create_or_extend(home, mesh_spec(topology)), "local")
+    assert compose_instead(home, "up") == f"towpath --home '{here}/a mesh' fog up"
+    file = f"--file '{home.root}/docker-compose.yml' --project-name {Project(home).name}"
+    assert compose_instead(home, "logs") == f"docker compose {file} logs"
+
+
+def test_compose_when_there_is_a_mesh_of_processes_then_leaves_it_alone(here: Path) -> None:
+    MeshState.create_or_extend(Home(here / "mesh"), spec_of_sites("jfk"))
+    ended = run("topology.yaml")
+    assert ended.exit_code != 0
+    assert "own processes" in ended.stderr
+    assert not (here / "mesh" / "secrets").exists()
+    assert not (here / "docker-compose.yml").exists()

@@ -162,6 +162,11 @@ def test_detail_when_long_then_fits_a_line_and_leaves_out_what_is_empty() -> Non
         (["migrate", "counts", "--to", "cloud", "--factor", "-1"], "--factor"),
         (["migrate", "counts", "--to", "cloud", "--strategy", "general", "--check", "serials"], "parallel"),
         (["migrate", "counts", "--to", "cloud", "--strategy", "handover", "--factor", "3"], "parallel"),
+        (
+            ["migrate", "counts", "--to", "cloud", "--strategy", "parallel", "--factor", "0"],
+            "--check results",
+        ),
+        (["migrate", "counts", "--to", "cloud", "--factor", "3", "--check", "serials"], "--check results"),
         (["migration"], "ID"),
         (["migration", "m1", "cancel"], "abort"),
         (["migration", "no such id", "abort"], "operation"),

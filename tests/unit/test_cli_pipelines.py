@@ -221,9 +221,20 @@ def test_apply_when_it_goes_well_then_shows_progress_in_lines_and_its_end(mesh: 
     assert "1.50 s" in result.stdout
 
 
+def test_job_when_only_the_first_half_of_its_change_was_done_then_is_shown_between_two_versions(
+    mesh: Mesh,
+) -> None:
+    failed = applying(ApplyState.FAILED, ChangeState.FAILED, error=REFUSED)
+    half = failed.changes[1].model_copy(update={"done": [Action.CHANGE]})
+    view = pipeline_view(failed.model_copy(update={"changes": [failed.changes[0], half]}))
+    mesh.answers({ShowPipeline: view.model_copy(update={"job_versions": {"late": 1}})})
+    assert "1, partly 2 (not: move)" in mesh.run("show", "delays").stdout
+
+
 def test_apply_when_a_job_fails_then_says_which_and_what_helps(mesh: Mesh, own: str) -> None:
     failed = applying(ApplyState.FAILED, ChangeState.FAILED, error=REFUSED)
-    mesh.answers({ApplyPipeline: failed})
+    helps = "`towpath pipeline retry delays` goes on, `towpath pipeline rollback delays` goes back"
+    mesh.answers({ApplyPipeline: failed.model_copy(update={"note": helps})})
     result = mesh.run("apply", own)
     assert result.exit_code == FAILED
     assert "the engine is full" in result.stdout
@@ -347,12 +358,21 @@ def test_file_when_it_names_user_code_then_that_is_found_from_the_file(mesh: Mes
     assert mesh.run("apply", str(file), "--name", "speck").exit_code == 0
     found = {job.operator.artefact for job in mesh.sent(ApplyPipeline).spec.jobs}
     assert found == {str(file.parent / "code")}
+
+
+def test_file_when_its_user_code_is_missing_then_the_mesh_tells_with_all_other_errors(
+    mesh: Mesh, tmp_path: Path
+) -> None:
+    places = ("jobs[0].operator.artefact", "jobs[1].site")
+    errors = [ErrorDetail(code=ErrorCode.INVALID, message="wrong", field=place) for place in places]
+    mesh.answers({ApplyPipeline: TowpathError(ErrorCode.INVALID, "wrong", errors=errors)})
     copy = tmp_path / "Listing 1.yaml"
-    copy.write_text(file.read_text())
+    copy.write_text((EXAMPLES / "speck" / "listing-1.yaml").read_text())
     result = mesh.run("apply", str(copy))
     assert result.exit_code == BAD_INPUT
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
-        f"jobs[{n}].job_path" for n in range(4)
+        "jobs[0].job_path",
+        "jobs[1].spe_address",
     ]
 
 
@@ -403,15 +423,28 @@ def test_history_when_shown_then_says_what_each_version_changed(mesh: Mesh) -> N
     assert oldest.split()[0] == "1"
 
 
+def test_history_when_it_comes_in_several_answers_then_all_of_it_is_shown(mesh: Mesh) -> None:
+    async def answer(command: ShowPipelineHistory) -> PipelineHistory:
+        number = 2 if command.before is None else command.before - 1
+        version = PipelineVersion(version=number, at=AT, spec=SPEC)
+        return PipelineHistory(versions=[version], older=number - 1 or None)
+
+    mesh.answers({ShowPipelineHistory: answer})
+    assert [line.split()[0] for line in mesh.run("history", "delays").stdout.splitlines()[1:]] == ["2", "1"]
+
+
 def test_export_when_printed_then_reads_back_as_the_version_asked_for(mesh: Mesh) -> None:
     first = SPEC.model_copy(update={"jobs": SPEC.jobs[:1]})
-    versions = [PipelineVersion(version=n, at=AT, spec=spec) for n, spec in ((2, SPEC), (1, first))]
-    mesh.answers({ShowPipelineHistory: PipelineHistory(versions=versions)})
+    version = PipelineVersion(version=1, at=AT, spec=first)
+    mesh.answers(
+        {ShowPipelineHistory: PipelineHistory(versions=[version]), ShowPipeline: pipeline_view(DONE)}
+    )
     for arguments, wanted in (((), SPEC), (("--version", "1"), first), (("--json",), SPEC)):
         printed = mesh.run("export", "delays", *arguments).stdout
         assert PipelineSpec.model_validate(yaml.safe_load(printed)) == wanted
-    result = mesh.run("export", "delays", "--version", "9")
-    assert (result.exit_code, "allowed: 1, 2" in result.stderr) == (BAD_INPUT, True)
+    none = TowpathError(ErrorCode.INVALID, "delays has no such version", field="version", value=9)
+    mesh.answers({ShowPipelineHistory: none})
+    assert mesh.run("export", "delays", "--version", "9").exit_code == BAD_INPUT
 
 
 @pytest.mark.parametrize(

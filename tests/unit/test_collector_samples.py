@@ -5,11 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from towpath.collector.migrations import samples_of_end, samples_of_steps
-from towpath.collector.rule_metrics import sample_of
+from towpath.collector.rule_metrics import LATE_S, Waiting, sample_of
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState, OperationView
 from towpath.contracts.events import OperationEnded
 from towpath.contracts.faults import Metric
+from towpath.contracts.metrics import Sample
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -20,24 +23,27 @@ def at(seconds: float) -> datetime:
 
 def steps(*lines: tuple[str, str, float]) -> list[tuple[str, float, float]]:
     """Entity, moment after the begin, and value of what a journal of such lines is turned into."""
-    view = OperationView(
-        operation="m1",
-        kind=OperationKind.MIGRATE,
-        job="late",
-        state=OperationState.COMPLETED,
-        begun_at=BEGIN,
-        journal=[JournalEntry(step=step, phase=phase, at=at(seconds)) for step, phase, seconds in lines],
-    )
+    view = shown([JournalEntry(step=step, phase=phase, at=at(seconds)) for step, phase, seconds in lines])
     return [(s.entity, s.at - BEGIN.timestamp(), s.value) for s in samples_of_steps(view)]
 
 
-def ended(**figures: Any) -> dict[str, float]:
-    body = {**OperationEnded.example, "operation": "m1", "figures": figures or None}
-    return {sample.metric: sample.value for sample in samples_of_end(OperationEnded.model_validate(body))}
+def shown(journal: list[JournalEntry], **more: Any) -> OperationView:
+    """A migration as the coordinator shows it."""
+    known: dict[str, Any] = dict(
+        operation="m1", kind=OperationKind.MIGRATE, job="late", state=OperationState.COMPLETED, begun_at=BEGIN
+    )
+    return OperationView(**{**known, **more}, journal=journal)
+
+
+def ended(view: OperationView | None = None, *, state: str = "completed", **figures: Any) -> dict[str, float]:
+    body = {**OperationEnded.example, "operation": "m1", "state": state, "figures": figures or None}
+    samples = samples_of_end(OperationEnded.model_validate(body), view)
+    return {sample.metric: sample.value for sample in samples}
 
 
 def test_migration_when_ended_with_figures_then_each_is_a_sample() -> None:
     assert ended(total_s=2.5, downtime_s=0.5, state_bytes=7) == {
+        "migration.completed": 1,
         "migration.duration": 2.5,
         "migration.downtime": 0.5,
         "migration.state": 7,
@@ -48,8 +54,27 @@ def test_migration_when_its_downtime_is_not_known_then_has_no_sample_of_it() -> 
     assert "migration.downtime" not in ended(total_s=2.5)
 
 
-def test_migration_when_it_has_no_figures_then_has_no_samples() -> None:
-    assert ended() == {}
+@pytest.mark.parametrize("state", ["rolled_back", "needs_operator"])
+def test_migration_when_it_does_not_complete_then_its_journal_says_how_long_it_took_and_what_crossed(
+    state: str,
+) -> None:
+    journal = [
+        JournalEntry(step="ship-checkpoint", phase="confirmed", at=at(4), detail={"state_bytes": 123}),
+        JournalEntry(step="launch-retrieve", phase="failed", at=at(6), detail={"error": "no room"}),
+    ]
+    assert ended(shown(journal, state=state, ended_at=at(7)), state=state) == {
+        "migration.completed": 0,
+        "migration.duration": 7,
+        "migration.state": 123,
+    }
+
+
+def test_migration_when_it_fails_before_state_crosses_then_none_did() -> None:
+    assert ended(shown([], ended_at=at(1)), state="rolled_back")["migration.state"] == 0
+
+
+def test_migration_when_the_coordinator_has_forgotten_it_then_how_it_ended_is_known() -> None:
+    assert ended(None, state="rolled_back") == {"migration.completed": 0}
 
 
 def test_steps_when_they_end_then_have_a_sample_then() -> None:
@@ -88,3 +113,42 @@ def test_metric_of_a_rule_when_kept_then_says_where_and_of_what() -> None:
         BEGIN.timestamp(),
         0.5,
     )
+
+
+class Clock:
+    """Time that only passes when told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def measured(at_s: float, name: str = "wait_s") -> Sample:
+    return Sample(entity="rule:jfk/jfk-engine", metric=f"rule.{name}", at=at_s, value=at_s)
+
+
+def test_what_rules_measured_when_several_workers_report_it_then_is_kept_in_the_order_of_measuring() -> None:
+    clock = Clock()
+    waiting = Waiting(clock)
+    for at_s in (10.1, 10.3):  # Of one worker, ...
+        waiting.add(measured(at_s))
+    clock.seconds += LATE_S / 2
+    assert waiting.due() == []
+    for at_s in (10.0, 10.2, 10.4):  # ... and of another, which reports later.
+        waiting.add(measured(at_s))
+    clock.seconds += LATE_S / 2
+    assert [sample.at for sample in waiting.due()] == [10.0, 10.1, 10.2, 10.3]
+    clock.seconds += LATE_S / 2
+    assert [sample.at for sample in waiting.due()] == [10.4]
+
+
+def test_what_rules_measured_when_two_things_then_neither_waits_for_the_other() -> None:
+    clock = Clock()
+    waiting = Waiting(clock)
+    waiting.add(measured(10.0))
+    clock.seconds += LATE_S
+    waiting.add(measured(9.0, "other_s"))
+    assert waiting.due() == [measured(10.0)]
+    assert waiting.due() == []

@@ -89,6 +89,24 @@ def test_job_when_its_description_changes_then_the_actions_and_their_reason_foll
     assert (found.actions, found.reason) == (actions, reason)
 
 
+def test_change_when_planned_then_names_all_fields_that_differ_with_their_whole_values() -> None:
+    where = "delay > 15 AND " + " AND ".join(f"delay <> {number}" for number in range(30))
+    found = change(
+        job(
+            site="cloud",
+            operator={**LATE["operator"], "where": where},
+            inputs=[*LATE["inputs"], {"site": "jfk", "topic": "site/y"}],
+            strategy="general",
+        )
+    )
+    assert [(f.field, f.old, f.new) for f in found.fields] == [
+        ("inputs[1]", None, {"site": "jfk", "topic": "site/y", "start": "earliest"}),
+        ("operator.where", "delay > 15", where),
+        ("site", "jfk", "cloud"),
+    ]
+    assert change(job(strategy="general")).fields == []
+
+
 def test_job_when_it_moves_then_its_results_stay_where_they_are() -> None:
     moved = job(site="cloud")
     found = change(moved)

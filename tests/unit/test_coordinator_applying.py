@@ -2,140 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
+from coordinator_trial import WAITING, Played, entry, job, pipeline, planned
 
-from towpath.contracts.commands import DeployJob, OperationAnswer, OperationKind, OperationState
+from towpath.contracts.commands import DeployJob, MigrateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Command, Event
 from towpath.contracts.migration import DropOutput, PrepareOutput
-from towpath.contracts.pipeline import Action, ChangeState, PipelineJob, PipelineSpec, PlannedChange
+from towpath.contracts.pipeline import (
+    Action,
+    ChangeState,
+    PipelineJob,
+)
 from towpath.coordinator import apply_run
-from towpath.coordinator.apply_run import ApplyRun
 from towpath.coordinator.pipeline_plans import decide
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.plans import complete, new_entry, plan_deploy
-from towpath.coordinator.topics import resolve_inputs
-from towpath.coordinator.world import Outlook, World
-from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
-
-
-def job(name: str, reads: str = "site/raw", writes: str | None = None) -> PipelineJob:
-    return PipelineJob.model_validate(
-        {
-            "name": name,
-            "site": "jfk",
-            "inputs": [{"site": "jfk", "topic": reads}],
-            "output": {"topic": writes or f"out/{name}"},
-            "operator": {"kind": "forward"},
-        }
-    )
-
-
-def entry(
-    wanted: PipelineJob, jobs: Mapping[str, JobEntry] | None = None, pipeline: str | None = "delays"
-) -> JobEntry:
-    """A job that was deployed when there were these `jobs`."""
-    spec = complete(wanted.job_spec())
-    return new_entry(spec, None, resolve_inputs(spec, jobs or {}), pipeline)
-
-
-def apply_record(spec: PipelineSpec, *, purge: bool = False, order: Sequence[str] = ()) -> ApplyRecord:
-    begun_at = datetime(2026, 1, 1, tzinfo=UTC)
-    return ApplyRecord(
-        id="a1", command="c1", version=1, spec=spec, purge=purge, order=[*order], begun_at=begun_at
-    )
-
-
-@dataclass
-class Played:
-    """The registry, the sites, the bus and the operations of a coordinator."""
-
-    entries: dict[str, JobEntry] = field(default_factory=dict)
-    left: dict[str, FormerJob] = field(default_factory=dict)
-    accepted: set[str] = field(default_factory=set)
-    """Commands that became operations."""
-    failures: list[TowpathError] = field(default_factory=list)
-    """What the next attempts to carry a command out meet."""
-    unreachable: bool = False
-    planned: list[OperationRecord] = field(default_factory=list)
-    requested: list[Command[Any]] = field(default_factory=list)
-
-    names: tuple[str, ...] = ()
-
-    async def latest(self, limit: int) -> list[OperationRecord]:
-        return []
-
-    async def pipelines(self) -> dict[str, PipelineRecord]:
-        return {"delays": PipelineRecord(name="delays", version=1, apply="a1")}
-
-    async def record(self, apply: str) -> ApplyRecord:
-        return apply_record(pipeline())
-
-    async def jobs(self) -> dict[str, JobEntry]:
-        return self.entries
-
-    async def former(self, name: str) -> FormerJob | None:
-        return self.left.get(name)
-
-    async def locks(self) -> dict[str, str]:
-        return {}
-
-    async def operation_of(self, command: str) -> str | None:
-        return command if command in self.accepted else None
-
-    async def check_up(self, site: str, field: str) -> None: ...
-
-    def check_known(self, site: str, field: str) -> None: ...
-
-    async def stored(self, spec: Any) -> None: ...
-
-    async def save_change(self, apply: str, change: ChangeRecord) -> None: ...
-
-    async def publish(self, event: Event) -> None: ...
-
-    async def request(self, command: Command[Any], *, deadline_s: float, attempt_s: float) -> None:
-        self.requested.append(command)
-        if self.unreachable:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
-
-    async def accept(
-        self, command: Command[Any], job: str, plan: Callable[[], Awaitable[OperationRecord]], *, wait: bool
-    ) -> OperationAnswer:
-        if self.failures:
-            raise self.failures.pop(0)
-        self.planned.append(await plan())
-        return OperationAnswer(
-            operation="o1", job=job, kind=OperationKind.UPDATE, state=OperationState.COMPLETED
-        )
-
-    @property
-    def world(self) -> World:
-        played = cast("Any", self)
-        return World(played, played, played, played)
-
-    async def carry_out(
-        self, spec: PipelineSpec, *changes: tuple[PlannedChange, ChangeState], purge: bool = False
-    ) -> dict[str, ChangeState]:
-        """Run an apply that may have been begun before; how its changes end."""
-        record = apply_record(spec, purge=purge, order=[change.job for change, _ in changes])
-        begun = {change.job: ChangeRecord(change=change, state=state) for change, state in changes}
-        played = cast("Any", self)
-        run = ApplyRun(record, begun, self.world, played, played, self.publish)
-        await run.run()
-        return {name: change.state for name, change in run.changes.items()}
-
-
-def pipeline(*jobs: PipelineJob) -> PipelineSpec:
-    return PipelineSpec(name="delays", jobs=list(jobs))
-
-
-def planned(name: str, *actions: Action) -> PlannedChange:
-    return PlannedChange(job=name, actions=list(actions), reason="because")
+from towpath.coordinator.plans import plan_deploy
+from towpath.coordinator.world import Outlook
+from towpath.protocols.record import FormerJob
 
 
 async def test_apply_when_continued_while_a_writer_is_being_deployed_then_its_reader_is_changed() -> None:
@@ -189,6 +73,25 @@ async def test_apply_when_continued_while_a_site_is_out_of_reach_then_what_was_b
     )
     assert ended == {"a": ChangeState.COMPLETED, "b": ChangeState.FAILED}
     assert [c.job for c in played.requested if isinstance(c, PrepareOutput)] == ["b"]
+
+
+async def test_output_site_when_it_does_not_answer_then_fails_those_that_need_it_and_no_others() -> None:
+    far, reader, other = job("far", writes="t"), job("reader", "t"), job("other")
+    played = Played(unreachable_for={"far"})
+    ended = await played.carry_out(
+        pipeline(far, reader, other), *((planned(n, Action.ADD), WAITING) for n in ("far", "reader", "other"))
+    )
+    assert ended == {"far": ChangeState.FAILED, "reader": ChangeState.SKIPPED, "other": ChangeState.COMPLETED}
+    assert "far" in str(played.ended["reader"].error)
+
+
+async def test_change_when_the_move_after_it_fails_then_says_what_was_done() -> None:
+    before = entry(job("a"))
+    wanted = PipelineJob.model_validate(job("a").model_dump() | {"site": "lga", "trigger_s": 7})
+    played = Played({"a": before}, refuses={MigrateJob})
+    ended = await played.carry_out(pipeline(wanted), (planned("a", Action.CHANGE, Action.MOVE), WAITING))
+    assert ended == {"a": ChangeState.FAILED}
+    assert played.ended["a"].view().done == [Action.CHANGE]
 
 
 async def test_removal_when_somebody_else_removed_the_job_then_it_is_gone_as_described() -> None:

@@ -13,7 +13,8 @@ from towpath.demonstration.faults.report import Batch, Mark
 from towpath.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL, batch_metrics, slow_worker
 from towpath.demonstration.faults.word_count import words_of_results
 from towpath.faults.rule_form import form_problems
-from towpath.faults.validation import World, problems
+from towpath.faults.validation import problems
+from towpath.faults.world import World
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 

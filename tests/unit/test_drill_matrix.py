@@ -7,9 +7,20 @@ import pytest
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
-from towpath.drill.matrix import BROKERS, STRATEGIES, ActorName, Cell, FaultName, matrix, sample, select
+from towpath.drill.matrix import (
+    BROKERS,
+    OUTPUTS,
+    STRATEGIES,
+    ActorName,
+    Cell,
+    FaultName,
+    matrix,
+    sample,
+    select,
+)
 from towpath.drill.run import in_order
-from towpath.drill.workloads import PROCESSING, workload_of
+from towpath.drill.stage import INPUT_SITE, OUTPUT_SITE
+from towpath.drill.workloads import PROCESSING, output_site_of, workload_of
 from towpath.protocols.strategies import MIGRATIONS
 
 
@@ -89,9 +100,22 @@ def test_sample_when_larger_than_the_matrix_then_is_the_matrix() -> None:
 
 def test_cells_when_put_in_order_then_those_of_one_kind_of_job_are_together() -> None:
     cells = in_order(sample(matrix(), 40, seed=3))
-    kinds = [workload_of(cell) for cell in cells]
-    changes = sum(one is not next_one for one, next_one in itertools.pairwise(kinds))
-    assert changes == len(set(kinds)) - 1 == 2
+    kinds = [(workload_of(cell), output_site_of(cell)) for cell in cells]
+    changes = sum(one != next_one for one, next_one in itertools.pairwise(kinds))
+    assert changes == len(set(kinds)) - 1 == 5
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_results_when_cells_are_played_then_are_kept_at_the_jobs_home_in_about_half_of_them(
+    strategy: StrategyName,
+) -> None:
+    sites = Counter(output_site_of(cell) for cell in matrix() if cell.strategy is strategy)
+    assert 0.35 < sites[INPUT_SITE] / sites.total() < 0.5
+    assert set(sites) == {INPUT_SITE, OUTPUT_SITE}
+
+
+def test_results_when_the_fault_hits_the_site_that_keeps_them_then_that_is_a_third_one() -> None:
+    assert {output_site_of(cell) for cell in matrix() if cell.actor in OUTPUTS} == {OUTPUT_SITE}
 
 
 def test_cell_of_parallel_when_played_then_moves_processing_time_windows() -> None:

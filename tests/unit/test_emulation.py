@@ -244,6 +244,31 @@ async def test_nodes_when_they_fail_by_chance_then_only_those_that_run_and_all_r
     assert running.away == {"reserve"}
 
 
+async def test_node_when_its_start_takes_longer_than_its_outages_then_is_up_as_often_as_it_says_all_the_same(
+    running: Emulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_s, within_s, now = 20.0, 200_000.0, 0.0
+    away: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    async def fail(names: list[str], for_s: float) -> None:
+        nonlocal now
+        assert now < within_s
+        away.append(for_s + start_s)
+        now += for_s + start_s
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    monkeypatch.setattr(emulation_module.asyncio, "sleep", sleep)
+    monkeypatch.setattr(running, "fail", fail)
+    changes = {"stability": 0.9, "outage_s": 6.0}
+    running.sizes["train"] = running.node("train").model_copy(update=changes)
+    await running.let_fail(["train"], within_s, seed=1)
+    assert 1 - sum(away) / now == pytest.approx(0.9, abs=0.01)
+
+
 async def test_jobs_when_prepared_at_full_speed_then_nodes_have_their_shares_again_also_after_a_failure(
     running: Emulation, done: list[str]
 ) -> None:

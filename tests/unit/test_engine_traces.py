@@ -19,6 +19,7 @@ from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.sink import StoredBatch
 from towpath.streams.pages import StoredMessage
 from towpath.streams.publisher import Outgoing
+from towpath.telemetry.shipping import SAMPLED_EVENT
 from towpath.telemetry.tracing import span_of, trace_of, traceparent_of
 
 TRACE, COMMAND = trace_of("a command"), span_of("run-query")
@@ -142,6 +143,7 @@ def test_event_when_its_result_is_stored_and_its_batch_reported_then_has_four_sp
     assert batch["ended_ns"] == reports()[1].ended_ns
     assert (result["begun_ns"], result["ended_ns"]) == (STORED_NS + SECOND, STORED_NS + SECOND + 5)
     assert batch["attributes"]["towpath.serial"] == SERIAL
+    assert all(SAMPLED_EVENT in span["attributes"] for span in recorded), "kept apart from those of commands"
 
 
 def test_event_when_it_says_who_sent_it_and_when_then_its_trace_goes_on(

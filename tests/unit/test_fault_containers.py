@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from towpath.containers.errors import NoDaemon
+from towpath.containers.errors import USUAL_HOST, NoDaemon
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import Rule, Where
 from towpath.faults.explanation import explain
 from towpath.faults.registry import faults
-from towpath.faults.validation import World, problems
+from towpath.faults.validation import problems
+from towpath.faults.world import World
 
+ROOT = Path(__file__).parents[2]
 WORLD = World(
     containers=frozenset({"towpath-jfk", "towpath-lga"}),
     networks={"towpath-jfk": frozenset({"site-jfk", "services"}), "towpath-lga": frozenset()},
@@ -29,6 +33,18 @@ def rule(fault: str, name: str = "towpath-jfk", **parameters: Any) -> Rule:
 def only_problem(given: Rule, world: World = WORLD) -> ErrorDetail:
     (error,) = problems(given, world)
     return error
+
+
+def test_overlay_for_container_faults_when_laid_on_a_mesh_then_its_injector_alone_has_the_daemon() -> None:
+    mesh = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    overlay = yaml.safe_load((ROOT / "infra" / "docker" / "faults.yaml").read_text())
+    assert list(overlay) == ["services"]
+    assert list(overlay["services"]) == ["injector"]
+    assert "injector" in mesh["services"]
+    socket = USUAL_HOST.removeprefix("unix://")
+    [mount] = overlay["services"]["injector"]["volumes"]
+    assert mount == f"${{DOCKER_SOCKET:-{socket}}}:{socket}"
+    assert overlay["services"]["injector"]["group_add"] == ["${DOCKER_GROUP:-0}"]
 
 
 def test_faults_of_containers_when_listed_then_are_all_that_can_be_done_to_one() -> None:

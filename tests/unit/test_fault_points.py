@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_trial import PARCELS, Bench, loaded, parcels, serials
+from fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
 
 from towpath.contracts.faults import DataPoint
 from towpath.faults.injected import InjectedFault
@@ -96,6 +96,29 @@ def test_throw_when_one_of_a_bundle_is_hit_then_the_code_sees_the_named_exceptio
     with pytest.raises(ConnectionError, match="cut") as caught:
         failing.through(parcels(1), PARCELS)
     assert isinstance(caught.value, InjectedFault)
+
+
+def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(bench: Bench) -> None:
+    failing = point(bench, {"fault": "throw"}, condition="every 2")
+
+    with pytest.raises(InjectedFault):
+        failing.through(parcels(3), PARCELS)
+
+    (report,) = read_reports(bench.directory / "reports.jsonl")
+    assert report.count is not None
+    assert (report.count.looked, report.count.acted) == (3, 1)
+
+
+def test_throw_when_again_at_once_then_its_count_is_not_told_each_time(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("towpath.faults.active.monotonic", lambda: 1.0)
+    failing = point(bench, {"fault": "throw"})
+    for _ in range(3):
+        with pytest.raises(InjectedFault):
+            failing.through(parcels(1), PARCELS)
+
+    assert len(read_reports(bench.directory / "reports.jsonl")) == 1
 
 
 def test_fault_when_it_fails_itself_then_everything_passes_and_it_is_counted(bench: Bench) -> None:

@@ -14,7 +14,8 @@ import pytest
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import Rule, TargetKind
 from towpath.faults.explanation import explain
-from towpath.faults.validation import World, problems, read_rules, targets
+from towpath.faults.validation import problems, read_rules, targets
+from towpath.faults.world import World
 
 WORLD = World(
     sites=frozenset({"jfk", "lga"}),
@@ -184,6 +185,47 @@ def test_problems_when_the_place_does_not_exist_then_those_that_do_are_named(
     assert (error.code, error.field, error.allowed) == (code, f"where.{next(iter(where))}", allowed)
 
 
+@pytest.mark.parametrize(
+    ("event", "where", "field", "allowed"),
+    [
+        ({"point": "source.read"}, {"process": "coordinator"}, "where.process", ["jfk-engine", "lga-engine"]),
+        ({"point": "source.read"}, {"process": "jfk-nats"}, "where.process", ["jfk-engine", "lga-engine"]),
+        ({"point": "agent.command"}, {"process": "jfk-engine"}, "where.process", ["jfk-agent"]),
+        ({"point": "source.read"}, {"site": "hub"}, "where.site", ["jfk", "lga"]),
+        ({"point": "agent.command"}, {"site": "lga"}, "where.site", ["jfk"]),
+        ({"point": "source.read"}, {"site": "lga", "process": "jfk-engine"}, "where.process", ["lga-engine"]),
+        ({"point": "source.read"}, {"site": "hub", "process": "hub"}, "where.site", ["jfk", "lga"]),
+        ({"target": "clock", "name": "jfk-engine"}, {"site": "lga"}, "where.site", ["jfk"]),
+        ({"target": "machine", "name": "jfk"}, {"site": "hub"}, "where.site", ["jfk"]),
+    ],
+)
+def test_problems_when_nothing_at_the_place_would_ever_look_then_the_places_that_would_are_named(
+    event: dict[str, str], where: dict[str, str], field: str, allowed: list[str]
+) -> None:
+    actions = [{"fault": "clock_skew", "parameters": {"seconds": 1}}] if "target" in event else [DELAY]
+    errors = [
+        error
+        for error in wrong(event=event, where=where, actions=actions)
+        if error.field and "where" in error.field
+    ]
+    assert [(error.field, error.allowed) for error in errors] == [(field, allowed)]
+    assert errors[0].value == where[field.removeprefix("where.")]
+
+
+@pytest.mark.parametrize(
+    ("event", "where"),
+    [
+        ({"point": "source.read"}, {"site": "jfk", "process": "jfk-engine"}),
+        ({"point": "bus.send"}, {"site": "hub"}),
+        ({"code": "json:loads"}, {"process": "coordinator"}),
+    ],
+)
+def test_problems_when_a_process_at_the_place_looks_then_there_are_none(
+    event: dict[str, str], where: dict[str, str]
+) -> None:
+    assert wrong(event=event, where=where) == []
+
+
 def test_problems_when_a_condition_names_what_the_point_does_not_offer_then_its_names_are_told() -> None:
     (error,) = wrong(event={"point": "bus.send"}, condition="serial > 3")
     assert "the point bus.send offers no `serial`" in error.message
@@ -222,6 +264,44 @@ def test_problems_when_the_condition_asks_about_an_unknown_scope_then_the_scopes
 def test_problems_when_a_job_is_named_where_nobody_knows_jobs_then_it_is_refused() -> None:
     (error,) = wrong(event={"code": "json:loads"}, where={"job": "delays"})
     assert error.field == "where.job"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"value": "cpu_percent(jfx)"}, "actions.0.parameters.value"),
+        ({"labels": {"used": "{cpu_percent(jfx)}"}}, "actions.0.parameters.labels"),
+    ],
+)
+def test_problems_when_an_emitted_value_asks_about_an_unknown_scope_then_the_parameter_is_told(
+    parameters: dict[str, Any], field: str
+) -> None:
+    (error,) = wrong(actions=[{"fault": "emit", "parameters": {"metric": "used", **parameters}}])
+    assert (error.code, error.field) == (ErrorCode.UNKNOWN_SITE, field)
+    assert "did you mean `jfk`?" in error.message
+
+
+@pytest.mark.parametrize(
+    ("error", "says", "allowed"),
+    [
+        ("nosuch_module:Error", "there is no module nosuch_module", "towpath"),
+        ("towpath.contracts.errors:TowpathEror", "did you mean `TowpathError`?", "TowpathError"),
+        ("json:loads", "loads is no exception", None),
+        ("towpath.faults.registry:Call", "Call is no exception", None),
+    ],
+)
+def test_problems_when_an_exception_does_not_exist_then_those_of_its_module_are_named(
+    error: str, says: str, allowed: str | None
+) -> None:
+    (found,) = wrong(actions=[{"fault": "throw", "parameters": {"error": error}}])
+    assert (found.field, found.value) == ("actions.0.parameters.error", error)
+    assert says in found.message
+    assert allowed is None or any(str(each).endswith(allowed) for each in found.allowed or [])
+
+
+@pytest.mark.parametrize("error", ["towpath.contracts.errors:TowpathError", "nats.errors:TimeoutError"])
+def test_problems_when_an_exception_exists_then_there_are_none(error: str) -> None:
+    assert wrong(actions=[{"fault": "throw", "parameters": {"error": error}}]) == []
 
 
 # Code points
@@ -266,6 +346,13 @@ def test_problems_when_an_argument_does_not_exist_then_the_parameters_are_named(
     (error,) = wrong(event={"code": "towpath.bus:Bus.request"}, condition="args.comand.job == 3")
     assert "no parameter `comand`; did you mean `command`?" in error.message
     assert wrong(event={"code": "towpath.bus:Bus.request"}, condition="args.command.job == 3") == []
+
+
+def test_problems_when_an_emitted_argument_does_not_exist_then_the_parameter_is_told() -> None:
+    emit = {"fault": "emit", "parameters": {"metric": "size_bytes", "value": "len(args.comand)"}}
+    (error,) = wrong(event={"code": "towpath.bus:Bus.request"}, actions=[emit])
+    assert error.field == "actions.0.parameters.value"
+    assert "no parameter `comand`; did you mean `command`?" in error.message
 
 
 def archive(folder: Path, **files: str) -> World:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_trial import Bench, loaded
+from fault_trial import Bench, loaded, read_reports
 
 from towpath.contracts.faults import Moment
 from towpath.faults.active import ActiveRule
@@ -196,6 +196,18 @@ def test_generator_when_woven_then_entry_is_its_call(here: Any, bench: Bench, we
     assert list(here.count(3)) == [0, 1, 2]
     with pytest.raises(InjectedFault):
         here.count(2)
+
+
+def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(
+    here: Any, bench: Bench, weaver: Weaver
+) -> None:
+    weave(weaver, "double", rule(bench, {"fault": "throw"}))
+    with pytest.raises(InjectedFault):
+        here.double(1)
+
+    (report,) = read_reports(bench.directory / "reports.jsonl")
+    assert report.count is not None
+    assert (report.count.looked, report.count.acted) == (1, 1)
 
 
 def test_rules_when_several_on_one_function_then_act_one_after_the_other(

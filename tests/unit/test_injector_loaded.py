@@ -120,6 +120,23 @@ def test_rules_end_when_their_loader_does_not_renew_them(rules: LoadedRules, clo
     assert rules.views(())[0].until is None
 
 
+def test_lease_is_another_one_when_the_loaded_version_is_renewed(rules: LoadedRules, clock: Clock) -> None:
+    load(rules, rule("slow"), lease_s=5)
+    clock.seconds += 4
+    rules.renew({"slow": 1}, 5)
+    clock.seconds += 4
+    assert rules.expire().ended == ()
+
+
+def test_nothing_is_loaded_or_kept_when_another_version_is_renewed(rules: LoadedRules, clock: Clock) -> None:
+    load(rules, rule("slow"), lease_s=5)
+    clock.seconds += 4
+    rules.renew({"slow": 2, "gone": 1}, 5)
+    assert names(rules) == ["slow"]
+    clock.seconds += 4
+    assert [ended.loaded.name for ended in rules.expire().ended] == ["slow"]
+
+
 def test_counts_of_scopes_are_added_up_and_those_of_other_versions_left_out(rules: LoadedRules) -> None:
     load(rules, rule("slow"))
     rules.note("jfk", RuleCount(rule="slow", version=1, looked=10, acted=1))

@@ -96,3 +96,12 @@ def test_file_is_refused_when_it_cannot_be_read(tmp_path: Path, text: str | None
     with pytest.raises(TowpathError) as refused:
         load_spec(path)
     assert (refused.value.detail.field, refused.value.detail.value) == ("config", str(path))
+
+
+@pytest.mark.parametrize(("heap", "enough"), [("320m", False), ("479m", False), ("480m", True), ("1g", True)])
+def test_engine_when_spark_would_not_start_on_its_heap_then_is_refused(heap: str, enough: bool) -> None:
+    if enough:
+        assert EngineSpec(memory=heap, executor_memory=heap).memory == heap
+    else:
+        with pytest.raises(ValueError, match="480m"):
+            EngineSpec(memory=heap)

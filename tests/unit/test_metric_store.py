@@ -123,6 +123,34 @@ def test_retention_when_a_series_is_too_old_then_nothing_of_it_is_left(tmp_path:
     ]
 
 
+def test_read_when_series_have_had_no_sample_for_an_hour_then_they_are_told_only_if_asked_for(
+    tmp_path: Path,
+) -> None:
+    store = MetricStore(tmp_path / "metrics.db", clock=lambda: T0 + 3601)
+    store.add(sample(0, 2.5, f"migration:m{n}", "migration.duration") for n in range(30))
+    store.add([sample(1, 1), sample(3600, 1, entity="stream:OUT_a")])
+    found = store.read(MetricSelection(limit=2), "hub")
+    assert [s.entity for s in found] == ["stream:IN", "stream:OUT_a"]
+    assert len(store.read(MetricSelection(stale=True), "hub")) == 32
+    assert len(store.read(MetricSelection(since=since(0)), "hub")) == 32
+
+
+@pytest.mark.parametrize("step_s", [None, 30])
+def test_history_when_single_samples_are_gone_then_is_told_by_the_minute_and_says_so(
+    tmp_path: Path, step_s: float | None
+) -> None:
+    store = MetricStore(tmp_path / "metrics.db", max_bytes=80 * 1024, clock=lambda: T0)
+    store.add(sample(2.0 * n, n) for n in range(3600))
+    store.retain()
+    (series,) = store.read(MetricSelection(since=since(0), until=since(300), step_s=step_s), "jfk")
+    assert [at - T0 for at, _ in series.points] == [0, 60, 120, 180, 240]
+    assert [value for _, value in series.points] == [14.5 + 30 * n for n in range(5)]
+    assert series.by_minute_until == T0 + 300
+    (recent,) = store.read(MetricSelection(since=since(7000), step_s=step_s), "jfk")
+    assert recent.by_minute_until is None
+    assert recent.points[1][0] - recent.points[0][0] == (step_s or 2)
+
+
 def test_store_when_its_file_is_damaged_then_begins_a_new_one(tmp_path: Path) -> None:
     path = tmp_path / "metrics.db"
     path.write_bytes(b"no database" * 1000)

@@ -7,15 +7,26 @@ from typing import Any
 
 import pytest
 
-from towpath.contracts.commands import MigrationFigures, OperationKind, StrategyName
+from towpath.contracts.commands import (
+    ConsistencyCheck,
+    ForecastMigration,
+    MigrateJob,
+    MigrationFigures,
+    OperationKind,
+    StrategyName,
+)
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.forecasts import Cost, costs_of, expected
+from towpath.coordinator.migrations import check_comparison
+from towpath.protocols import handover
 from towpath.protocols.choice import ASKED_FOR, choose
-from towpath.protocols.record import OperationRecord
+from towpath.protocols.handover import HANDOVER as HANDOVER_STEPS
+from towpath.protocols.record import JobEntry, OperationRecord
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER, AUTO = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.AUTO
+SERIALS, RESULTS, IDENTITY = ConsistencyCheck.SERIALS, ConsistencyCheck.RESULTS, ConsistencyCheck.IDENTITY
 
 OPERATORS: dict[str, dict[str, Any]] = {
     "clean": {"fields": {"delay": {"type": "double"}}},
@@ -71,6 +82,56 @@ def test_strategy_when_processing_windows_have_several_inputs_then_their_job_is_
     assert choose(spec("processing_window", inputs=2), AUTO)[0] is GENERAL
 
 
+@pytest.mark.parametrize(
+    ("event_time", "watermark_s", "strategy"),
+    [("at", 0.0, GENERAL), ("at", 5.0, HANDOVER), (None, 0.0, HANDOVER)],
+)
+def test_strategy_when_windows_wait_for_no_late_event_then_their_job_is_paused(
+    event_time: str | None, watermark_s: float, strategy: StrategyName
+) -> None:
+    operator = {
+        "kind": "window",
+        "fields": {"at": "timestamp"},
+        "event_time": event_time,
+        "watermark_s": watermark_s,
+        **OPERATORS["window"],
+    }
+    job = JobSpec.model_validate(spec("window").model_dump(mode="json") | {"operator": operator})
+    chosen, reason = choose(job, AUTO)
+    assert chosen is strategy
+    assert chosen is HANDOVER or "watermark_s is 0" in reason
+
+
+@pytest.mark.parametrize(("trigger_s", "strategy"), [(20.0, HANDOVER), (21.0, GENERAL), (3600.0, GENERAL)])
+def test_strategy_when_a_job_computes_rarely_then_it_is_paused_in_between(
+    trigger_s: float, strategy: StrategyName
+) -> None:
+    chosen, reason = choose(spec("filter").model_copy(update={"trigger_s": trigger_s}), AUTO)
+    assert chosen is strategy
+    assert chosen is HANDOVER or f"every {trigger_s:g} s" in reason
+
+
+@pytest.mark.parametrize(
+    ("trigger_s", "within_s"), [(0.0, 80.0), (1.0, 80.0), (60.0, 360.0), (3600.0, 21600.0)]
+)
+def test_handover_when_triggers_are_far_apart_then_waits_for_six_of_them(
+    trigger_s: float, within_s: float
+) -> None:
+    entry = JobEntry.model_validate(
+        {
+            "spec": spec("filter").model_copy(update={"trigger_s": trigger_s}),
+            "site": "jfk",
+            "epoch": 1,
+            "inputs": [],
+            "output": {"site": "jfk", "stream": "OUT_a", "topic": "a", "rejected_topic": "a/rejected"},
+        }
+    )
+    opened = {"open-shadow": {"output_serial": 0}}
+    asked = record(HANDOVER, None).model_copy(update={"before": entry, "after": entry, "facts": opened})
+    assert handover.await_consistency(asked).within_s == within_s
+    assert HANDOVER_STEPS.step("await-consistency").within_s(asked) == within_s + 5.0
+
+
 @pytest.mark.parametrize("kind", OPERATORS)
 @pytest.mark.parametrize("wanted", [RESTART, GENERAL])
 def test_strategy_when_it_stops_the_source_then_works_for_every_operator(
@@ -117,7 +178,7 @@ def cost(total_s: float, state_bytes: int = 0, job: str = "counts") -> Cost:
         (GENERAL, 0, 2.5),
         (GENERAL, 100_000_000, 12.5),
         (HANDOVER, 0, 5.0),
-        (PARALLEL, 0, 5.0),
+        (PARALLEL, 0, 3.0),
     ],
 )
 def test_forecast_when_nothing_ever_moved_then_is_that_of_a_plain_machine(
@@ -128,8 +189,9 @@ def test_forecast_when_nothing_ever_moved_then_is_that_of_a_plain_machine(
     assert "plain machine" in basis
 
 
-def test_forecast_when_windows_are_long_then_parallel_waits_for_them() -> None:
-    assert expected([], "counts", PARALLEL, 0, window_s=60.0)[0] == pytest.approx(123.0)
+def test_forecast_when_two_runs_wait_for_each_other_then_that_counts_until_there_is_a_migration() -> None:
+    assert expected([], "counts", PARALLEL, 0, waiting_s=120.0)[0] == pytest.approx(123.0)
+    assert expected([cost(4.0)], "counts", PARALLEL, 0, waiting_s=120.0)[0] == pytest.approx(4.0)
 
 
 def test_forecast_when_the_job_has_moved_before_then_others_do_not_count() -> None:
@@ -180,4 +242,45 @@ def record(strategy: StrategyName, figures: MigrationFigures | None) -> Operatio
 def test_costs_when_a_move_did_not_end_well_or_was_another_strategy_then_do_not_hold_it() -> None:
     figures = MigrationFigures(total_s=3.0, state_bytes=7)
     records = [record(GENERAL, None), record(HANDOVER, figures), record(GENERAL, figures)]
-    assert costs_of(records, GENERAL) == [cost(3.0, 7)]
+    assert costs_of(records, record(GENERAL, None)) == [cost(3.0, 7)]
+
+
+def test_costs_when_results_were_compared_otherwise_then_do_not_hold_them() -> None:
+    checks = [(SERIALS, 0), (SERIALS, 10), (RESULTS, 0), (RESULTS, 10)]
+    moves = [compared(check, factor, total_s) for total_s, (check, factor) in enumerate(checks)]
+    assert [c.total_s for c in costs_of(moves, compared(SERIALS, 10))] == [0.0, 1.0]
+    assert [c.total_s for c in costs_of(moves, compared(RESULTS, 10))] == [3.0]
+
+
+def compared(check: ConsistencyCheck, factor: int, total_s: float = 0.0) -> OperationRecord:
+    made = record(PARALLEL, MigrationFigures(total_s=total_s))
+    return made.model_copy(update={"check": check, "factor": factor})
+
+
+@pytest.mark.parametrize(
+    ("strategy", "given", "field"),
+    [
+        (PARALLEL, {"check": IDENTITY}, "check"),
+        (PARALLEL, {"factor": 0}, "factor"),
+        (PARALLEL, {"check": SERIALS, "factor": 5}, "factor"),
+        (HANDOVER, {"check": RESULTS}, "check"),
+        (GENERAL, {"check": RESULTS, "factor": 5}, "check"),
+        (HANDOVER, {"factor": 5}, "factor"),
+    ],
+)
+@pytest.mark.parametrize("command", [MigrateJob, ForecastMigration])
+def test_comparison_when_the_migration_would_not_compare_so_then_is_refused(
+    command: type[MigrateJob | ForecastMigration], strategy: StrategyName, given: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(TowpathError) as refused:
+        check_comparison(command(job="counts", to="lga", **given), strategy)
+    detail = refused.value.detail
+    assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, field, given[field])
+    assert detail.allowed
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"check": SERIALS}, {"check": RESULTS}, {"check": RESULTS, "factor": 0}]
+)
+def test_comparison_when_the_migration_compares_so_then_is_accepted(given: dict[str, Any]) -> None:
+    check_comparison(MigrateJob(job="counts", to="lga", **given), PARALLEL)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from towpath.monitor.catch_up import CatchUp
+from towpath.monitor.identity_check import LEVEL_LEAST_S, LEVEL_TRIGGERS
+from towpath.protocols.handover import CATCH_UP_S, CATCH_UP_TRIGGERS
 
 
 def test_target_has_caught_up_when_it_is_where_the_source_was_one_interval_ago() -> None:
@@ -38,3 +42,17 @@ def test_distance_is_told_by_input_when_somebody_asks() -> None:
     catch_up = CatchUp(["a", "b"], trigger_s=1.0)
     catch_up.observe(0.0, {"a": 30, "b": 2}, {"a": 12})
     assert catch_up.distances() == {"a": 18, "b": 2}
+
+
+@pytest.mark.parametrize("trigger_s", [1.0, 20.0, 120.0, 3600.0])
+def test_wait_for_a_handover_when_triggers_are_far_apart_then_is_long_enough(trigger_s: float) -> None:
+    """The source runs at multiples of its trigger, the target half an interval later."""
+    catch_up = CatchUp(["a"], trigger_s)
+    batches = [(n / 20, n // 20, (n + 10) // 20 - 1) for n in range(60)]
+    caught_up_s = next(
+        part * trigger_s
+        for part, source, target in batches
+        if catch_up.observe(part * trigger_s, {"a": source}, {"a": target})
+    )
+    level_s = max(LEVEL_TRIGGERS * trigger_s, LEVEL_LEAST_S)
+    assert caught_up_s + level_s <= max(CATCH_UP_S, CATCH_UP_TRIGGERS * trigger_s)

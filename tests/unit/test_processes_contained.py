@@ -14,6 +14,7 @@ import pytest
 from docker_double import DockerDouble, FakeContainer
 
 from towpath.containers import running
+from towpath.containers.limits import MEGABYTE
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ContainerLimits
 from towpath.processes import Backoff, ChildSpec, Container, Supervisor, find, listed, stop
@@ -85,6 +86,24 @@ async def test_container_is_listed_as_a_process_is_when_it_runs(
     assert docker.containers == {}
 
 
+def test_container_when_made_then_logs_and_exports_telemetry_as_we_do_and_knows_nothing_else_of_us(
+    docker: DockerDouble, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318",
+        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+        "TOWPATH_LOG": "json",
+    }
+    for name, value in {**wanted, "SECRET_OF_OURS": "x"}.items():
+        monkeypatch.setenv(name, value)
+    spec = worker(tmp_path, docker)
+    launch(spec, run)
+    given = dict(pair.split("=", 1) for pair in docker.containers[name_of(spec)].body["Env"])
+    stop(run, "jfk-engine", grace_s=5)
+    assert wanted.items() <= given.items()
+    assert "SECRET_OF_OURS" not in given
+
+
 def test_container_when_made_then_has_no_privileges_and_no_more_than_it_may_use(
     docker: DockerDouble, run: Path, tmp_path: Path
 ) -> None:
@@ -99,7 +118,8 @@ def test_container_when_made_then_has_no_privileges_and_no_more_than_it_may_use(
         ["ALL"],
         ["no-new-privileges"],
     )
-    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, 300_000_000, 300_000_000)
+    memory = 300 * MEGABYTE
+    assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, memory, memory)
     assert (host["NetworkMode"], host["Init"], host["LogConfig"]) == (
         "host",
         True,
@@ -211,7 +231,7 @@ async def test_running_container_is_replaced_when_its_limits_change(
         await supervisor.keep(changed)
         await supervisor.wait_ready(20)
         assert pid_of(run) != first
-        assert docker.containers[name_of(changed)].body["HostConfig"]["Memory"] == 500_000_000
+        assert docker.containers[name_of(changed)].body["HostConfig"]["Memory"] == 500 * MEGABYTE
         await supervisor.drop("jfk-engine")
         assert docker.containers == {}
         assert not supervisor.keeps("jfk-engine")

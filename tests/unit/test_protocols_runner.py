@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 from operation_trial import EVERY_STEP, JOB, OPERATIONS, Killed, Trial, operation, succeeded
 
+from towpath.agent.containment import FETCH_ANSWER_S
 from towpath.contracts.commands import OperationState
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
+from towpath.protocols.duties import FETCH_S
 from towpath.protocols.record import ENDED
 from towpath.protocols.runner import Runner, Superseded
 from towpath.protocols.strategies import strategy_of
@@ -112,6 +116,17 @@ async def test_events_when_operation_runs_then_begun_steps_ended_in_order() -> N
     assert confirmed == [step.name for step in strategy_of(trial.record).steps]
 
 
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_begin_when_told_then_says_what_the_job_reads_and_writes(name: str) -> None:
+    trial = Trial(name)
+    await trial.finish()
+    begun = trial.events[0]
+    job = trial.record.after or trial.record.before
+    assert isinstance(begun, OperationBegun)
+    assert job is not None
+    assert (begun.inputs, begun.output) == (job.inputs, job.output)
+
+
 async def test_repetition_when_coordinator_was_killed_then_has_the_same_command_id() -> None:
     trial = Trial("general")
     trial.killed_at = {"before pause-transfer confirmed"}
@@ -208,3 +223,49 @@ async def test_redirect_when_its_new_output_is_out_of_reach_then_the_old_job_doe
     assert record.state is OperationState.ROLLED_BACK
     assert f"{trial.record.id}-set-epoch-undo" not in {command.id for command in trial.sent}
     trial.check_end(record)
+
+
+class FetchingTrial(Trial):
+    """A target without the image of its engine: it answers every five seconds that it is fetching it."""
+
+    fetched_after_s = math.inf
+    dead_after_s = math.inf
+
+    async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
+        asks_for_image = command.verb() in ("assign-role", "check-spec") and command.addressee == "cloud"
+        if self.clock.elapsed_s >= self.dead_after_s:
+            self.dead = {"cloud"}
+        elif asks_for_image and self.clock.elapsed_s < self.fetched_after_s:
+            self.clock.elapsed_s += min(FETCH_ANSWER_S, deadline_s)
+            if deadline_s < FETCH_ANSWER_S:
+                raise TowpathError(ErrorCode.DEADLINE, "no answer in time")
+            raise TowpathError(ErrorCode.BUSY, "cloud is fetching the image", field="container.image")
+        return await super().send(command, deadline_s=deadline_s, attempt_s=attempt_s)
+
+
+@pytest.mark.parametrize("name", ["general", "restart", "parallel", "handover"])
+async def test_target_when_it_fetches_an_image_for_minutes_then_is_waited_for(name: str) -> None:
+    trial = FetchingTrial(name)
+    trial.fetched_after_s = 250.0
+    record = await trial.finish()
+    assert (record.note, succeeded(record)) == ("", True)
+    assert trial.clock.elapsed_s >= 250
+    trial.check_end(record)
+
+
+async def test_target_when_the_image_does_not_come_then_the_operation_is_undone_and_says_why() -> None:
+    trial = FetchingTrial("general")
+    record = await trial.finish()
+    assert record.state is OperationState.ROLLED_BACK
+    assert "cloud is fetching the image" in record.note
+    assert FETCH_S <= trial.clock.elapsed_s < FETCH_S + 60
+    trial.check_end(record)
+
+
+async def test_target_when_it_dies_while_it_fetches_then_is_given_up_as_soon_as_any_other() -> None:
+    trial = FetchingTrial("general")
+    trial.dead_after_s = 100.0
+    record = await trial.finish()
+    assert record.state is OperationState.ROLLED_BACK
+    assert record.note.startswith("assign-target: nobody answers; before: cloud is fetching the image")
+    assert trial.clock.elapsed_s < 150

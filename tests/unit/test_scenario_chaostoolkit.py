@@ -19,6 +19,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import STEP_ACTIONS, Scenario
 from towpath.scenarios.chaostoolkit.exporting import ACTIONS, FUNCTIONS, PROBES, exported
 from towpath.scenarios.chaostoolkit.importing import imported, read_experiment
+from towpath.scenarios.probes import judged
 from towpath.scenarios.reading import LIBRARY, parse, read
 
 OPERATOR = {"kind": "clean", "fields": {"n": {"type": "long"}}, "identity": ["n"]}
@@ -233,3 +234,101 @@ def test_experiment_when_written_as_yaml_then_is_read_the_same(tmp_path: Path) -
     file = tmp_path / "experiment.yaml"
     file.write_text(json.dumps(experiment()))
     assert imported(read_experiment(file)) == imported(experiment())
+
+
+def probe(function: str, tolerance: Any, **arguments: Any) -> dict[str, Any]:
+    provider = python(PROBES, function, job="hourly", **arguments)
+    return {"type": "probe", "name": function, "tolerance": tolerance, "provider": provider}
+
+
+def hypothesis(*probes: dict[str, Any]) -> dict[str, Any]:
+    return {"title": "Steady", "probes": list(probes)}
+
+
+def test_pause_behind_a_probe_when_imported_then_what_follows_comes_later() -> None:
+    loading, unloading = (
+        action(python(ACTIONS, "load_rules", rules=[slow(40)])),
+        action(python(ACTIONS, "unload_rules", names=["slow"])),
+    )
+    looking = {**probe("output_gap", [0, 5]), "pauses": {"before": 1, "after": 20}}
+    scenario = imported(experiment(method=[*loading, looking, *unloading]))
+    assert [(step.action, step.at) for step in scenario.timeline] == [("load", 0.0), ("unload", 21.0)]
+
+
+@pytest.mark.parametrize(
+    ("function", "tolerance"),
+    [
+        ("throughput", [50, 110]),
+        ("throughput", [100, 150]),
+        ("throughput", {"type": "range", "range": [0, 100]}),
+        ("lag", [5, 10]),
+        ("latency", [0.5, 2]),
+        ("output_gap", [1, 5]),
+    ],
+)
+def test_tolerance_when_the_probe_cannot_say_it_then_is_refused_and_not_another_one_taken(
+    function: str, tolerance: Any
+) -> None:
+    error = refusal(**{"steady-state-hypothesis": hypothesis(probe(function, tolerance))})
+    assert error.detail.field == "steady-state-hypothesis.probes.0.tolerance"
+    assert error.detail.allowed
+
+
+def test_throughput_when_as_far_below_as_above_then_is_within_that() -> None:
+    scenario = imported(
+        experiment(**{"steady-state-hypothesis": hypothesis(probe("throughput", [66.7, 133.3]))})
+    )
+    [found] = scenario.steady_state
+    assert found.probe == "throughput"
+    assert found.within_percent == 33.3
+
+
+def test_several_statuses_when_tolerated_then_each_of_them_is_inside_and_none_between() -> None:
+    request = {"type": "http", "url": "${towpath_api}/sites"}
+    asking = {"type": "probe", "name": "api", "tolerance": [200, 204], "provider": request}
+    scenario = imported(experiment(**{"steady-state-hypothesis": hypothesis(asking)}))
+    [found] = scenario.steady_state
+    assert [judged(found, status).inside for status in (200, 202, 204, None)] == [True, False, True, False]
+    assert imported(through_json(scenario)) == scenario
+
+
+def test_reference_when_in_the_method_then_stands_for_the_activity_of_that_name() -> None:
+    method = [
+        {"ref": "gap"},
+        *action(python(ACTIONS, "load_rules", rules=[slow(40)])),
+        {"ref": "a"},
+    ]
+    scenario = imported(experiment(method=method))
+    assert [step.action for step in scenario.timeline] == ["load", "load"]
+    assert refusal(method=[{"ref": "nobody"}]).detail.field == "method.0.ref"
+
+
+def test_request_when_a_probe_of_the_method_then_is_passed_over_if_it_is_towpaths() -> None:
+    looking = {"type": "probe", "name": "p", "provider": {"type": "http", "url": "${towpath_api}/sites"}}
+    foreign = {"type": "probe", "name": "p", "provider": {"type": "http", "url": "https://example.com/"}}
+    assert imported(experiment(method=[looking])).timeline == []
+    assert refusal(method=[foreign]).detail.field == "method.0.provider.url"
+
+
+@pytest.mark.parametrize("pause", ["${unknown}", -1, "soon", float("nan")])
+def test_pause_when_it_is_no_length_of_time_then_is_refused(pause: Any) -> None:
+    [step] = action(python(ACTIONS, "unload_rules", names=["slow"]))
+    assert refusal(method=[{**step, "pauses": {"after": pause}}]).detail.field == "method.0.pauses.after"
+
+
+def test_steps_when_exported_then_stand_in_their_order_of_time_with_the_pauses_between() -> None:
+    content = through_json(parse(EVERYTHING))
+    names = [step["name"].partition(":")[0] for step in content["method"]]
+    assert names == ["4", "2", "3", "5", "1", "6", "7", "8", "9", "10"]
+    pauses = [step.get("pauses", {}).get("before", 0.0) for step in content["method"]]
+    assert pauses == pytest.approx([0, 0.1, 0.2, 0, 0.7, 1.0, 0, 0.5, 0.1, 0.1])
+    assert not any("at" in step["provider"]["arguments"] for step in content["method"])
+
+
+def test_step_when_somebody_added_one_to_an_exported_experiment_then_all_come_in_order_of_time() -> None:
+    content = through_json(parse(EVERYTHING))
+    content["method"] += action(python(ACTIONS, "unload_rules", names=["r"]))
+    scenario = imported(content, allow_process=True)
+    assert len(scenario.timeline) == len(content["method"])
+    moments = [step.at for step in scenario.timeline if step.at is not None]
+    assert moments == sorted(moments)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_scenario_reading import document
+from test_scenario_reading import document, rule
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Step
+from towpath.scenarios import run as run_module
 from towpath.scenarios.campaign import together
 from towpath.scenarios.commands import Commands
 from towpath.scenarios.course import course
+from towpath.scenarios.emulated import EmulatedStage
 from towpath.scenarios.emulated_nodes import EmulatedNodes
 from towpath.scenarios.journal import Entry, Journal
 from towpath.scenarios.reading import parse
 from towpath.scenarios.report import NodeEnergy, RunReport
+from towpath.scenarios.run import Run
 from towpath.scenarios.timeline import what_of
 from towpath.scenarios.written_report import markdown
+from towpath.topology.reading import read
 
 TWO_NODES = str(Path(__file__).with_name("two_nodes.yaml"))
 """The nodes jfk, which moves and fails, and cloud, which does neither."""
@@ -89,6 +95,14 @@ def test_site_when_it_is_no_node_then_is_refused() -> None:
     assert (detail.field, detail.value) == ("mesh.sites", "ewr")
 
 
+def test_rule_about_a_container_when_sites_are_nodes_then_is_refused_with_steps_that_do_the_same() -> None:
+    event = {"target": "container", "name": "towpath_jfk_1"}
+    load = rule(name="gone", event=event, actions=[{"fault": "pause"}])
+    detail = refusal(document(mesh={"topology": TWO_NODES}, timeline=[load])).detail
+    assert (detail.code, detail.field) == (ErrorCode.NOT_ALLOWED, "timeline.0.load.0.event.target")
+    assert "do: fail" in str(detail.allowed)
+
+
 def test_topology_when_there_is_none_of_that_name_then_is_refused_with_those_there_are() -> None:
     assert "railway" in (refusal(document(mesh={"topology": "raleway"})).detail.allowed or ())
 
@@ -103,12 +117,63 @@ async def test_step_when_carried_out_on_a_mesh_of_processes_then_fails_and_says_
     stage: Any = object()
     sampler: Any = object()
     nodes = EmulatedNodes(stage, sampler, Journal(None))
-    commands = Commands(stage, sampler, sampler, nodes, sampler)
+    commands = Commands(stage, sampler, sampler, sampler, nodes, sampler)
     step = Step.model_validate({"at": 0, "node": {"do": "stop", "nodes": ["jfk"]}})
     with pytest.raises(TowpathError) as refused:
         await commands.carry_out(step)
     assert refused.value.detail.field == "mesh.topology"
     assert nodes.energy == {}
+
+
+class StandingEmulation:
+    """Nodes that were left by whoever had them before; remembers what is done to them."""
+
+    def __init__(self, done: list[str]) -> None:
+        self.topology = read(TWO_NODES)
+        self._done = done
+
+    async def settle(self) -> None:
+        self._done.append("settled")
+
+    async def bring_back(self) -> None:
+        self._done.append("brought back")
+
+    @asynccontextmanager
+    async def at_full_speed(self) -> AsyncIterator[None]:
+        self._done.append("at full speed")
+        yield
+
+
+class DeafBus:
+    """Takes spans, and refuses everything else."""
+
+    def ship(self, shipper: object) -> None:
+        """Nothing is shipped."""
+
+    async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> Any:
+        raise TowpathError(ErrorCode.NOT_ALLOWED, "refused")
+
+
+async def test_run_when_the_one_before_it_was_killed_then_begins_with_nodes_and_links_as_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+
+    async def listen(*_: object) -> None:
+        """There is no mesh."""
+
+    async def prepare(*_: object) -> None:
+        done.append("prepared")
+        raise TowpathError(ErrorCode.NOT_ALLOWED, "that is enough")
+
+    monkeypatch.setattr(run_module, "start_tracing", lambda *_: None)
+    monkeypatch.setattr(Run, "_listen", listen)
+    monkeypatch.setattr(Run, "_prepare", prepare)
+    given: Any = StandingEmulation(done)
+    nothing: Any = None
+    bus: Any = DeafBus()
+    await Run(EmulatedStage(nothing, nothing, bus, bus, given), parse(scenario()), Journal(None)).play()
+    assert done[:3] == ["settled", "at full speed", "prepared"]
 
 
 def test_report_when_nodes_were_metered_then_shows_what_each_and_all_took() -> None:

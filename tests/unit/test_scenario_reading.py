@@ -105,6 +105,10 @@ def test_time_when_given_with_a_unit_or_none_then_is_in_seconds(text: Any, secon
         ({"timeline": [{"at": 0, "unload": ["x"]}]}, "timeline.0.unload.0"),
         ({"timeline": [{"at": 0, "migrate": {"job": "other"}}]}, "timeline.0.migrate.job"),
         ({"timeline": [{"at": 0, "migrate": {"job": "counted", "to": "mars"}}]}, "timeline.0.migrate.to"),
+        (
+            {"mesh": {"jobs": ["theirs"]}, "timeline": [{"at": 0, "remove": {"job": "theirs"}}]},
+            "timeline.0.remove.job",
+        ),
         ({"timeline": [rule(event={"point": "sink.publich"})]}, "timeline.0.load.0.event.point.point"),
         ({"timeline": [rule(condition="every")]}, "timeline.0.load.0.condition"),
         ({"timeline": [rule(where={"job": "other"})]}, "timeline.0.load.0.where.job"),

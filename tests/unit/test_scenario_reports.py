@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
+from towpath.scenarios import campaign
 from towpath.scenarios.campaign import PlannedRun, chosen_scenarios, plan, together
 from towpath.scenarios.campaign_files import write_campaign
 from towpath.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
@@ -17,7 +21,7 @@ from towpath.scenarios.journal import FILE, Entry, Journal, read_journal
 from towpath.scenarios.reading import LIBRARY, parse
 from towpath.scenarios.report import RunReport
 from towpath.scenarios.writing import plain
-from towpath.scenarios.written_report import write_report
+from towpath.scenarios.written_report import recorded_report, write_report
 
 
 def report(scenario: str = "a-scenario", seed: int = 3, **changes: Any) -> RunReport:
@@ -126,17 +130,67 @@ def test_coverage_when_a_rule_never_acted_then_its_fault_is_not_covered() -> Non
 
 def test_campaign_when_written_then_failures_say_how_to_repeat_them(tmp_path: Path) -> None:
     failed = report("other", seed=77, problems=["steady state did not come back"], recovered_s=None)
-    campaign = CampaignReport(planned=2, seconds=70, runs=[report(), failed])
-    write_campaign(tmp_path, campaign, picture=True)
+    whole = CampaignReport(planned=2, seconds=70, runs=[report(), failed])
+    write_campaign(tmp_path, whole, picture=True)
     text = (tmp_path / "campaign.md").read_text()
     assert "towpath scenario run other --seed 77" in text
     assert "1 of 2 runs went as expected" in text
     assert (tmp_path / "campaign.png").read_bytes().startswith(b"\x89PNG")
-    assert CampaignReport.model_validate_json((tmp_path / "campaign.json").read_text()) == campaign
-    assert not campaign.passed
+    assert CampaignReport.model_validate_json((tmp_path / "campaign.json").read_text()) == whole
+    assert not whole.passed
 
 
 def test_campaign_when_runs_are_missing_then_has_not_passed() -> None:
     assert CampaignReport(planned=1, runs=[report()]).passed
     assert not CampaignReport(planned=2, runs=[report()]).passed
     assert PlannedRun("lossy-link", 3).name == "lossy-link-3"
+
+
+def test_report_when_its_scenario_came_from_a_file_then_says_how_to_run_that_again(tmp_path: Path) -> None:
+    failed = report("mine", seed=7, source="my scenarios/mine.yaml", problems=["stuck"])
+    write_campaign(tmp_path, CampaignReport(planned=1, runs=[failed]), picture=False)
+    again = "`towpath scenario run 'my scenarios/mine.yaml' --seed 7`"
+    assert again in (tmp_path / "campaign.md").read_text()
+    with Journal(tmp_path / FILE) as journal:
+        journal.add(Entry.BEGUN, scenario=plain(parse(document())), seed=7, chosen={})
+        journal.add(Entry.ENDED, report=failed.model_dump(mode="json"))
+    assert again in write_report(tmp_path).read_text()
+
+
+def test_run_of_a_file_when_planned_then_its_directory_is_inside_that_of_the_campaign() -> None:
+    for file in ("/somewhere/mine.yaml", "../mine.yaml", "mine.yaml"):
+        assert PlannedRun(file, 3).name == "mine-3"
+
+
+async def test_campaign_when_a_seed_chooses_what_is_no_scenario_then_the_other_runs_are_played(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "varied.yaml"
+    wrong = {"path": "steady_state.0.at_most_events", "one_of": [-1]}
+    file.write_text(json.dumps(document(vary=[wrong])))
+
+    class Settled:
+        async def until_settled(self, job: str | None, within_s: float) -> None:
+            return
+
+    @asynccontextmanager
+    async def nothing_up(*given: Any) -> AsyncIterator[Settled]:
+        yield Settled()
+
+    monkeypatch.setattr(campaign, "stage", nothing_up)
+    planned = [PlannedRun(str(file), 3), PlannedRun(str(file), 4)]
+    runs = [run async for run in campaign.Campaign(planned, tmp_path / "out").run()]
+    assert [(run.scenario, run.seed, run.passed, run.broken) for run in runs] == [
+        ("varied", 3, False, False),
+        ("varied", 4, False, False),
+    ]
+    assert "at_most_events" in runs[0].problems[0]
+
+
+def test_recorded_report_when_the_run_ended_then_is_what_it_said_and_else_nothing(tmp_path: Path) -> None:
+    write_run(tmp_path / "ended")
+    write_run(tmp_path / "killed", ended=False)
+    found = recorded_report(tmp_path / "ended")
+    assert found is not None
+    assert found.problems == ["1 results lost"]
+    assert recorded_report(tmp_path / "killed") is None

@@ -12,7 +12,7 @@ from test_scenario_reading import document, rule
 from towpath.checker.verdict import FAULTS, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
 from towpath.contracts.scenario import Step, Trigger
 from towpath.contracts.scenario_expectations import Expectations
 from towpath.scenarios import held_rules
@@ -41,7 +41,9 @@ class FakeInjector:
 
     def __init__(self) -> None:
         self.loaded: dict[str, Rule] = {}
+        self.versions: dict[str, int] = {}
         self.leases: list[float | None] = []
+        self.renewed: list[dict[str, int]] = []
         self.identifiers: set[str] = set()
         self.away = False
 
@@ -51,8 +53,13 @@ class FakeInjector:
         assert command.id not in self.identifiers, "who serves a command answers a repeated one from memory"
         self.identifiers.add(command.id)
         if isinstance(command, LoadRules):
-            self.loaded |= {entry.name: entry for entry in command.rules}
+            for entry in command.rules:
+                self.loaded[entry.name] = entry
+                self.versions[entry.name] = self.versions.get(entry.name, 0) + 1
             self.leases.append(command.lease_s)
+        elif isinstance(command, RenewRules):
+            self.leases.append(command.lease_s)
+            self.renewed.append(command.versions)
         elif isinstance(command, UnloadRules):
             for name in command.names or list(self.loaded):
                 self.loaded.pop(name, None)
@@ -61,9 +68,10 @@ class FakeInjector:
         return RuleList.model_validate({"rules": [self._view(entry) for entry in self.loaded.values()]})
 
     def _view(self, entry: Rule) -> dict[str, Any]:
-        count = {"rule": entry.name, "version": 1, "looked": 5, "acted": 2}
+        version = self.versions.get(entry.name, 1)
+        count = {"rule": entry.name, "version": version, "looked": 5, "acted": 2}
         at = "2026-01-01T00:00:00Z"
-        return {"rule": entry, "version": 1, "loaded_at": at, "scopes": ["jfk"], "count": count}
+        return {"rule": entry, "version": version, "loaded_at": at, "scopes": ["jfk"], "count": count}
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -89,6 +97,30 @@ async def test_rules_when_held_then_are_renewed_with_a_lease_until_unloaded() ->
         assert rules.counts[RULE.name].acted == 2
 
 
+async def test_rules_when_somebody_elses_have_their_name_then_those_are_not_replaced() -> None:
+    injector = FakeInjector()
+    theirs = RULE.model_copy(update={"condition": "every 7"})
+    injector.loaded[RULE.name] = theirs
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        for loading in (rules.load, rules.load_idle):
+            with pytest.raises(TowpathError) as refused:
+                await loading([RULE])
+            assert (refused.value.detail.code, refused.value.detail.value) == (
+                ErrorCode.NAME_IN_USE,
+                RULE.name,
+            )
+        await rules.unload_all()
+    assert injector.loaded == {RULE.name: theirs}
+
+
+async def test_rules_when_the_run_loads_one_again_then_it_is_its_own() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        for _ in range(2):
+            await rules.load([RULE])
+        assert rules.names == [RULE.name]
+
+
 @pytest.mark.usefixtures("quick")
 async def test_rules_when_the_injector_forgot_them_then_are_not_loaded_again() -> None:
     injector = FakeInjector()
@@ -97,6 +129,27 @@ async def test_rules_when_the_injector_forgot_them_then_are_not_loaded_again() -
         injector.loaded.clear()
         await until(lambda: not rules.names)
         assert injector.loaded == {}
+
+
+@pytest.mark.usefixtures("quick")
+async def test_rules_when_somebody_else_replaced_them_then_are_left_to_whom_they_are() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        await injector.request(LoadRules(rules=[RULE], lease_s=None), deadline_s=1.0)
+        await until(lambda: not rules.names)
+        assert injector.versions[RULE.name] == 2
+
+
+@pytest.mark.usefixtures("quick")
+async def test_rules_when_loaded_anew_then_the_end_of_the_former_ones_does_not_end_renewing() -> None:
+    injector = FakeInjector()
+    async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
+        await rules.load([RULE])
+        await rules.load([RULE])
+        rules.ended(RULE.name, "replaced", RuleCount(rule=RULE.name, version=1, looked=5, acted=2))
+        assert rules.names == [RULE.name]
+        await until(lambda: {RULE.name: 2} in injector.renewed)
 
 
 @pytest.mark.usefixtures("quick")
@@ -163,7 +216,7 @@ async def test_timeline_when_played_then_steps_come_in_order_of_time_and_event()
     given = steps(
         {"at": 0.05, "migrate": {"job": "counted"}},
         {"at": 0, "scale": {"job": "counted", "trigger_s": 1}},
-        {"on": "operation.*.ended", "remove": {"job": "other"}},
+        {"on": "operation.*.ended", "remove": {"job": "counted"}},
     )
     playing = asyncio.create_task(Timeline(given, carry_out, events, Journal(None)).play())
     await until(lambda: len(done) == 2)
@@ -218,6 +271,19 @@ def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> Non
     assert (steadiness.deviated, steadiness.last_outside, steadiness.since) == ({"lag": 2}, 12.0, 13.0)
     assert [line["after_s"] for line in journal.of(Entry.STEADY)] == [2.0]
     assert [line["probes"] for line in journal.of(Entry.DEVIATED)] == [["lag"]]
+
+
+async def test_steadiness_when_it_cannot_look_any_more_then_whoever_waits_for_it_is_told() -> None:
+    class BrokenSampler:
+        async def look(self) -> None:
+            raise KeyError("jfk")
+
+    steadiness = Steadiness([], BrokenSampler(), Journal(None))  # type: ignore[arg-type]
+    steadiness.take(look(lag=True), 0.0)
+    with pytest.raises(KeyError):
+        await steadiness.run()
+    with pytest.raises(TowpathError, match="the probes ended"):
+        await steadiness.until_held(1.0, 5.0)
 
 
 def run(**changes: Any) -> RunReport:

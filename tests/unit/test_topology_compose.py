@@ -11,13 +11,15 @@ import pytest
 import yaml
 
 from towpath.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
+from towpath.contracts.site import EngineSpec
 from towpath.contracts.topology import Node, Topology
 from towpath.mesh.home import Home
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
+from towpath.mesh.views import SECRETS
 from towpath.topology.compose import ComposeSettings, compose, compose_text
 from towpath.topology.reading import read
-from towpath.topology.secrets import secret_name, secrets_of, write_secrets
+from towpath.topology.secrets import SERVERS, digest_name, secret_name, secrets_of, write_secrets
 
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")
@@ -53,6 +55,15 @@ def test_services_when_described_then_share_one_network_without_sites(parts: dic
     assert inside == parts.keys() - set(SITES)
 
 
+def test_process_when_the_machine_sets_how_it_tells_of_itself_then_is_given_that(
+    parts: dict[str, Any],
+) -> None:
+    told = {"OTEL_EXPORTER_OTLP_ENDPOINT", "TOWPATH_LOG"}
+    for name in {"coordinator", "collector", *SITES}:
+        given = parts[name]["environment"]
+        assert {variable: given[variable] for variable in told} == {v: f"${{{v}:-}}" for v in told}
+
+
 def test_container_when_described_then_has_no_more_rights_than_it_needs(parts: dict[str, Any]) -> None:
     for name, part in parts.items():
         assert part["read_only"], name
@@ -62,6 +73,15 @@ def test_container_when_described_then_has_no_more_rights_than_it_needs(parts: d
         assert part["restart"] == "unless-stopped", name
         assert part["healthcheck"]["test"], name
         assert part["pids_limit"], name
+
+
+def test_process_of_ours_when_described_then_logs_and_exports_telemetry_as_whoever_calls_compose_asks(
+    parts: dict[str, Any],
+) -> None:
+    for name in {*SECRETS, *SITES}:
+        environment = parts[name]["environment"]
+        assert environment["TOWPATH_LOG"] == "${TOWPATH_LOG:-}"
+        assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "${OTEL_EXPORTER_OTLP_ENDPOINT:-}"
 
 
 def test_container_when_described_then_is_given_its_own_secret_alone(parts: dict[str, Any]) -> None:
@@ -100,11 +120,18 @@ def test_volumes_when_mounted_then_are_declared_and_belong_to_one_container_but_
     assert {name for name in mounted if mounted.count(name) > 1} == {"faults"}
 
 
-def test_user_code_when_a_root_is_given_then_the_coordinator_alone_may_read_it(mesh: MeshState) -> None:
+@pytest.mark.parametrize(("seen", "source"), [(None, "/srv/code"), ("./code", "./code")])
+def test_user_code_when_a_root_is_given_then_the_coordinator_alone_may_read_it(
+    mesh: MeshState, seen: str | None, source: str
+) -> None:
     spec = mesh.spec.model_copy(update={"artefact_root": "/srv/code"})
-    described = compose(mesh.model_copy(update={"spec": spec}), ComposeSettings())["services"]
-    readers = [name for name, part in described.items() if "/srv/code:/srv/code:ro" in part["volumes"]]
-    assert readers == ["coordinator"]
+    settings = ComposeSettings(artefacts=seen)
+    described = compose(mesh.model_copy(update={"spec": spec}), settings)["services"]
+    mounted = {name: [v for v in part["volumes"] if v.endswith(":ro")] for name, part in described.items()}
+    assert {name: volumes for name, volumes in mounted.items() if volumes} == {
+        "coordinator": [f"{source}:/var/lib/towpath/artefacts:ro"]
+    }
+    assert described["coordinator"]["environment"]["TOWPATH_ARTEFACTS"] == "/var/lib/towpath/artefacts"
 
 
 def test_text_when_read_back_then_is_the_description_without_references(mesh: MeshState) -> None:
@@ -153,13 +180,61 @@ def test_secrets_when_written_then_others_cannot_enter_and_what_is_outdated_goes
     write_secrets(mesh, directory)
     assert directory.stat().st_mode & 0o777 == 0o700
     found = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
-    assert found == {secret_name(name): 0o444 for name in secrets_of(mesh)}
+    assert found == {file(name): 0o444 for name in secrets_of(mesh) for file in (secret_name, digest_name)}
+
+
+def changed(directory: Path, *meshes: MeshState) -> set[str]:
+    """The containers that compose would make anew for the second of two meshes."""
+    digests: list[dict[str, str]] = []
+    for mesh in meshes:
+        write_secrets(mesh, directory)
+        digests.append({name: (directory / digest_name(name)).read_text() for name in secrets_of(mesh)})
+    first, second = digests
+    return {name for name in second if first.get(name) != second[name]}
+
+
+def test_container_when_described_then_its_environment_is_that_of_its_secret(parts: dict[str, Any]) -> None:
+    for name, part in parts.items():
+        assert part["env_file"] == [f"./secrets/{digest_name(name)}"]
+
+
+def test_digest_when_the_description_stays_then_stays(mesh: MeshState, tmp_path: Path) -> None:
+    assert changed(tmp_path, mesh, MeshState.model_validate_json(mesh.to_text())) == set()
+
+
+def test_digest_when_a_site_has_another_engine_then_its_and_the_services_change(
+    mesh: MeshState, tmp_path: Path
+) -> None:
+    access = mesh.site("jfk")
+    spec = access.spec.model_copy(update={"engine": EngineSpec(memory="1g")})
+    sites = {**mesh.sites, "jfk": access.model_copy(update={"spec": spec})}
+    assert changed(tmp_path, mesh, mesh.model_copy(update={"sites": sites})) == {"jfk", *SECRETS}
+
+
+def test_digest_when_a_site_comes_then_those_change_who_know_all_sites(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    meshes = [
+        MeshState.create_or_extend(home, spec_of_sites(names).model_copy(update={"emulate_links": True}))
+        for names in ("jfk,cloud", "jfk,cloud,lga")
+    ]
+    assert changed(tmp_path / "secrets", *meshes) == {"lga", *SERVERS, *SECRETS}
+
+
+def test_digest_when_code_comes_from_elsewhere_then_the_coordinators_alone_changes(
+    mesh: MeshState, tmp_path: Path
+) -> None:
+    spec = mesh.spec.model_copy(update={"artefact_root": "/srv/code"})
+    assert changed(tmp_path, mesh, mesh.model_copy(update={"spec": spec})) == {"coordinator"}
+
+
+def test_digest_when_credentials_are_new_then_all_change(mesh: MeshState, tmp_path: Path) -> None:
+    assert changed(tmp_path, mesh, MeshState.create(mesh.spec)) == secrets_of(mesh).keys()
 
 
 def test_committed_compose_file_when_written_anew_then_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     topology = read("infra/docker/topology.yaml")
-    state = MeshState.create(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT))
+    state = MeshState.create(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT, str(ROOT)))
     files = Files(ROOT / "docker-compose.yml", Home(ROOT / ".towpath/compose"), "infra/docker/topology.yaml")
     written = text_of(topology, state, files, "local")
     assert (ROOT / "docker-compose.yml").read_text() == written, "write it anew: `make docker-images`"

@@ -56,19 +56,33 @@ def test_nodes_when_spare_then_do_not_count_as_promised() -> None:
 
 
 def test_host_when_cores_are_clocked_down_then_the_fastest_tells(tmp_path: Path) -> None:
-    cpuinfo, meminfo = tmp_path / "cpuinfo", tmp_path / "meminfo"
+    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
     cpuinfo.write_text("processor\t: 0\ncpu MHz\t\t: 800.021\nprocessor\t: 1\ncpu MHz\t\t: 3100.000\n")
     meminfo.write_text("MemTotal:        8388608 kB\n")
     jfk = Node(name="jfk", cores=1)
-    host = this_host(topology(jfk), cpuinfo, meminfo)
+    host = this_host(topology(jfk), cpus, cpuinfo, meminfo)
     assert (host.clock_ghz, host.memory_mb) == (3.1, 8192)
-    assert this_host(topology(jfk, host_clock_ghz=2.5), cpuinfo, meminfo).clock_ghz == 2.5
+    assert this_host(topology(jfk, host_clock_ghz=2.5), cpus, cpuinfo, meminfo).clock_ghz == 2.5
+
+
+def test_host_when_the_kernel_knows_its_highest_clock_then_that_counts_however_idle_it_is(
+    tmp_path: Path,
+) -> None:
+    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
+    for core, khz in enumerate((3600000, 4200000)):
+        frequency = cpus / f"cpu{core}" / "cpufreq" / "cpuinfo_max_freq"
+        frequency.parent.mkdir(parents=True)
+        frequency.write_text(f"{khz}\n")
+    meminfo.write_text("MemTotal:        8388608 kB\n")
+    for present in (800.021, 3100.0):
+        cpuinfo.write_text(f"processor\t: 0\ncpu MHz\t\t: {present}\n")
+        assert this_host(topology(Node(name="jfk", cores=1)), cpus, cpuinfo, meminfo).clock_ghz == 4.2
 
 
 def test_host_when_it_says_no_clock_then_the_topology_has_to(tmp_path: Path) -> None:
-    cpuinfo, meminfo = tmp_path / "cpuinfo", tmp_path / "meminfo"
+    cpus, cpuinfo, meminfo = tmp_path / "cpu", tmp_path / "cpuinfo", tmp_path / "meminfo"
     cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 50.00\n")
     meminfo.write_text("MemTotal:        8388608 kB\n")
     with pytest.raises(TowpathError) as refused:
-        this_host(topology(Node(name="jfk", cores=1)), cpuinfo, meminfo)
+        this_host(topology(Node(name="jfk", cores=1)), cpus, cpuinfo, meminfo)
     assert refused.value.detail.field == "host_clock_ghz"

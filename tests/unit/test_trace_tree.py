@@ -12,7 +12,7 @@ from towpath.collector.trace_summaries import is_of_event, summary
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.traces import Span
 from towpath.protocols.spans import operation_span
-from towpath.telemetry.edges import EDGES, asked_by
+from towpath.telemetry.edges import EDGES, MICRO_BATCHES, asked_by
 from towpath.telemetry.shipping import UNFINISHED
 from towpath.telemetry.trace_tree import crossings, in_tree, merged, orphans
 from towpath.telemetry.tracing import span_of, trace_of
@@ -63,6 +63,13 @@ def test_crossings_when_a_transfer_leads_to_another_site_then_agents_are_a_pair(
         ("coordinator", "agent"),
         ("agent", "agent"),
     }
+
+
+def test_crossings_when_a_command_led_to_micro_batches_then_show_that() -> None:
+    serving = span("serve run-query", "serve resume", service="engine")
+    batch = span("batch 7", "serve run-query", service="engine")
+    assert MICRO_BATCHES not in crossings([ROOT, OPERATION, STEP, serving])
+    assert MICRO_BATCHES in crossings([ROOT, OPERATION, STEP, serving, batch])
 
 
 @pytest.mark.parametrize("strategy", [s for s in StrategyName if s is not StrategyName.AUTO])

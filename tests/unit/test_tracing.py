@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace as api
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from towpath.contracts.traces import Span, SpanKind
 from towpath.tasks import end
 from towpath.telemetry import shipping, tracing
-from towpath.telemetry.shipping import MESSAGE_ID, UNFINISHED, SpanShipper
+from towpath.telemetry.shipping import MESSAGE_ID, SAMPLED_EVENT, UNFINISHED, SpanShipper
 from towpath.telemetry.tracing import (
+    OTLP_ENDPOINTS,
     continuing,
-    ensure_spans_stream,
+    ensure_span_streams,
     ids_of,
     is_traced,
     provider_of,
@@ -39,6 +42,7 @@ class FakeConnection:
 
     is_connected: bool = True
     spans: list[Span] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
     identifiers: list[str] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -46,7 +50,7 @@ class FakeConnection:
         self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, Any] | None = None
     ) -> None:
         span = Span.from_bytes(payload)
-        assert subject == span.to_subject()
+        self.subjects.append(subject)
         self.spans.append(span)
         self.identifiers.append((headers or {})[MESSAGE_ID])
         self.arrived.set()
@@ -98,6 +102,19 @@ async def test_record_when_given_ids_then_the_span_has_them(shipper: SpanShipper
         error="no such site",
         attributes={"towpath.job": "j"},
     )
+
+
+async def test_record_when_it_is_of_a_single_event_then_goes_where_it_pushes_no_command_out(
+    shipper: SpanShipper,
+) -> None:
+    tell()
+    tell(span=span_of("stored"), attributes={SAMPLED_EVENT: True})
+    subjects = (await shipped(shipper)).subjects
+    assert subjects == [f"towpath.v1.span.{TRACE}", f"towpath.v1.span.event.{TRACE}"]
+    server = FakeJetStream()
+    await ensure_span_streams(server)
+    streams = {config["name"]: config["subjects"] for config in server.configs}
+    assert streams == {"SPANS": ["towpath.v1.span.*"], "EVENT_SPANS": ["towpath.v1.span.event.*"]}
 
 
 async def test_record_when_without_parent_inside_another_span_then_is_a_root(shipper: SpanShipper) -> None:
@@ -207,6 +224,23 @@ async def test_child_when_its_parent_is_remote_then_has_it_as_parent(shipper: Sp
     assert (span.trace, span.parent) == (TRACE, PARENT)
 
 
+@pytest.mark.parametrize("variable", OTLP_ENDPOINTS)
+def test_provider_when_the_environment_names_a_receiver_then_spans_go_there_too(
+    shipper: SpanShipper, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    for name in OTLP_ENDPOINTS:
+        monkeypatch.delenv(name, raising=False)
+    assert _exporters(provider_of(shipper)) == 0
+    monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    assert _exporters(provider_of(shipper)) == 1
+
+
+def _exporters(provider: TracerProvider) -> int:
+    processors = provider._active_span_processor._span_processors
+    provider.shutdown()
+    return sum(isinstance(processor, BatchSpanProcessor) for processor in processors)
+
+
 @dataclass
 class Answer:
     """A message."""
@@ -220,20 +254,26 @@ class FakeJetStream:
     def __init__(self, *errors: str) -> None:
         self.errors = list(errors)
         self.subjects: list[str] = []
+        self.configs: list[dict[str, Any]] = []
 
     async def request(self, subject: str, payload: bytes = b"", timeout: float = 0.5) -> Answer:
         self.subjects.append(subject)
-        assert json.loads(payload)["max_bytes"] == 64 * 1024**2
+        self.configs.append(json.loads(payload))
+        assert self.configs[-1]["max_bytes"] == 64 * 1024**2
         wrong = self.errors.pop(0) if self.errors else None
         return Answer(json.dumps({"error": {"description": wrong}} if wrong else {}).encode())
 
 
 async def test_spans_stream_when_it_exists_otherwise_then_is_brought_up_to_date() -> None:
     server = FakeJetStream("stream name already in use")
-    await ensure_spans_stream(server)
-    assert server.subjects == ["$JS.API.STREAM.CREATE.SPANS", "$JS.API.STREAM.UPDATE.SPANS"]
+    await ensure_span_streams(server)
+    assert server.subjects == [
+        "$JS.API.STREAM.CREATE.SPANS",
+        "$JS.API.STREAM.UPDATE.SPANS",
+        "$JS.API.STREAM.CREATE.EVENT_SPANS",
+    ]
 
 
 async def test_spans_stream_when_it_is_refused_then_says_why() -> None:
     with pytest.raises(OSError, match="no room"):
-        await ensure_spans_stream(FakeJetStream("no", "no room"))
+        await ensure_span_streams(FakeJetStream("no", "no room"))

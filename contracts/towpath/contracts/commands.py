@@ -118,6 +118,8 @@ class UpdateJob(Command[OperationAnswer]):
 
     spec: JobSpec
     drop_state: bool = False
+    keep_code: bool = False
+    """Go on with the user code that the job has, whatever lies at its path now."""
     wait: bool = True
 
 
@@ -136,6 +138,10 @@ class RemoveJob(Command[OperationAnswer]):
     wait: bool = True
 
 
+DEFAULT_FACTOR = 10
+"""The synchronisation factor S of a `parallel` migration that names none, in events."""
+
+
 class MigrateJob(Command[OperationAnswer]):
     """Move a running job to another site."""
 
@@ -148,8 +154,8 @@ class MigrateJob(Command[OperationAnswer]):
     strategy: StrategyName = StrategyName.AUTO
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     """Only for `parallel`: `serials` or `results`."""
-    factor: int = Field(default=10, ge=0)
-    """Only for `parallel` with the check `results`: the synchronisation factor S, in events."""
+    factor: int | None = Field(default=None, ge=0)
+    """Only for `parallel` with the check `results`: synchronisation factor S, in events; null is 10."""
     wait: bool = True
 
 
@@ -181,6 +187,10 @@ class ForecastMigration(Command[MigrationForecast]):
     job: JobName
     to: SiteName
     strategy: StrategyName = StrategyName.AUTO
+    check: ConsistencyCheck = ConsistencyCheck.SERIALS
+    """See `MigrateJob`."""
+    factor: int | None = Field(default=None, ge=0)
+    """See `MigrateJob`."""
 
 
 class AbortMigration(Command[OperationAnswer]):

@@ -6,8 +6,9 @@ from typing import Any
 
 from towpath.contracts.commands import MigrationFigures, OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.job import JobState
+from towpath.contracts.job import JobState, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Event, Identifier, JobName, SiteName
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import SiteState
 
 _EVENT = f"{ROOT}.event"
@@ -47,6 +48,8 @@ class OperationBegun(Event):
         "source": "jfk",
         "target": "cloud",
         "strategy": "general",
+        "inputs": EXAMPLE_ASSIGNMENT["inputs"],
+        "output": EXAMPLE_ASSIGNMENT["output"],
     }
 
     operation: Identifier
@@ -56,6 +59,11 @@ class OperationBegun(Event):
     source: SiteName | None = None
     target: SiteName | None = None
     strategy: StrategyName | None = None
+    inputs: list[ResolvedInput] = []
+    """The streams the job reads: after the operation, or before its removal. What is told of jobs that are
+    gone stands in events alone."""
+    output: ResolvedOutput | None = None
+    """The stream it writes, in the same way."""
 
 
 class StepDone(Event):

@@ -49,9 +49,10 @@ class DataPoint(StrEnum):
     AGENT_COMMAND = "agent.command"
     """Each command that an agent has received, before it is carried out."""
     BUS_SEND = "bus.send"
-    """Each message that a service sends."""
+    """Each command, answer and event that a service sends; not measurements and spans."""
     BUS_RECEIVE = "bus.receive"
-    """Each message that a service receives."""
+    """Each command, answer and event that a service receives as it is sent; not what it reads from a stream
+    where events are kept."""
 
 
 class Moment(StrEnum):
@@ -282,8 +283,8 @@ class RulesToLoad(Model):
 
     rules: list[Rule] = Field(min_length=1, max_length=100)
     lease_s: float | None = Field(default=None, gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
-    """The rules unload themselves unless they are loaded again, by a command of its own, within so many
-    seconds: for programs that may die. Null: they stay until unloaded."""
+    """The rules unload themselves unless they are renewed, or loaded again by a command of its own, within so
+    many seconds: for programs that may die. Null: they stay until unloaded."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
@@ -313,6 +314,20 @@ class LoadRules(RulesToLoad, Command[RuleList]):
             }
         ],
     }
+
+
+class RenewRules(Command[RuleList]):
+    """Give rules another lease; answers with all that are loaded. Loads nothing: what is not loaded any more,
+    or in another version, is left as it is."""
+
+    subject = f"{_INJECTOR}.renew-rules"
+    answer = RuleList
+    example = {"id": "f8", "versions": {"slow-every-1000th": 1}, "lease_s": 12.0}
+
+    versions: dict[RuleName, int] = Field(min_length=1, max_length=1_000)
+    """Rule → the version that its loader was told."""
+    lease_s: float = Field(gt=0, le=LONGEST_LEASE_S, allow_inf_nan=False)
+    """As in `LoadRules`, from now on."""
 
 
 class UnloadRules(Command[RuleList]):
@@ -474,6 +489,7 @@ class RuleReport(Model):
 
 FAULT_COMMANDS: tuple[type[Command[Any]], ...] = (
     LoadRules,
+    RenewRules,
     UnloadRules,
     ListRules,
     ExplainRule,

@@ -69,7 +69,7 @@ class ContainerLimits(Model):
     cpus: float | None = Field(default=None, ge=0.01, le=1024)
     """Processors, also parts of one."""
     memory_mb: int | None = Field(default=None, ge=6)
-    """Megabytes, without swap. What needs more is killed by the system and started anew."""
+    """Of 1,048,576 bytes, without swap. What needs more is killed by the system and started anew."""
 
 
 class JobContainer(ContainerLimits):

@@ -19,6 +19,10 @@ _COLLECTOR = f"{ROOT}.command.collector"
 MAX_POINTS = 100_000
 """Of one answer, over all series: some megabytes of JSON."""
 
+STALE_S = 3600.0
+"""A series without a sample for so long says nothing of the present: its job has left, or its migration is
+history."""
+
 MAX_PROBE_BYTES = 256 * 1024
 
 PATTERN = r"^[A-Za-z0-9_.*:/-]{1,200}$"
@@ -45,13 +49,15 @@ class EntityKind(StrEnum):
     STREAM = "stream"
     """`stream:IN`, or `stream:<output stream>`, at the site that keeps it."""
     PROCESS = "process"
-    """`process:<name>`: `nats`, `engine`, `agent`; at `hub` the services."""
+    """`process:<name>`: `nats`, `engine`, `agent`; at `hub` the services. `process.network.*` is known of the
+    first three and of the collector: what passes a Mosquitto of the site is not measured."""
     LINK = "link"
     """`link:<site or hub>`: the way there, as seen from here."""
     MIGRATION = "migration"
     """`migration:<operation>`, and `migration:<operation>/<step>`; at `hub`."""
     RULE = "rule"
-    """`rule:<site>/<entity>`: what a fault or instrumentation rule measured there; kept at `hub`."""
+    """`rule:<site>/<entity>`: what a fault or instrumentation rule measured there; kept at `hub`. What is
+    measured while the site is cut off, until its rules end with their lease, is not kept."""
 
 
 class MetricDefinition(Model):
@@ -124,19 +130,48 @@ METRICS_TABLE: tuple[MetricDefinition, ...] = (
     _gauge("process.memory.usage", "By", EntityKind.PROCESS, "Resident memory, with its children"),
     _counter("process.disk.read", "By", EntityKind.PROCESS, "Read from disks, with its children"),
     _counter("process.disk.written", "By", EntityKind.PROCESS, "Written to disks, with its children"),
-    _counter("process.network.received", "By", EntityKind.PROCESS, "Received on NATS and MQTT connections"),
-    _counter("process.network.sent", "By", EntityKind.PROCESS, "Sent on NATS and MQTT connections"),
+    _counter(
+        "process.network.received",
+        "By",
+        EntityKind.PROCESS,
+        "Received on NATS and MQTT connections; not on a Mosquitto's",
+    ),
+    _counter(
+        "process.network.sent",
+        "By",
+        EntityKind.PROCESS,
+        "Sent on NATS and MQTT connections; not on a Mosquitto's",
+    ),
     _counter("process.restarts", "{restart}", EntityKind.PROCESS, "Times it was started again"),
     _gauge("site.cpu.utilization", "1", EntityKind.SITE, "Cores used on the machine, by anybody"),
     _gauge("site.memory.available", "By", EntityKind.SITE, "Memory that the machine has left"),
     _gauge("site.disk.free", "By", EntityKind.SITE, "Room left where the site keeps its data"),
     _gauge("link.round_trip", "s", EntityKind.LINK, "A small message there and back"),
-    _gauge("link.bandwidth", "By/s", EntityKind.LINK, "Measured with a message of 64 KiB there and back"),
-    _gauge("migration.duration", "s", EntityKind.MIGRATION, "From its acceptance to its end"),
     _gauge(
-        "migration.downtime", "s", EntityKind.MIGRATION, "Gap between source and target: `MigrationFigures`"
+        "link.bandwidth",
+        "By/s",
+        EntityKind.LINK,
+        "Measured with a message of 64 KiB there and back, if within 10 s",
     ),
-    _gauge("migration.state", "By", EntityKind.MIGRATION, "State that crossed"),
+    _gauge(
+        "migration.completed",
+        "{migration}",
+        EntityKind.MIGRATION,
+        "1 if it did what it was to, 0 if it was rolled back or needs an operator",
+    ),
+    _gauge("migration.duration", "s", EntityKind.MIGRATION, "From its acceptance to its end, whichever"),
+    _gauge(
+        "migration.downtime",
+        "s",
+        EntityKind.MIGRATION,
+        "Gap between source and target: `MigrationFigures`; of completed ones",
+    ),
+    _gauge(
+        "migration.state",
+        "By",
+        EntityKind.MIGRATION,
+        "State that crossed; of one that did not complete, in steps that were confirmed",
+    ),
     _gauge(
         "migration.step.duration", "s", EntityKind.MIGRATION, "Of one step, to its confirmation or failure"
     ),
@@ -166,11 +201,14 @@ class MetricSelection(Model):
     metrics: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
     entities: list[Pattern] = Field(default=["*"], min_length=1, max_length=50)
     since: AwareDatetime | None = None
-    """Samples from then on; null: only the newest of each series."""
+    """Samples from then on; null: only the newest of each series that has one of the last hour."""
+    stale: bool = False
+    """Also of series whose newest sample is older; with `since` there is no such limit anyway."""
     until: AwareDatetime | None = None
     """Samples before then; null: up to now."""
     step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
-    """One point for so many seconds, at whole multiples of them; null: every sample as it was taken."""
+    """One point for so many seconds, at whole multiples of them; null: every sample as it was taken. Where
+    single samples are gone, no less than 60: see `Series`."""
     aggregation: Aggregation = Aggregation.MEAN
     """What a point says where `step_s` is given."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
@@ -195,6 +233,9 @@ class Series(Model):
     unit: str
     points: list[tuple[float, float]]
     """Unix seconds and value."""
+    by_minute_until: float | None = None
+    """Points before this moment (Unix seconds) stand for a whole minute each, by the aggregation that was
+    asked for, or the mean: single samples of that time are gone. Null: all points are as asked for."""
 
 
 class SeriesList(Model):

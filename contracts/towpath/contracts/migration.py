@@ -252,6 +252,9 @@ class SetEpoch(SiteCommand[Done]):
     output: ResolvedOutput
     """The stream is made if it does not exist."""
     settlement: Settlement | None = None
+    resumes: int | None = Field(default=None, ge=0)
+    """The epoch under which the run that goes on published last, if others had the output since: their change
+    of hands was undone. What is stored from later epochs it may publish again, however long ago that was."""
 
 
 class Resumed(Model):
@@ -328,6 +331,19 @@ class RecomputeWindow(SiteCommand[Recomputed]):
     job: JobName
     after: int = Field(ge=0)
     through: int = Field(ge=0)
+
+
+class TryCode(SiteCommand[Done]):
+    """Can this user code be called here? Nothing is changed, and no job need be known."""
+
+    subject = f"{_SITE}.try-code"
+    answer = Done
+    example = {"id": "s20", "site": "jfk", "operation": "p1", "entry": "remarkable_delays:run"}
+
+    entry: str
+    """`module:function`."""
+    artefact: str | None = None
+    """Digest of code that the hub keeps; null for code that the site's environment has."""
 
 
 class StateSize(Model):
@@ -483,4 +499,5 @@ SITE_COMMANDS: tuple[type[SiteCommand[Any]], ...] = (
     ReportProgress,
     RecomputeWindow,
     MeasureState,
+    TryCode,
 )

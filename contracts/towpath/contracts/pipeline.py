@@ -97,13 +97,26 @@ class Action(StrEnum):
     REMOVE = "remove"
 
 
+class FieldDifference(Model):
+    """A field of a job's description that an apply changes."""
+
+    field: str
+    """Its path, for example `operator.where` or `inputs[1].topic`."""
+    old: Any = None
+    """Null also where the field is new."""
+    new: Any = None
+    """Null also where the field is gone."""
+
+
 class PlannedChange(Model):
     """What an apply will do to one job."""
 
     job: JobName
     actions: list[Action] = Field(min_length=1)
     reason: str
-    """For people: which fields differ."""
+    """For people: why, and the first fields that differ, cut where their values are long."""
+    fields: list[FieldDifference] = []
+    """All fields that differ from what runs, of a job that is changed, redirected or moved."""
     after: list[JobName] = []
     """Jobs whose change comes first."""
     source: SiteName | None = None
@@ -135,7 +148,7 @@ class ApplyState(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
-    """Some jobs are as described and some are not; the view says which. `retry` or `rollback`."""
+    """Some jobs are as described and some are not; the view says which, and what ends that."""
 
 
 class ChangeState(StrEnum):
@@ -156,6 +169,8 @@ class ChangeView(Model):
     state: ChangeState
     operations: list[Identifier] = []
     """Operations that carry it out, in order; `towpath operation ID` shows their steps."""
+    done: list[Action] = []
+    """Actions that were carried out. A change that failed may have done the first of two."""
     error: ErrorDetail | None = None
     took_s: float | None = None
 
@@ -180,6 +195,8 @@ class PipelineVersion(Model):
     version: int
     at: datetime
     spec: PipelineSpec
+    artefacts: dict[JobName, str] = {}
+    """Job → digest of the user code that lay at its path then. It is kept as long as the version."""
 
 
 class PipelineView(Model):
@@ -192,7 +209,8 @@ class PipelineView(Model):
     apply: ApplyView
     """The newest apply."""
     job_versions: dict[JobName, int] = {}
-    """Job → version of the description it is at."""
+    """Job → version of the description that it is at as a whole; see `ChangeView.done` for what it has of the
+    desired one."""
 
 
 class ApplyPipeline(Command[ApplyView]):
@@ -243,7 +261,7 @@ class DeletePipeline(Command[ApplyView]):
 
 
 class RollbackPipeline(Command[ApplyView]):
-    """Apply an earlier version again, as a new version."""
+    """Apply an earlier version again, with the user code that it had, as a new version."""
 
     subject = f"{_COORDINATOR}.rollback-pipeline"
     answer = ApplyView
@@ -251,7 +269,7 @@ class RollbackPipeline(Command[ApplyView]):
 
     pipeline: PipelineName
     version: int | None = None
-    """The one before the newest, unless given."""
+    """The newest but the present one whose apply completed, unless given."""
     now: bool = False
     drop_state: list[JobName] = []
     at_once: int = Field(default=4, ge=1, le=64)
@@ -259,7 +277,7 @@ class RollbackPipeline(Command[ApplyView]):
 
 
 class RetryPipeline(Command[ApplyView]):
-    """Go on with an apply that failed, towards the same version."""
+    """Go on with an apply that failed, towards the same version, with the same user code."""
 
     subject = f"{_COORDINATOR}.retry-pipeline"
     answer = ApplyView
@@ -295,9 +313,11 @@ class ListPipelines(Command[PipelineList]):
 
 
 class PipelineHistory(Model):
-    """All versions of a pipeline that are kept, newest first."""
+    """Versions of a pipeline that are kept, newest first: as many as fit into one answer."""
 
     versions: list[PipelineVersion]
+    older: int | None = None
+    """The newest of the versions that did not fit: ask again with `before` one above."""
 
 
 class ShowPipelineHistory(Command[PipelineHistory]):
@@ -308,6 +328,10 @@ class ShowPipelineHistory(Command[PipelineHistory]):
     example = {"id": "p8", "pipeline": "delays"}
 
     pipeline: PipelineName
+    version: int | None = None
+    """This one alone."""
+    before: int | None = None
+    """Only older ones than this."""
 
 
 class ApplyBegun(Event):
@@ -341,6 +365,8 @@ class JobApplied(Event):
     job: JobName
     actions: list[Action]
     state: ChangeState
+    done: list[Action] = []
+    """Actions that were carried out."""
     error: ErrorDetail | None = None
 
 

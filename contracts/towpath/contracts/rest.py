@@ -141,11 +141,13 @@ class SeriesQuery(Model):
     sites: str | None = Field(default=None, max_length=_LONGEST_LIST, pattern=_LIST)
     """Only what was measured there, separated by commas. Left out: everywhere, `hub` included."""
     since: str | None = Field(default=None, pattern=_MOMENT)
-    """Samples from then on, RFC 3339. Left out: only the newest of each series."""
+    """Samples from then on, RFC 3339. Left out: only the newest of each series, if of the last hour."""
+    stale: bool = False
+    """Also of series whose newest sample is older."""
     until: str | None = Field(default=None, pattern=_MOMENT)
     """Samples before then, RFC 3339. Left out: up to now."""
     step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
-    """One point for so many seconds. Left out: every sample as it was taken."""
+    """One point for so many seconds. Left out: every sample as taken, or minutes where those are gone."""
     aggregation: str = Field(default=Aggregation.MEAN.value, pattern=f"^({'|'.join(Aggregation)})$")
     """What a point says where `step_s` is given."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)

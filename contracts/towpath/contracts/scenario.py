@@ -27,14 +27,16 @@ class ScenarioMesh(Model):
     emulate_links: bool = True
     """For rules whose target is a link."""
     jobs: list[JobName] = []
-    """Jobs that run there already. They may be looked at and moved; they are neither judged nor removed."""
+    """Jobs that run there already. They may be looked at, moved and changed, as far as that can be put back
+    in the end; they are neither judged nor removed."""
     topology: str | None = None
     """An emulated topology, by its file or by a name that `towpath fog list` shows: its nodes are the sites.
     Null: sites are processes of this machine, and no step is about nodes."""
 
 
 class ThroughputProbe(Model):
-    """Events processed per second, against those the load is to send."""
+    """Events processed per second, against those the load is to send, or, in a scenario without a load, those
+    that were stored meanwhile."""
 
     probe: Literal["throughput"] = "throughput"
     job: JobName
@@ -84,6 +86,8 @@ class MetricProbe(Model):
     """Null: any."""
     at_least: float | None = None
     at_most: float | None = None
+    max_age_s: Seconds = 15.0
+    """An older value counts as none: whoever measured may be gone."""
 
 
 class RestProbe(Model):
@@ -91,7 +95,8 @@ class RestProbe(Model):
 
     probe: Literal["rest"] = "rest"
     path: str = Field(pattern=r"^/")
-    status: int = 200
+    status: int | Annotated[list[int], Field(min_length=1)] = 200
+    """Or several, of which any will do."""
 
 
 Probe = Annotated[
@@ -121,7 +126,7 @@ class Migration(Model):
     """Null: the other site, where there are two."""
     strategy: StrategyName = StrategyName.AUTO
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
-    factor: int = Field(default=10, ge=0)
+    factor: int | None = Field(default=None, ge=0)
 
 
 class Update(Model):
@@ -245,9 +250,10 @@ class Scenario(Model):
     description: str = ""
     mesh: ScenarioMesh = ScenarioMesh()
     jobs: list[ScenarioJob] = []
-    """Deployed before, removed in the end."""
+    """Deployed before, removed in the end. A job of such a name may not be there yet."""
     pipeline: PipelineSpec | None = None
-    """Applied before, deleted in the end."""
+    """Applied before, deleted in the end. One that was there before the run is rolled back instead; it may
+    neither lose a job nor change what a job reads and writes."""
     load: list[Load] = []
     steady_state: list[Probe] = Field(min_length=1)
     phases: Phases = Phases()

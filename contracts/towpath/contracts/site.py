@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from towpath.contracts.job import ContainerLimits, JobStatus
 from towpath.contracts.message import ROOT, Message, Model, SiteName, now, unreserved
@@ -44,14 +44,28 @@ class Observation(Model):
     """Seconds between two events of a job that are traced; null: none is."""
 
 
+SMALLEST_HEAP_MB = 480
+"""Spark does not start on less than 450 MiB that its JVM can use: a little less than the heap."""
+
+
+def _heap(text: str) -> str:
+    if int(text[:-1]) * (1024 if text.endswith("g") else 1) < SMALLEST_HEAP_MB:
+        raise ValueError(f"Spark does not start with less than {SMALLEST_HEAP_MB}m")
+    return text
+
+
+Heap = Annotated[str, Field(pattern=r"^[0-9]+[mg]$"), AfterValidator(_heap)]
+"""Size of a JVM's heap, as Spark writes it: `768m`, `1g`; at least `480m`."""
+
+
 class EngineSpec(Model):
     """The Spark session of a site."""
 
     spark_master: str = "local[2]"
     """`local[N]`: N threads of the engine's process. `spark://host:port`: a standalone cluster, which needs
     the site's directory and the Python environment at the same paths on all its machines."""
-    memory: str = Field(default="768m", pattern=r"^[0-9]+[mg]$")
-    """Heap of the driver, as Spark writes it."""
+    memory: Heap = "768m"
+    """Heap of the driver, as Spark writes it, at least `480m`."""
     state_memory_mb: int = Field(default=128, ge=16)
     """Upper bound of what all RocksDB state stores of the site hold in memory."""
     java_options: str = ""
@@ -59,8 +73,8 @@ class EngineSpec(Model):
     for sites with many cores and large batches."""
     cluster_cores: int = Field(default=2, ge=1)
     """Cores that the site takes of a cluster; the rest is left to others."""
-    executor_memory: str = Field(default="1g", pattern=r"^[0-9]+[mg]$")
-    """Heap of each executor on a cluster."""
+    executor_memory: Heap = "1g"
+    """Heap of each executor on a cluster, at least `480m`."""
     driver_host: str = "127.0.0.1"
     """Address of this machine at which the executors of a cluster reach the engine."""
 

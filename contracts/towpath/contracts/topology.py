@@ -86,14 +86,16 @@ class Node(Model):
     """What all of its processes may take together; beyond it the kernel kills one. Below 768 no engine
     starts."""
     disk_mb: int | None = Field(default=None, ge=64)
-    """Room for what it stores: its streams drop what is oldest before they take more; null: no limit but
-    theirs."""
+    """Room for what it stores, roughly: each of its streams (what comes in, what a job emits or rejects, a
+    copy of another site's) drops what is oldest before it takes more than half of it. More than two full ones
+    take more; checkpoints and the site's own figures come on top. Null: no limit but the streams'."""
     power: PowerProfile | None = None
     """Null: what it draws is not counted."""
     stability: float | None = Field(default=None, gt=0, le=1)
     """Share of the time that it is up, where a scenario lets nodes fail as they do; null: always."""
     outage_s: Seconds = Field(default=8.0, ge=1)
-    """How long it is away when it failed, on average."""
+    """How long it is away when it failed, on average, until it is started again. What its engine takes to
+    start comes on top; its times up are longer then, so that `stability` holds over a long time."""
     link: NodeLink = NodeLink()
     coverage: list[CoverageWindow] = []
     """The journey of a node that moves: these windows one after the other, then from the beginning again.
@@ -118,7 +120,8 @@ class Topology(Model):
     name: JobName
     description: str = ""
     host_clock_ghz: float | None = Field(default=None, gt=0, le=100, allow_inf_nan=False)
-    """Clock of the machine that emulates; null: as it says itself."""
+    """Clock of the machine that emulates; null: the highest that its cores can have, as its kernel says, or,
+    where that is not known, the highest that one has when the topology is brought up."""
     nodes: list[Node] = Field(min_length=1)
 
     @field_validator("nodes")

@@ -1,7 +1,8 @@
 """Traces: what one request led to, over all services, and what became of single events.
 
 Every process keeps its spans where it runs: at a site in the stream SPANS of the site's server, beside the
-hub in the one of the hub. A trace is put together when it is asked for.
+hub in the one of the hub. Those of single events, of which there are many more, have the stream EVENT_SPANS
+there, so that they do not push others out. A trace is put together when it is asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from towpath.contracts.message import ROOT, Command, Identifier, Message, Model
 _COLLECTOR = f"{ROOT}.command.collector"
 
 SPANS_STREAM = "SPANS"
+EVENT_SPANS_STREAM = "EVENT_SPANS"
 
 TraceId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 SpanId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
@@ -56,10 +58,10 @@ class Span(Message):
     name: str
     kind: SpanKind = SpanKind.INTERNAL
     service: str
-    """`coordinator`, `agent`, `engine`, `monitor`, `injector`, `collector`, `api`, `cli`; `device` for what
-    an event tells of its sender."""
+    """Who tells of it: `coordinator`, `agent`, `engine`, `monitor`, `injector`, `collector`, `api`, `cli`.
+    What became of an event before its micro-batch is told by the engine."""
     site: Scope
-    """Where it ran; `hub` for the services beside it."""
+    """Where that one runs; `hub` for the services beside it."""
     begun_ns: int
     """Unix nanoseconds."""
     ended_ns: int
@@ -67,6 +69,24 @@ class Span(Message):
     """Why it failed; null if it did not."""
     attributes: dict[str, str | int | float | bool] = {}
     """`towpath.job`, `towpath.operation`, `towpath.site`, `towpath.batch`, `towpath.serial`, …"""
+
+
+class EventSpan(Span):
+    """The same of a trace of a single event: `stored`, `waiting`, `batch <n>` or `result stored`."""
+
+    subject = f"{ROOT}.span.event.{{trace}}"
+    example = {
+        "trace": "7be1c3de6e2c4d9ab1f0a83f5a1f7d02",
+        "span": "53ce929d0e0e4736",
+        "parent": None,
+        "name": "stored",
+        "kind": "producer",
+        "service": "engine",
+        "site": "jfk",
+        "begun_ns": 1767225600000000000,
+        "ended_ns": 1767225600020000000,
+        "attributes": {"towpath.job": "hourly-jfk", "towpath.serial": 7, "towpath.sampled_event": True},
+    }
 
 
 class TraceSummary(Model):
@@ -126,4 +146,4 @@ class ListTraces(Command[TraceList]):
 TRACE_COMMANDS: tuple[type[Command[Any]], ...] = (ShowTrace, ListTraces)
 """Served by the collector."""
 
-SPANS: tuple[type[Message], ...] = (Span,)
+SPANS: tuple[type[Message], ...] = (Span, EventSpan)

@@ -69,6 +69,10 @@ class HubArtefacts:
                 await store.put(digest, content, ObjectMeta(name=digest, options=options))
         return digest
 
+    async def holds(self, digest: str) -> bool:
+        """Whether an artefact is kept. Raises `TimeoutError` when the hub does not answer."""
+        return await _described(self._connection, "$JS.API", digest) is not None
+
     async def discard(self, keep: set[str], unused_s: float) -> list[str]:
         """Delete artefacts that are not in `keep` and were not put within `unused_s` seconds.
 

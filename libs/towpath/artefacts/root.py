@@ -9,22 +9,36 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 FIELD = "operator.artefact"
 
 
-def resolve_inside(root: Path, named: str) -> Path:
+def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
     """The real path of an artefact, absolute or relative to `root`; neither `..` nor links lead out of it.
 
-    Raises `TowpathError` (not allowed, or invalid when nothing is there), naming the root.
+    People know the root as `called`, if that is another path: it was put into a container.
+    Raises `TowpathError` (not allowed, or invalid when it is not there or may not be read), naming the root.
     """
-    real_root = root.resolve()
-    path = (real_root / named).resolve()
+    real_root, known_as = root.resolve(), called or root.resolve()
+    below = Path(named)
+    if below.is_relative_to(known_as):
+        below = below.relative_to(known_as)
+    path = (real_root / below).resolve()
     if not path.is_relative_to(real_root):
-        raise outside(root, named)
-    if not path.exists():
+        raise outside(known_as, named)
+    try:
+        is_there = path.exists()
+    except PermissionError as error:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "the coordinator may not read it",
+            field=FIELD,
+            value=named,
+            allowed="what all users of the machine may read",
+        ) from error
+    if not is_there:
         raise TowpathError(
             ErrorCode.INVALID,
             "no such file or directory",
             field=FIELD,
             value=named,
-            allowed=f"a wheel, a zip or a directory in {real_root}",
+            allowed=f"a wheel, a zip or a directory in {known_as}",
         )
     return path
 
@@ -36,5 +50,6 @@ def outside(root: Path, named: str) -> TowpathError:
         "user code must lie in the artefact root",
         field=FIELD,
         value=named,
-        allowed=f"a path in {root.resolve()}; `towpath up --artefact-root DIR` names another root",
+        allowed=f"a path in {root.resolve()}; --artefact-root DIR of the command that brought the mesh up "
+        "(`up`, `compose`, `fog up`) names another root",
     )

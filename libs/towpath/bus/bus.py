@@ -7,7 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
@@ -139,11 +139,15 @@ class Bus:
             async with asyncio.timeout_at(end):
                 copies = await leaving(type(command), subject, command.to_bytes())
                 if not copies:
-                    await asyncio.Event().wait()  # It is lost: no answer comes before the time is up.
+                    await _lost()
                 for copy in copies[1:]:
                     await self.connection.publish(subject, copy, headers=headers)
             left = max(end - asyncio.get_running_loop().time(), 0.05)
             message = await self.connection.request(subject, copies[0], timeout=left, headers=headers)
+            async with asyncio.timeout_at(max(end, asyncio.get_running_loop().time() + 0.05)):
+                answers = await arriving(type(command), message.subject, message.data)
+                if not answers:
+                    await _lost()
         except (NoRespondersError, InjectedFault) as error:
             what = str(error) if isinstance(error, InjectedFault) else "nobody answers this command"
             raise _Unanswered(ErrorCode.UNREACHABLE, what, field="subject", value=subject) from error
@@ -151,7 +155,7 @@ class Bus:
             raise _Unanswered(
                 ErrorCode.DEADLINE, f"no answer to {command.verb()} in time", field="subject", value=subject
             ) from error
-        return parse_reply(command, message.data)
+        return parse_reply(command, answers[0])
 
     async def publish(self, message: Message) -> None:
         """Send a message without waiting for anybody."""
@@ -268,6 +272,12 @@ class Bus:
     def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _lost() -> NoReturn:
+    """A rule lets a message get lost: no answer comes before the time is up."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets the event")
 
 
 def _failure(error: Exception) -> ErrorDetail:

@@ -34,5 +34,15 @@ async def connect_persistently(url: str, **options: Any) -> Client:
             await asyncio.sleep(RETRY_PAUSE_S)
 
 
+async def flushed(connection: Client) -> None:
+    """Return when the server has processed everything that was sent before, subscriptions among it.
+
+    The client's own `flush` writes its ping at once, past commands that still wait to be written: its answer
+    says nothing of them. But it does not come before they are written, so that a second one does.
+    """
+    await connection.flush()
+    await connection.flush()
+
+
 async def _log_connection_error(error: Exception) -> None:
     log.warning("nats: %s: %s", type(error).__name__, error)

@@ -16,7 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.message import ROOT, Command
 from towpath.telemetry.logs import about
-from towpath.telemetry.tracing import continuing, is_traced, traceparent, untraced
+from towpath.telemetry.tracing import continuing, is_traced, traceparent_to_send, untraced
 
 tracer = trace.get_tracer("towpath.bus")
 
@@ -40,8 +40,9 @@ def is_looking(kind: type[Command[Any]]) -> bool:
 
 
 def trace_headers() -> dict[str, Any] | None:
-    """What a message that is sent now says of the trace it belongs to; None outside of one."""
-    current = traceparent()
+    """What a message that is sent now says of the trace it belongs to, or that it shall not be part of any;
+    None outside of one."""
+    current = traceparent_to_send()
     return {TRACEPARENT: current} if current is not None else None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import secrets
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from typing import Self
@@ -53,6 +54,7 @@ class ResultCollector:
         password: str | None = None,
         identity: IdentityOf = identity_of,
         ready_within_s: float = 15.0,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")
@@ -67,6 +69,7 @@ class ResultCollector:
         self._address = (host, port)
         self._topics = list(topics)
         self._login = (username, password)
+        self._tls = tls
         self._identity = identity
         self._ready_within_s = ready_within_s
         self._subscribed = asyncio.Event()
@@ -177,6 +180,7 @@ class ResultCollector:
             clean_session=clean_session,
             timeout=_ANSWER_WITHIN_S,
             keepalive=_KEEPALIVE_S,
+            tls_context=self._tls,
         )
 
     def _unreachable(self) -> TowpathError:

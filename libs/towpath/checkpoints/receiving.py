@@ -15,7 +15,15 @@ from redis.exceptions import RedisError, ResponseError
 
 from towpath.checkpoints.layout import digest_of_inventory, inventory
 from towpath.checkpoints.spans import TRACEPARENT, Receiving
-from towpath.checkpoints.transfer import GROUP, POLL_S, RECONNECT_PAUSE_S, WINDOW, transfer_key
+from towpath.checkpoints.transfer import (
+    GROUP,
+    POLL_S,
+    RECONNECT_PAUSE_S,
+    REST,
+    WINDOW,
+    Pace,
+    transfer_key,
+)
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.tasks import check_cancelled, to_the_end
 
@@ -34,11 +42,13 @@ async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, co
             check_cancelled()
             try:
                 for identifier, entry in await receiver.next_entries():
-                    complete = await receiver.take(entry)
-                    await receiver.acknowledge(identifier)
+                    with receiver.pace.work():
+                        complete = await receiver.take(entry)
+                        await receiver.acknowledge(identifier)
                     if complete is not None:
                         receiver.span.end()
                         return complete
+                    await receiver.pace.rest()
             except (RedisError, OSError):
                 await asyncio.sleep(RECONNECT_PAUSE_S)
     finally:
@@ -55,6 +65,7 @@ class _Receiver:
         self.base = base
         self.consumer = consumer
         self.span = Receiving()
+        self.pace = Pace(0.0)
         self.attempt = staging.with_name(staging.name + ".attempt")
         """File that says which attempt the staging directory holds: survives the target's death."""
 
@@ -88,6 +99,7 @@ class _Receiver:
         """Bring one entry to disk. Returns the digest when the transfer is complete."""
         kind, generation = entry[b"kind"], entry[b"generation"].decode()
         if kind == b"begin":
+            self.pace = Pace(float(entry.get(REST.encode(), b"0")))
             self.span.begin(entry.get(TRACEPARENT.encode(), b"").decode() or None)
             await to_the_end(asyncio.to_thread(self._prepare, json.loads(entry[b"files"]), generation))
         elif generation != await asyncio.to_thread(self._current):

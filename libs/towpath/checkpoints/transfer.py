@@ -2,7 +2,7 @@
 
 A transfer is one Redis stream, `towpath:transfer:<operation>`:
 
-    begin {files, traceparent}         what a complete checkpoint holds, and what is being sent
+    begin {files, rest, traceparent}   what a complete checkpoint holds, and what is being sent
     chunk {path, offset, data, crc}    at most 1 MB of a file
     end   {digest}                     digest over the complete list of files
 
@@ -20,8 +20,10 @@ import asyncio
 import json
 import logging
 import os
+import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,12 @@ WINDOW = 8
 KEEP_S = 3600
 """An abandoned transfer disappears by itself."""
 
+REST = "rest"
+"""Key in a `begin`: for how many times as long as it works the target shall rest."""
+
+LONGEST_REST_S = 1.0
+"""A chunk that took longer waited for a link or a store, not for a processor."""
+
 GROUP = "target"
 POLL_S = 0.005
 """How often the source looks for free room: far below the time a chunk takes to write."""
@@ -63,7 +71,32 @@ class Sent:
 
     files: int
     state_bytes: int
+    inventory: dict[str, str]
+    """Path → digest of all that the target has now."""
     digest: str
+    """Of the inventory."""
+
+
+class Pace:
+    """Rests after work, for so many times as long as the work took."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+        self._worked_s = 0.0
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """What is done within is work; waiting for others is not."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self._worked_s += time.monotonic() - begun
+
+    async def rest(self) -> None:
+        """Rest from all work since the last rest."""
+        worked_s, self._worked_s = self._worked_s, 0.0
+        await asyncio.sleep(min(LONGEST_REST_S, self.factor * worked_s))
 
 
 def transfer_key(operation: str) -> str:
@@ -80,15 +113,17 @@ async def send(
     generation: str,
     within_s: float,
     job: str | None = None,
+    rest: float = 0.0,
 ) -> Sent:
     """Source: put the checkpoint into the store, as fast as the target takes it.
 
     Only files that differ from `have` (path → digest at the target) travel. `job` is whose checkpoint it
-    is, for fault rules. Raises `TowpathError` (deadline) when the target takes nothing for `within_s`
-    seconds.
+    is, for fault rules. After each chunk both sides rest for `rest` times as long as they worked for it:
+    jobs that run meanwhile want processors and disks, too. Raises `TowpathError` (deadline) when the
+    target takes nothing for `within_s` seconds.
     """
     with shipping(operation, job) as span:
-        sender = _Sender(redis, transfer_key(operation), generation, within_s)
+        sender = _Sender(redis, transfer_key(operation), generation, within_s, Pace(rest))
         sent = await _send(sender, operation, checkpoint, have, job)
         span.set_attributes({"towpath.files": sent.files, "towpath.bytes": sent.state_bytes})
         return sent
@@ -101,9 +136,10 @@ async def _send(
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
     digest = digest_of_inventory(files)
     current = traceparent()
-    await sender.restart({"files": json.dumps(files), **({TRACEPARENT: current} if current else {})})
+    begin = {"files": json.dumps(files), REST: str(sender.pace.factor)}
+    await sender.restart({**begin, **({TRACEPARENT: current} if current else {})})
     state_bytes = 0
-    async for entry in _chunks(checkpoint, wanted):
+    async for entry in _chunks(checkpoint, wanted, sender.pace):
         state_bytes += len(entry["data"])
         chunks: Sequence[dict[str, Any]] = [entry]
         if CHECKPOINT_SHIP.rules:
@@ -112,7 +148,7 @@ async def _send(
             await sender.add({"kind": "chunk", **chunk})
     await sender.add({"kind": "end", "digest": digest})
     await sender.drained()
-    return Sent(len(wanted), state_bytes, digest)
+    return Sent(len(wanted), state_bytes, files, digest)
 
 
 def _current(checkpoint: Path) -> dict[str, str]:
@@ -131,12 +167,15 @@ CHUNKS: Items[dict[str, Any]] = Items(
 """What fault rules see of chunks on their way out. The checksum stays that of the file."""
 
 
-async def _chunks(checkpoint: Path, paths: list[str]) -> AsyncIterator[dict[str, Any]]:
+async def _chunks(checkpoint: Path, paths: list[str], pace: Pace) -> AsyncIterator[dict[str, Any]]:
     for path in paths:
         offset, last = 0, False
         while not last:
-            data, last = await asyncio.to_thread(_read, checkpoint / path, offset)
-            yield {"path": path, "offset": offset, "data": data, "crc": zlib.crc32(data)}
+            await pace.rest()
+            with pace.work():
+                data, last = await asyncio.to_thread(_read, checkpoint / path, offset)
+                checksum = zlib.crc32(data)
+            yield {"path": path, "offset": offset, "data": data, "crc": checksum}
             offset += len(data)
 
 
@@ -150,7 +189,8 @@ def _read(path: Path, offset: int) -> tuple[bytes, bool]:
 class _Sender:
     """The writing end: retries through a restart of Redis, keeps the window."""
 
-    def __init__(self, redis: Redis, key: str, generation: str, within_s: float) -> None:
+    def __init__(self, redis: Redis, key: str, generation: str, within_s: float, pace: Pace) -> None:
+        self.pace = pace
         self.redis = redis
         self.key = key
         self.generation = generation
@@ -183,7 +223,8 @@ class _Sender:
         say where they belong."""
         await self._until_at_most(WINDOW - 1)
         marked: dict[Any, Any] = {"generation": self.generation, **entry}
-        await self._surely(lambda: self.redis.xadd(self.key, marked))
+        with self.pace.work():
+            await self._surely(lambda: self.redis.xadd(self.key, marked))
 
     async def drained(self) -> None:
         """Return when the target has taken everything."""

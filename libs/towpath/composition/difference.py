@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from towpath.composition.field_changes import field_changes
+from towpath.composition.field_changes import FieldChange, field_changes
 from towpath.composition.graph import (
     Place,
     Stream,
@@ -17,6 +17,7 @@ from towpath.composition.graph import (
 )
 from towpath.composition.running import RunningJob
 from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
 
 _REASON_FIELDS = 3
@@ -28,6 +29,14 @@ def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
     site = job.output.site or (running.spec.output_site if running else job.site)
     own = job.job_spec() if isinstance(job, PipelineJob) else job
     return own.model_copy(update={"output": own.output.model_copy(update={"site": site})})
+
+
+def with_path_of(job: JobSpec, other: JobSpec) -> JobSpec:
+    """The job with its user code named as `other` names its own: the same code may have several paths."""
+    if not isinstance(job.operator, Python) or not isinstance(other.operator, Python):
+        return job
+    operator = job.operator.model_copy(update={"artefact": other.operator.artefact})
+    return job.model_copy(update={"operator": operator})
 
 
 def pinned(spec: PipelineSpec, mine: Mapping[str, RunningJob]) -> PipelineSpec:
@@ -101,7 +110,8 @@ def difference(
     are (see `validation`).
 
     `artefacts` are digests of the user code that jobs shall run, by job: code that changed at its old path
-    is a change, where both digests are known. Strategy and forecast of moves are not known here.
+    is a change, where both digests are known, and the same code at another path is none. Strategy and
+    forecast of moves are not known here.
     """
     wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
     around = [spelled_out(job.spec) for job in others.values()]
@@ -126,25 +136,38 @@ def _planned(
         return PlannedChange(
             job=wanted.name, actions=[Action.ADD], reason="new in the description", target=wanted.site
         )
-    found = _found(wanted, running, graphs)
+    if artefact is not None and artefact == running.artefact:
+        wanted = with_path_of(wanted, running.spec)
+    changes = _changes(wanted, running)
+    found = _found(wanted, running, graphs, changes)
     if artefact is not None and running.artefact not in (None, artefact):
         found.setdefault(Action.CHANGE, []).append("other user code")
     moves = wanted.site != running.site
     if moves:
+        changes = [*changes, FieldChange("site", running.site, wanted.site)]
         found[Action.MOVE] = [f"site: {running.site} → {wanted.site}"]
     return PlannedChange(
         job=wanted.name,
         actions=[action for action in Action if action in found] or [Action.KEEP],
         reason=_sentence([text for action in Action for text in found.get(action, ())]),
+        fields=[change.as_told() for change in changes],
         source=running.site if moves else None,
         target=wanted.site if moves else None,
     )
 
 
-def _found(wanted: JobSpec, running: RunningJob, graphs: _Graphs) -> dict[Action, list[str]]:
+def _changes(wanted: JobSpec, running: RunningJob) -> list[FieldChange]:
+    """The fields that differ and ask for something."""
+    differing = field_changes(spelled_out(running.spec), wanted)
+    return [change for change in differing if _action_of(change.path) is not None]
+
+
+def _found(
+    wanted: JobSpec, running: RunningJob, graphs: _Graphs, changes: list[FieldChange]
+) -> dict[Action, list[str]]:
     """What the fields that differ ask for, and writers that come to topics the job goes on reading."""
     found: dict[Action, list[str]] = {}
-    for change in field_changes(spelled_out(running.spec), wanted):
+    for change in changes:
         action = _action_of(change.path)
         if action is not None:
             found.setdefault(action, []).append(str(change))

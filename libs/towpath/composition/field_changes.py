@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from towpath.contracts.pipeline import FieldDifference
+
 SHORT = 60
 """Characters of a value in a sentence; a longer one is cut."""
 
@@ -36,6 +38,11 @@ class FieldChange:
 
     def __str__(self) -> str:
         return f"{self.path}: {short(self.old)} → {short(self.new)}"
+
+    def as_told(self) -> FieldDifference:
+        """As it crosses a wire: whole, with null for what is not there."""
+        old, new = (None if isinstance(value, Absent) else value for value in (self.old, self.new))
+        return FieldDifference(field=self.path, old=old, new=new)
 
 
 def short(value: Any) -> str:

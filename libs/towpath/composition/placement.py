@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from towpath.composition.running import RunningJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail
@@ -64,16 +64,26 @@ def _refused(field: str, job: PipelineJob, message: str, allowed: str | list[str
 
 
 def resource_problems(
-    spec: PipelineSpec, capacities: Mapping[SiteName, Capacity], others: Mapping[str, RunningJob]
+    spec: PipelineSpec,
+    capacities: Mapping[SiteName, Capacity],
+    others: Mapping[str, RunningJob],
+    promised: Mapping[SiteName, Sequence[Demand]],
 ) -> list[ErrorDetail]:
-    """The first job of each site, in the order of the description, that the site has no room for."""
+    """The first job of each site, in the order of the description, that the site has no room for.
+
+    `others` are the jobs that run besides, `promised` what further ones were promised that do not run yet.
+    """
     return [
         error
         for site, capacity in sorted(capacities.items())
         for resource, has in (("cores", capacity.cores), ("memory_mb", capacity.memory_mb))
         if has is not None
         for error in _crowded(
-            spec, site, resource, has, [o.resources for o in others.values() if o.site == site]
+            spec,
+            site,
+            resource,
+            has,
+            [*(o.resources for o in others.values() if o.site == site), *promised.get(site, ())],
         )
     ]
 

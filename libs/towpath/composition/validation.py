@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from towpath.composition.difference import difference, spelled_out
@@ -12,7 +12,7 @@ from towpath.composition.wiring import wiring_problems
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import SiteName
-from towpath.contracts.pipeline import Action, PipelineSpec, PlannedChange
+from towpath.contracts.pipeline import Action, Demand, PipelineSpec, PlannedChange
 from towpath.contracts.site import Capacity
 
 
@@ -30,11 +30,13 @@ def problems(
     sites: Mapping[SiteName, SiteFacts],
     mine: Mapping[str, RunningJob],
     others: Mapping[str, RunningJob],
+    promised: Mapping[SiteName, Sequence[Demand]] | None = None,
 ) -> list[ErrorDetail]:
     """All errors, each with its place in the description, as in `jobs[3].inputs[0].topic`.
 
-    `mine` are the jobs of this pipeline that run, `others` all that run besides. A site that is down
-    is an error only where something would change there.
+    `mine` are the jobs of this pipeline that run, `others` all that run besides, `promised` what jobs will
+    take that other pipelines are about to bring. A site that is down is an error only where something would
+    change there.
     """
     jobs = [spelled_out(job, mine.get(job.name)) for job in spec.jobs]
     names = {job.name for job in jobs}
@@ -46,7 +48,9 @@ def problems(
         *_sites_down(changes, jobs, mine, sites),
         *wiring_problems(jobs, around),
         *placement_problems(spec),
-        *resource_problems(spec, {name: facts.capacity for name, facts in sites.items()}, others),
+        *resource_problems(
+            spec, {name: facts.capacity for name, facts in sites.items()}, others, promised or {}
+        ),
     ]
 
 

@@ -9,7 +9,8 @@ from towpath.contracts.job import ContainerLimits
 BILLION = 10**9
 """The daemon counts parts of a processor in these."""
 
-MEGABYTE = 10**6
+MEGABYTE = 1024**2
+"""As Docker's and Java's `m`, compose files among them: one number means one size wherever it is given."""
 
 
 def limiting(limits: ContainerLimits) -> dict[str, Any]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from towpath.containers.daemon import daemon
-from towpath.containers.limits import BILLION
+from towpath.containers.limits import BILLION, MEGABYTE
 
 if TYPE_CHECKING:
     from docker.client import DockerClient
-
-MB = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ def limits_of(container: str, host: str | None = None) -> Limits:
     cpus = held.get("NanoCpus", 0) / BILLION
     if not cpus and held.get("CpuQuota", 0) > 0:
         cpus = held["CpuQuota"] / (held.get("CpuPeriod") or 100_000)
-    return Limits(cpus or None, held.get("Memory", 0) // MB or None)
+    return Limits(cpus or None, held.get("Memory", 0) // MEGABYTE or None)
 
 
 def limit(container: str, limits: Limits, host: str | None = None) -> None:
@@ -51,7 +49,7 @@ def _wanted(docker: DockerClient, limits: Limits) -> dict[str, Any]:
     if limits.cpus is None or limits.memory_mb is None:
         machine = docker.info()
     cpus = limits.cpus if limits.cpus is not None else machine["NCPU"]
-    memory = limits.memory_mb * MB if limits.memory_mb is not None else machine["MemTotal"]
+    memory = limits.memory_mb * MEGABYTE if limits.memory_mb is not None else machine["MemTotal"]
     return {"NanoCpus": round(cpus * BILLION), "Memory": memory, "MemorySwap": memory}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from nats.aio.msg import Msg
 
+from towpath.bus.connecting import flushed
 from towpath.contracts.events import StepDone
 from towpath.contracts.message import ROOT
 from towpath.drill.stage import Stage
@@ -66,8 +67,8 @@ async def listening(stage: Stage, job: str, step: str) -> AsyncIterator[Cues]:
         await operator.subscribe(COMMANDS, cb=cues.on_command),
         await prompter.subscribe(inbox(coordinator), cb=cues.on_reply),
     ]
-    await operator.flush()
-    await prompter.flush()
+    await flushed(operator)
+    await flushed(prompter)
     try:
         yield cues
     finally:

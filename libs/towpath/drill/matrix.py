@@ -41,7 +41,8 @@ class ActorName(StrEnum):
     TARGET_ENGINE = "target-engine"
     TARGET_NATS = "target-nats"
     OUTPUT_AGENT = "output-agent"
-    """Of the site that keeps the job's results, and does not run it."""
+    """Of the site that keeps the job's results, and does not run it. Where the source or the target keeps
+    them, they are the ones to hit."""
     OUTPUT_NATS = "output-nats"
     COORDINATOR = "coordinator"
     MONITOR = "monitor"
@@ -53,6 +54,7 @@ STRATEGIES = (StrategyName.GENERAL, StrategyName.HANDOVER, StrategyName.PARALLEL
 
 EVERYBODY = frozenset(ActorName)
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
+OUTPUTS = frozenset({ActorName.OUTPUT_AGENT, ActorName.OUTPUT_NATS})
 
 HITS: dict[FaultName, frozenset[ActorName]] = {
     FaultName.KILL: EVERYBODY,

@@ -42,11 +42,14 @@ class MovingJob:
     after: int
     """Serial number in the input behind which it begins."""
     site: str = INPUT_SITE
+    output_site: str = OUTPUT_SITE
     stored: list[tuple[int, DrillEvent]] = field(default_factory=list)
     """What the input holds, by serial number, as far as it was read."""
     came: set[Identity] = field(default_factory=set)
     newest_stored_at: float = 0.0
     """Unix seconds: of the newest event that is in any result."""
+    given_up: set[int] = field(default_factory=set)
+    """Events that the site's server acknowledged with a full disk, and did not store."""
     _looked_at: int = 0
 
     @property
@@ -104,11 +107,21 @@ class MovingJob:
         observations = list(self.collector.observations)
         return await asyncio.to_thread(self.workload.verdict, self.name, self.stored, observations)
 
-    def input_faults(self) -> list[str]:
-        """What went wrong before the job: events that were acknowledged and are not stored."""
+    def unstored(self) -> list[int]:
+        """Events that were acknowledged and are not stored, in order, but those that were given up."""
         stored = {event.number for _, event in self.stored}
         sent = range(self.first_number, self.clock.number + 1)
-        missing = [number for number in sent if number not in stored]
+        return [number for number in sent if number not in stored and number not in self.given_up]
+
+    def give_up_unstored(self) -> int:
+        """Expect those no more; how many there are."""
+        missing = self.unstored()
+        self.given_up.update(missing)
+        return len(missing)
+
+    def input_faults(self) -> list[str]:
+        """What went wrong before the job: with its events, or with their order."""
+        missing = self.unstored()
         faults = [f"{len(missing)} acknowledged events are not stored, e.g. {missing[0]}"] if missing else []
         disorder = disorder_s(self.stored)
         if disorder > WATERMARK_S:
@@ -137,16 +150,16 @@ class MovingJob:
 
 @asynccontextmanager
 async def moving_job(
-    stage: Stage, workload: Workload, name: str, clock: EventClock
+    stage: Stage, workload: Workload, name: str, clock: EventClock, output_site: str
 ) -> AsyncIterator[MovingJob]:
     """Deploy a job and subscribe to its results. It is not removed in the end: see `MovingJob.remove`.
 
     Raises `TowpathError`, and `TimeoutError` when the site of the input does not answer.
     """
-    spec = workload.spec(name, INPUT_SITE, INPUT_SITE, OUTPUT_SITE)
+    spec = workload.spec(name, INPUT_SITE, INPUT_SITE, output_site)
     after = await last_serial(stage.bus.connection, INPUT_SITE, IN_STREAM)
     await stage.bus.request(DeployJob(spec=spec), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
-    out = stage.mesh.site(OUTPUT_SITE)
+    out = stage.mesh.site(output_site)
     collector = ResultCollector(
         out.mqtt_host,
         out.mqtt_port,
@@ -157,4 +170,6 @@ async def moving_job(
         identity=workload.identity,
     )
     async with collector:
-        yield MovingJob(stage, workload, name, clock, collector, clock.number + 1, after)
+        yield MovingJob(
+            stage, workload, name, clock, collector, clock.number + 1, after, output_site=output_site
+        )

@@ -12,9 +12,10 @@ from towpath.contracts.commands import MigrateJob, OperationState, OperationView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.drill.cues import Cues, listening
 from towpath.drill.faults import FAULTS, Victim
-from towpath.drill.matrix import Cell
+from towpath.drill.matrix import Cell, FaultName
 from towpath.drill.moving_job import MovingJob
 from towpath.drill.report import RECOVERED_WITHIN_S, CellReport
+from towpath.drill.stage import INPUT_SITE
 from towpath.protocols.attempts import attempts
 from towpath.protocols.record import ENDED
 
@@ -49,6 +50,8 @@ class Performance:
     """Whether the mesh may not be used for another cell."""
     _known: dict[str, Any] = field(default_factory=dict)
     _reasons: list[str] = field(default_factory=list)
+    _victim: str = ""
+    """Name of the process that the fault hits."""
 
     async def run(self) -> CellReport:
         """Play the cell to its end; what goes wrong is in the report."""
@@ -72,6 +75,7 @@ class Performance:
             fault=self.cell.fault,
             actor=self.cell.actor,
             job=self.job.name,
+            output_site=self.job.output_site,
             seconds=round(time.monotonic() - begun, 1),
             reasons=self._reasons,
             **self._known,
@@ -82,6 +86,7 @@ class Performance:
         job, cell = self.job, self.cell
         source, target = job.site, job.elsewhere
         victim = Victim(job.stage, cell.actor, source, target)
+        self._victim = victim.name
         async with listening(job.stage, job.name, cell.step) as cues:
             fault = asyncio.create_task(FAULTS[cell.fault](job.stage, victim, cues), name=cell.name)
             recovery = asyncio.create_task(self._recover(fault), name=f"recovery of {cell.name}")
@@ -179,7 +184,18 @@ class Performance:
             "wrong": wrong,
             "out_of_order": verdict.out_of_order,
         }
+        if self._intake_is_full:
+            self._known["unstored"] = self.job.give_up_unstored()
         self._reasons += [*_faults(verdict), *self.job.input_faults()]
+
+    @property
+    def _intake_is_full(self) -> bool:
+        """Whether it is the server that takes the events in whose disk is full.
+
+        It acknowledges events for a moment that it cannot write any more: they never were in the job's
+        input, so no strategy can lose them.
+        """
+        return self.cell.fault is FaultName.DISK_FULL and self._victim == f"{INPUT_SITE}-nats"
 
 
 def _steps_s(view: OperationView) -> dict[str, float]:

@@ -19,6 +19,11 @@ class CellReport(Model):
     actor: ActorName
     job: str = ""
     """Name of the job that moved: it says which operator."""
+    output_site: str = ""
+    """Where its results are kept."""
+    unstored: int = 0
+    """Events that the server which takes them acknowledged while its disk was full, and did not store: they
+    were never in the job's input, and are counted apart."""
     state: OperationState | None = None
     """How the migration ended; null when nobody knows."""
     note: str = ""

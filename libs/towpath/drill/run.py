@@ -19,7 +19,7 @@ from towpath.drill.moving_job import MovingJob, moving_job
 from towpath.drill.performance import Performance
 from towpath.drill.report import CellReport
 from towpath.drill.stage import Stage, stage
-from towpath.drill.workloads import WORKLOADS, Workload, workload_of
+from towpath.drill.workloads import WORKLOADS, output_site_of, workload_of
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)
@@ -60,10 +60,9 @@ class Drill:
         """Play cells off the list until none is left, or the mesh is broken."""
         clock = EventClock()
         while left:
-            workload = workload_of(left[0])
             async with AsyncExitStack() as exits:
                 try:
-                    job = await exits.enter_async_context(self._deployed(up, workload, clock))
+                    job = await exits.enter_async_context(self._deployed(up, left[0], clock))
                 except (TowpathError, TimeoutError, NatsError) as error:
                     yield _undeployed(left.pop(0), error)
                     return
@@ -77,7 +76,7 @@ class Drill:
     async def _with(self, job: MovingJob, left: list[Cell]) -> AsyncGenerator[tuple[CellReport, bool], None]:
         """Play cells that move this job, until one is not clean."""
         for _ in range(CELLS_OF_A_JOB):
-            if not left or workload_of(left[0]) is not job.workload:
+            if not left or not _moves(left[0], job):
                 return
             cell = left.pop(0)
             self.say(f"{cell.name}: {job.name} from {job.site} to {job.elsewhere}")
@@ -93,16 +92,20 @@ class Drill:
         shutil.rmtree(kept, ignore_errors=True)
         self.home.logs.rename(kept)
 
-    def _deployed(
-        self, up: Stage, workload: Workload, clock: EventClock
-    ) -> AbstractAsyncContextManager[MovingJob]:
+    def _deployed(self, up: Stage, cell: Cell, clock: EventClock) -> AbstractAsyncContextManager[MovingJob]:
         self._jobs += 1
-        return moving_job(up, workload, f"{workload.name}-{self._jobs}", clock)
+        workload = workload_of(cell)
+        return moving_job(up, workload, f"{workload.name}-{self._jobs}", clock, output_site_of(cell))
 
 
 def in_order(cells: Sequence[Cell]) -> list[Cell]:
-    """The same cells, those together that move the same kind of job."""
-    return sorted(cells, key=lambda cell: WORKLOADS.index(workload_of(cell)))
+    """The same cells, those together that move the same kind of job, with its results at the same site."""
+    return sorted(cells, key=lambda cell: (WORKLOADS.index(workload_of(cell)), output_site_of(cell)))
+
+
+def _moves(cell: Cell, job: MovingJob) -> bool:
+    """Whether the cell can be played with this job."""
+    return workload_of(cell) is job.workload and output_site_of(cell) == job.output_site
 
 
 def _undeployed(cell: Cell, error: Exception) -> CellReport:

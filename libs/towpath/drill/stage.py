@@ -19,16 +19,15 @@ from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.names import api_prefix, epochs_of
+from towpath.mesh.names import api_prefix, epochs_of, processes_of
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
-"""Events come in at the first; the job moves between the first two; results are kept at the third, so that
-every result crosses a link."""
+"""Events come in at the first; the job moves between the first two. Results of some jobs are kept at the
+third, so that every result crosses a link, those of others at the first, where the job is deployed."""
 
 SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
-SERVICES = ("hub", "redis", "coordinator", "monitor", "injector", "collector", "links")
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 
 UP_S = 150.0
@@ -110,8 +109,7 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        services = [name for name in SERVICES if name != "links" or self.mesh.spec.emulate_links]
-        names = [*services, *(f"{s}-{part}" for s in self.mesh.sites for part in ("nats", "agent", "engine"))]
+        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links)
         return [name for name in names if find(self.home.run, name) is None]
 
 

@@ -35,7 +35,8 @@ from towpath.contracts.operators import (
     Window,
 )
 from towpath.drill.events import TOPIC, WATERMARK_S, WINDOW_S, DrillEvent
-from towpath.drill.matrix import Cell
+from towpath.drill.matrix import OUTPUTS, Cell
+from towpath.drill.stage import INPUT_SITE, OUTPUT_SITE
 
 TRIGGER_S = 0.5
 PROCESSING_WINDOW_S = 1.0
@@ -207,6 +208,12 @@ def workload_of(cell: Cell) -> Workload:
     if cell.strategy is StrategyName.PARALLEL:
         return PROCESSING
     return CLEANED if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else WINDOWS
+
+
+def output_site_of(cell: Cell) -> str:
+    """Where the job that a cell moves keeps its results: at a third site, or where it is deployed."""
+    at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and cell.actor not in OUTPUTS
+    return INPUT_SITE if at_home else OUTPUT_SITE
 
 
 def disorder_s(stored: Stored) -> float:

@@ -43,9 +43,18 @@ class Plan:
         shares(topology, host)
         return cls(topology, host, overcommitted(topology, host))
 
+    @property
+    def settled(self) -> Topology:
+        """The topology with this machine's clock as it was found: whoever looks at it later, when cores may
+        be clocked otherwise, finds the same shares."""
+        return self.topology.model_copy(update={"host_clock_ghz": self.host.clock_ghz})
 
-async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -> None:
-    """Bring a topology up under `home`, or what is up there to where its description has it.
+
+async def bring_up(
+    home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG, artefact_root: str | None = None
+) -> None:
+    """Bring a topology up under `home`, or what is up there to where its description has it; jobs may bring
+    user code from `artefact_root`, null: from where they might before.
 
     Nodes that failed or were stopped are started, limits and links become as described. Raises
     `TowpathError`; what was started by then stays, and `take_down` removes it.
@@ -55,10 +64,9 @@ async def bring_up(home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG) -
     project = Project(home)
     await asyncio.to_thread(_check_free, project, plan.topology)
     await asyncio.to_thread(check_images, tag)
-    mesh = await asyncio.to_thread(MeshState.create_or_extend, home, mesh_spec(plan.topology))
-    await asyncio.to_thread(project.write, plan.topology, mesh, tag)
+    # What nobody waits for would go on making what `take_down` removes.
+    await to_the_end(asyncio.to_thread(_write, project, plan, tag, artefact_root))
     tell("containers …")
-    # A compose command that nobody waits for would go on making what `take_down` removes.
     await to_the_end(asyncio.to_thread(project.create))
     try:
         async with emulation(home, tell) as running:
@@ -81,7 +89,7 @@ async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator
     """The topology that is up under `home`. Raises `TowpathError` when none is."""
     project = Project(home)
     topology = await asyncio.to_thread(project.topology)
-    if topology is None:
+    if topology is None or not await asyncio.to_thread(home.state.exists):
         raise nothing_up(home)
     mesh = await asyncio.to_thread(MeshState.load, home)
     found = await asyncio.to_thread(project.containers)
@@ -92,6 +100,12 @@ async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator
         running = Emulation(topology, this_host(topology), nodes, bus, tell)
         running.away |= {node for node in nodes.names if await nodes.cpu_s(node) is None}
         yield running
+
+
+def _write(project: Project, plan: Plan, tag: str, artefact_root: str | None) -> None:
+    project.begin(plan.settled)
+    mesh = MeshState.create_or_extend(project.home, mesh_spec(plan.topology, artefact_root))
+    project.write(plan.topology, mesh, tag)
 
 
 def nothing_up(home: Home) -> TowpathError:

@@ -18,7 +18,7 @@ from towpath.contracts.topology import Node, NodeLink, Topology
 from towpath.emulation.nodes import Nodes
 from towpath.tasks import end
 from towpath.topology.journeys import journey
-from towpath.topology.outages import outages
+from towpath.topology.outages import outages, postponed_s
 from towpath.topology.shares import Host, Share, share_of
 
 UP_S = 240.0
@@ -205,12 +205,17 @@ class Emulation:
             self.failed.discard(name)
 
     async def _follow(self, node: Node, for_s: float, seed: object) -> None:
-        """The outages of one node, each behind the one before."""
+        """The outages of one node, each behind the one before; the start of its engine counts as away."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
+        later_s = 0.0
         for outage in outages(node, for_s, seed):
-            await asyncio.sleep(max(0.0, begun + outage.begin_s - loop.time()))
+            if outage.begin_s + later_s >= for_s:
+                return
+            begin = begun + outage.begin_s + later_s
+            await asyncio.sleep(max(0.0, begin - loop.time()))
             await self.fail([outage.node], outage.for_s)
+            later_s += postponed_s(node, max(0.0, loop.time() - begin - outage.for_s))
 
     async def _take_away(self, name: str, *, killed: bool) -> None:
         self.node(name)

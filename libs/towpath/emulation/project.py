@@ -16,7 +16,7 @@ from towpath.containers.projects import remove_project
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Topology
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import write_private_file
+from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import SECRETS
 from towpath.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
@@ -28,6 +28,9 @@ COMPOSE_S = 300.0
 
 SPARE = "spare"
 """The profile of nodes that are not started with the others."""
+
+MORE_NETWORKS = "as many nodes as the daemon has networks for: its `default-address-pools` give it more"
+"""Each node has a network of its own. Docker has about thirty, as it comes."""
 
 SAID_LINES = 4
 """Of what a failed command said, for its error."""
@@ -62,12 +65,16 @@ class Project:
         except FileNotFoundError:
             return None
 
+    def begin(self, topology: Topology) -> None:
+        """Put the topology down, before anything else: whatever interrupts what follows, it can be repeated
+        and taken down. Raises `OSError`."""
+        make_private_directory(self.home.root)
+        write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
+
     def write(self, topology: Topology, mesh: MeshState, tag: str) -> None:
         """Put down everything that the compose command needs. Raises `OSError`."""
-        secrets = self.home.root / "secrets"
-        settings = ComposeSettings.of(topology, str(secrets), tag)
-        write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
-        write_secrets(mesh, secrets)
+        settings = ComposeSettings.of(topology, str(self.home.secrets), tag)
+        write_secrets(mesh, self.home.secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
 
     def create(self) -> None:
@@ -78,12 +85,12 @@ class Project:
     def remove(self) -> list[str]:
         """Take everything away: containers, networks, volumes, and the directory. What there was.
 
-        Raises `DaemonError`; what is left then goes with the next try.
+        Raises `DaemonError` or `OSError`; what is left then, or by whom kills this, goes with the next try.
         """
         removed = remove_project(self.name)
         if self.topology_file.exists():
             removed.append(str(self.home.root))
-            shutil.rmtree(self.home.root, ignore_errors=True)
+            self._remove_directory()
         return removed
 
     def containers(self) -> dict[str, str]:
@@ -93,6 +100,15 @@ class Project:
     def troubles(self) -> list[str]:
         """Of each container that runs into trouble, how it is and what it said last. Raises `DaemonError`."""
         return [why(part) for part in parts(self.name).values() if part.state == "restarting"]
+
+    def _remove_directory(self) -> None:
+        """The topology last: without it the rest would be nobody's."""
+        for path in self.home.root.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != self.topology_file:
+                path.unlink()
+        shutil.rmtree(self.home.root)
 
     def _compose(self, *arguments: str, profiles: Sequence[str] = ()) -> None:
         chosen = [part for profile in profiles for part in ("--profile", profile)]
@@ -108,9 +124,18 @@ class Project:
                 ErrorCode.DEADLINE, f"`{command[0]} {arguments[0]}` takes longer than {COMPOSE_S:g} s"
             ) from error
         if ran.returncode:
-            said = " | ".join(line.strip() for line in ran.stderr.splitlines() if line.strip())
-            last = " | ".join(said.split(" | ")[-SAID_LINES:])
-            raise TowpathError(ErrorCode.FAILED, f"`{command[0]} {arguments[0]}` failed: {last}")
+            raise _failed(f"{command[0]} {arguments[0]}", ran.stderr)
+
+
+def _failed(what: str, said: str) -> TowpathError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    # Docker of any age says so in other words, but for these two.
+    short_of_networks = any("address pool" in line for line in lines)
+    return TowpathError(
+        ErrorCode.FAILED,
+        f"`{what}` failed: {' | '.join(lines[-SAID_LINES:])}",
+        allowed=MORE_NETWORKS if short_of_networks else None,
+    )
 
 
 @cache

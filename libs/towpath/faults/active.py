@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
 from time import monotonic
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 from towpath.contracts.faults import AtCode, AtPoint, LoadedRule, Metric, RuleCount
 from towpath.faults.clock import real_time
-from towpath.faults.conditions import Counters, compile_condition, compile_value
+from towpath.faults.conditions import compile_condition, compile_value
 from towpath.faults.fields import CallFields, PassingFields
 from towpath.faults.injected import InjectedFault
 from towpath.faults.items import Items
@@ -32,7 +31,7 @@ from towpath.faults.registry import (
     Target,
     made,
 )
-from towpath.faults.reports import Reports
+from towpath.faults.surroundings import Surroundings
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +39,9 @@ T = TypeVar("T")
 
 WAIT_AGAIN_S = 0.05
 """How often what a rule holds up looks whether it still does."""
+
+TELL_AGAIN_S = 0.1
+"""Between counts that are told because of exceptions: a rule may raise thousands a second."""
 
 ERROR_CHARACTERS = 300
 
@@ -61,30 +63,6 @@ def looking() -> Iterator[None]:
         _this_thread.looking = before
 
 
-@dataclass
-class Surroundings:
-    """What rules know of the process they are at work in."""
-
-    scope: str
-    process: str
-    worker: str | None
-    """The Spark executor that a Python worker belongs to."""
-    reports: Reports
-    shared: Mapping[str, float] = field(default_factory=dict)
-    """What conditions may ask of the whole mesh, as last told."""
-
-    counters: Counters = field(default_factory=Counters)
-    """Of all rules of the process: what one counts, another may ask for."""
-
-    def shared_value(self, key: str) -> float | None:
-        """A value of the mesh; null where nobody knows it."""
-        return self.shared.get(key)
-
-    def fields(self) -> dict[str, Any]:
-        """What conditions may name everywhere."""
-        return {"site": self.scope, "process": self.process, "worker": self.worker}
-
-
 class ActiveRule:
     """One version of a rule. Raises `TowpathError` when it is not one that this process understands."""
 
@@ -96,7 +74,8 @@ class ActiveRule:
         self.last_error: str | None = None
         self._surroundings = surroundings
         self._ended = threading.Event()
-        self._asking = threading.Lock()
+        self._asking, self._telling = threading.Lock(), threading.Lock()
+        self._told_at = -TELL_AGAIN_S
         rule = loaded.rule
         self._evaluation = compile_condition(rule.condition).start(
             seed=rule.seed,
@@ -133,6 +112,18 @@ class ActiveRule:
             errors=self.errors,
             last_error=self.last_error,
         )
+
+    def tell(self) -> None:
+        """Report how often it was looked at and acted in this process, so far."""
+        with self._telling:  # The last line of a file counts: no older count may follow a newer one.
+            self._surroundings.reports.count(self.count())
+
+    def _tell_before_raising(self) -> None:
+        """A Python worker of Spark ends with what is raised, before anybody asks it for counts."""
+        if monotonic() - self._told_at >= TELL_AGAIN_S:
+            self._told_at = monotonic()
+            self.tell()
+            self._surroundings.reports.flush()
 
     def _context(self, context: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._surroundings.fields(), **context}
@@ -186,6 +177,7 @@ class ActiveRule:
             try:
                 changed = fault.change(passed.items, hits, access)
             except InjectedFault as error:
+                self._tell_before_raising()
                 passed.error = error
                 break
             hits = _places_after(passed.items, hits, changed)
@@ -232,6 +224,7 @@ class ActiveRule:
                 fault.act(call)
             return None
         except InjectedFault as error:
+            self._tell_before_raising()
             return error
         finally:
             emitted, call.emitted = call.emitted, []

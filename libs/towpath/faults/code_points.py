@@ -1,4 +1,4 @@
-"""Which functions there are to look at, found in their source."""
+"""Which functions there are to look at, and exceptions to raise, found in their source."""
 
 from __future__ import annotations
 
@@ -35,6 +35,21 @@ def parameters_of(code: str, archives: Iterable[Path]) -> frozenset[str] | None:
     if isinstance(found, ast.ClassDef):
         raise Unknown(f"{path} is a class: name one of its methods", path, known)
     return _parameters(found) if isinstance(found, Function) else None
+
+
+def find_exception(name: str, archives: Iterable[Path]) -> None:
+    """Raise `Unknown` when there certainly is no such exception, `module:Class`."""
+    module_name, _, class_name = name.partition(":")
+    sources = Sources(tuple(archives))
+    module = sources.module(module_name)
+    if module is None:
+        return
+    found = _Search(sources).member(module, [class_name])
+    known = (each for each in module.classes if not each.startswith("_"))
+    if found is None:
+        raise Unknown(f"module {module_name} has no class {class_name}", class_name, known)
+    if isinstance(found, Function) or (isinstance(found, ast.ClassDef) and not found.bases):
+        raise Unknown(f"{class_name} is no exception", class_name, known)
 
 
 def _parameters(function: Function) -> frozenset[str]:

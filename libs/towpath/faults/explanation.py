@@ -7,22 +7,21 @@ import json
 from collections.abc import Iterable, Sequence
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE, AtCode, AtPoint, DataPoint, Moment, OnTarget, Rule, RuleAction
+from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, OnTarget, Rule, RuleAction
 from towpath.faults.conditions import compile_condition
 from towpath.faults.registry import faults
-from towpath.faults.validation import World, runs_python
+from towpath.faults.world import World, looking_processes
 
 _POINTS = {
-    DataPoint.SOURCE_READ: ("a task of Spark reads an event", ("engine",)),
-    DataPoint.OPERATOR_BATCH: ("a bundle of events comes to an operator", ("engine",)),
-    DataPoint.OPERATOR_EVENT: ("an event comes to an operator", ("engine",)),
-    DataPoint.SINK_PUBLISH: ("an engine publishes a result", ("engine",)),
-    DataPoint.CHECKPOINT_SHIP: ("an agent ships a chunk of a checkpoint", ("agent",)),
-    DataPoint.AGENT_COMMAND: ("an agent has received a command", ("agent",)),
-    DataPoint.BUS_SEND: ("a process sends a message on the bus", ()),
-    DataPoint.BUS_RECEIVE: ("a process receives a message from the bus", ()),
+    DataPoint.SOURCE_READ: "a task of Spark reads an event",
+    DataPoint.OPERATOR_BATCH: "a bundle of events comes to an operator",
+    DataPoint.OPERATOR_EVENT: "an event comes to an operator",
+    DataPoint.SINK_PUBLISH: "an engine publishes a result",
+    DataPoint.CHECKPOINT_SHIP: "an agent ships a chunk of a checkpoint",
+    DataPoint.AGENT_COMMAND: "an agent has received a command",
+    DataPoint.BUS_SEND: "a process sends a message on the bus",
+    DataPoint.BUS_RECEIVE: "a process receives a message from the bus",
 }
-"""What happens there, and the ends of the names of processes where it does; none: all."""
 
 _MOMENTS = {
     Moment.ENTRY: "is called",
@@ -51,7 +50,7 @@ def _event(rule: Rule) -> str:
     match rule.event:
         case AtPoint(point=point):
             of_job = f" of job {rule.where.job}" if rule.where.job else ""
-            return f"Whenever {_POINTS[point][0]}{of_job} ({point.value})"
+            return f"Whenever {_POINTS[point]}{of_job} ({point.value})"
         case AtCode(code=code, at=moment):
             return f"Whenever {code} {_MOMENTS[moment]}"
         case OnTarget(target=kind, name=name):
@@ -89,28 +88,6 @@ def _where(rule: Rule, world: World) -> list[str]:
     counts = f"It counts only {_listed(restrictions)}" if restrictions else "It counts everywhere"
     number = "1 process looks" if len(processes) == 1 else f"{len(processes)} processes look"
     return [f"{counts}; {number} at it now{f': {_listed(processes)}' if processes else ''}."]
-
-
-def looking_processes(rule: Rule, world: World) -> list[str]:
-    """Names of the processes that would look at a rule; none for an event outside code."""
-    if isinstance(rule.event, OnTarget):
-        return []
-    ends = _POINTS[rule.event.point][1] if isinstance(rule.event, AtPoint) else ()
-    where = rule.where
-    return [
-        name
-        for name in sorted(world.processes)
-        if runs_python(name)
-        and where.process in (None, name)
-        and where.site in (None, _scope_of(name, world.sites))
-        and (not ends or name.endswith(ends))
-    ]
-
-
-def _scope_of(process: str, sites: Iterable[str]) -> str:
-    """The scope of a process: those of a site begin with its name."""
-    of_site = [site for site in sites if process.startswith(f"{site}-")]
-    return max(of_site, key=len) if of_site else HUB_SCOPE
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -20,10 +20,11 @@ from towpath.contracts.faults import (
     RuleSet,
     TargetKind,
 )
-from towpath.faults.active import ActiveRule, Surroundings
+from towpath.faults.active import ActiveRule
 from towpath.faults.points import POINTS
 from towpath.faults.registry import Target
 from towpath.faults.reports import Reports
+from towpath.faults.surroundings import Surroundings
 from towpath.faults.weaving import Weaver
 
 COUNT_S = 1.0
@@ -126,7 +127,7 @@ class LoadedRules:
         key, count = _key(rule.loaded), rule.count()
         if count != self._reported.get(key, count.model_copy(update={"looked": 0, "acted": 0, "errors": 0})):
             self._reported[key] = count
-            self._reports.count(count)
+            rule.tell()
 
     def close(self) -> None:
         """The process ends: tell the last counts."""

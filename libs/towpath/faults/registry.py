@@ -49,9 +49,14 @@ class Fault(ABC):
         """Seeded by the rule: all that is left to chance comes from here."""
 
     @classmethod
-    def asks(cls, parameters: Any) -> frozenset[str]:
-        """What expressions among the parameters ask of the whole mesh, such as `cpu_percent(jfk)`."""
-        return frozenset()
+    def expressions(cls, parameters: Any) -> Sequence[str]:
+        """The expressions among the parameters, such as `len(payload)`."""
+        return ()
+
+    @classmethod
+    def exceptions(cls, parameters: Any) -> Sequence[str]:
+        """Exceptions of modules, `module:Class`, that the parameters name."""
+        return ()
 
 
 @dataclass(frozen=True)

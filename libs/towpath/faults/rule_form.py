@@ -22,8 +22,9 @@ from towpath.contracts.faults import (
     TargetKind,
     Where,
 )
-from towpath.faults.conditions import compile_condition, compile_value
-from towpath.faults.registry import CODE, POINT, Fault, PointFault, faults, made
+from towpath.faults.conditions import compile_condition
+from towpath.faults.registry import CODE, POINT, faults, made
+from towpath.faults.rule_expressions import field_of, values_of
 from towpath.faults.syntax_errors import nearest
 from towpath.faults.vocabulary import names_at
 
@@ -55,7 +56,7 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
     found: list[ErrorDetail] = []
     try:
         names = compile_condition(rule.condition).names
-        found.extend(_unknown_names(rule.event, names))
+        found.extend(_unknown_names(rule.event, names, "condition"))
     except TowpathError as error:
         found.append(error.detail)
     found.extend(_of_where(rule))
@@ -88,10 +89,10 @@ def misnamed(
     )
 
 
-def _unknown_names(event: RuleEvent, names: frozenset[str]) -> Iterator[ErrorDetail]:
+def _unknown_names(event: RuleEvent, names: frozenset[str], field: str) -> Iterator[ErrorDetail]:
     offered = names_at(event)
     for name in sorted(names - offered.keys()):
-        yield misnamed(f"{_place(event)} offers no `{name}`", "condition", name, sorted(offered))
+        yield misnamed(f"{_place(event)} offers no `{name}`", field, name, sorted(offered))
 
 
 def _place(event: RuleEvent) -> str:
@@ -131,7 +132,7 @@ def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDe
         return [misnamed(what, f"{field}.fault", action.fault, known)]
     try:
         kind.Parameters.model_validate(action.parameters)
-        return [*_unknown_in_values(made(action, applied_to, Random(0)), action, event, field)]
+        made(action, applied_to, Random(0))
     except ValidationError as error:
         return [
             _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.Parameters)
@@ -139,31 +140,9 @@ def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDe
         ]
     except TowpathError as error:
         # An expression in a parameter: it says what is wrong with it, not where it stands.
-        return [_in_parameter(error.detail, action, error.detail.value, field)]
-
-
-def _unknown_in_values(
-    made_fault: Fault, action: RuleAction, event: RuleEvent, field: str
-) -> Iterator[ErrorDetail]:
-    """Names that the expressions of a measuring fault ask for in vain."""
-    if not isinstance(made_fault, PointFault) or not made_fault.measures:
-        return
-    texts: list[str] = []
-
-    def note(text: str) -> float:
-        texts.append(text)
-        return 0.0
-
-    made_fault.measured(note)
-    for text in dict.fromkeys(texts):
-        for error in _unknown_names(event, compile_value(text).names):
-            yield _in_parameter(error, action, text, field)
-
-
-def _in_parameter(detail: ErrorDetail, action: RuleAction, text: Any, field: str) -> ErrorDetail:
-    """The error of an expression, with the parameter that holds it."""
-    holder = next((name for name, given in action.parameters.items() if str(text) in str(given)), "")
-    return detail.model_copy(update={"field": f"{field}.parameters.{holder}".removesuffix(".")})
+        return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
+    values = values_of(action, field)
+    return [error for place, value in values for error in _unknown_names(event, value.names, place)]
 
 
 def _first(errors: list[ErrorDetail]) -> ErrorDetail:

@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import orjson
 
 from towpath.faults.chance import Chance
 from towpath.faults.vocabulary import COUNTER
@@ -105,9 +106,21 @@ IMPURE = frozenset({"acted", COUNTER})
 
 
 def json_of(payload: Any) -> Any:
-    """The JSON that a payload is; null where it is none."""
+    """The JSON that a payload is; null where it is none. Integers of more than 64 bits lose digits.
+
+    Events that could fulfil a condition on a field (see `sieve`) are parsed once more for it, so it matters
+    how fast that is.
+    """
     if not isinstance(payload, str | bytes):
         return None
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        return _json_as_python_has_it(payload)
+
+
+def _json_as_python_has_it(payload: str | bytes) -> Any:
+    """With NaN and the like, which JSON has not, but senders have."""
     try:
         return json.loads(payload)
     except (ValueError, RecursionError):

@@ -30,6 +30,7 @@ from towpath.faults.expressions import (
 )
 from towpath.faults.operations import COMPARISONS
 from towpath.faults.scope import ROOTS, Scope, plain
+from towpath.faults.sieve import needed, sifted
 
 Fields = Callable[[int], Mapping[str, Any]]
 Columns = Callable[[str], Sequence[Any] | None]
@@ -53,9 +54,9 @@ class Bundle:
 
     def column(self, name: str, places: Sequence[int]) -> Sequence[Any] | None:
         """All values of a field, if there is such a column and it is worth it for these places."""
-        if len(places) * _DENSE < self.size:
-            return None
         if name not in self._asked:
+            if len(places) * _DENSE < self.size:
+                return None
             self._asked[name] = self.columns(name)
         return self._asked[name]
 
@@ -111,6 +112,9 @@ def selector_of(node: Expression, chances: Mapping[int, int]) -> Selector:
     if isinstance(node, Between) or _cost(node) == _ONCE:
         return lambda bundle, places: places if places and _looked(test, (), bundle, places[:1]) else []
     names = sorted("payload" if name == "event" else name for name in roots_of(node) - _COUNTED)
+    needles = needed(node)
+    if needles:
+        return lambda bundle, places: _looked(test, names, bundle, _sifted(needles, bundle, places))
     return lambda bundle, places: _looked(test, names, bundle, places)
 
 
@@ -191,6 +195,11 @@ def _looked(
         if test(scope):
             found.append(place)
     return found
+
+
+def _sifted(needles: tuple[bytes, ...], bundle: Bundle, places: Sequence[int]) -> Sequence[int]:
+    payloads = bundle.column("payload", places)
+    return places if payloads is None else sifted(needles, payloads, places)
 
 
 def _column(node: Comparison, chances: Mapping[int, int]) -> Selector:

@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import HUB_SCOPE, AtCode, OnTarget, Rule, TargetKind
-from towpath.faults.code_points import parameters_of
-from towpath.faults.conditions import compile_condition
+from towpath.faults.code_points import find_exception, parameters_of
 from towpath.faults.expressions import OWN_SITE
+from towpath.faults.rule_expressions import exceptions_of, expressions_of, field_of
 from towpath.faults.rule_files import read_rules
 from towpath.faults.rule_form import form_problems, misnamed
 from towpath.faults.sources import Unknown
+from towpath.faults.world import World, looking_processes, passing_processes, runs_python
 
-__all__ = ["World", "problems", "read_rules"]
+__all__ = ["problems", "read_rules", "targets"]
 
 _SHOWN = 60
 """Names that an error shows of a longer list: those most like the given one would be in the message."""
-
-_SERVERS = ("nats", "redis", "mosquitto")
-"""Ends of the names of processes that run no Python: no rule sets their clock."""
-
-
-@dataclass(frozen=True)
-class World:
-    """What exists in a mesh, by name."""
-
-    sites: frozenset[str] = frozenset()
-    processes: frozenset[str] = frozenset()
-    """Of all scopes, also those that are just being started anew."""
-    links: frozenset[str] = frozenset()
-    """Sites whose link is emulated."""
-    jobs: frozenset[str] = frozenset()
-    containers: frozenset[str] = frozenset()
-    """Of the daemon that the injector asks, also those that do not run."""
-    networks: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Container → names of the networks that it is on."""
-    own_container: str | None = None
-    """The one that the injector runs in, if it does."""
-    without_daemon: ErrorDetail | None = None
-    """Why it is not known which containers there are."""
-    archives: tuple[Path, ...] = ()
-    """Zips with user code."""
-
-    @property
-    def scopes(self) -> list[str]:
-        """The hub and the sites."""
-        return [HUB_SCOPE, *sorted(self.sites)]
 
 
 def problems(rule: Rule, world: World) -> list[ErrorDetail]:
@@ -56,7 +25,13 @@ def problems(rule: Rule, world: World) -> list[ErrorDetail]:
 
     Reads source files and archives, so it may take some tens of milliseconds.
     """
-    return [*form_problems(rule), *_of_event(rule, world), *_of_where(rule, world), *_of_scopes(rule, world)]
+    return [
+        *form_problems(rule),
+        *_of_event(rule, world),
+        *_of_where(rule, world),
+        *_of_scopes(rule, world),
+        *_of_exceptions(rule, world),
+    ]
 
 
 def targets(kind: TargetKind, world: World) -> list[str]:
@@ -72,11 +47,6 @@ def targets(kind: TargetKind, world: World) -> list[str]:
             return sorted(name for name in world.processes if runs_python(name))
         case TargetKind.PROCESS | TargetKind.DISK:
             return sorted(world.processes)
-
-
-def runs_python(process: str) -> bool:
-    """Whether a process of this name runs Python code: a broker and the store do not."""
-    return process != HUB_SCOPE and not process.endswith(_SERVERS)
 
 
 def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
@@ -120,28 +90,41 @@ def _of_code(code: str, rule: Rule, world: World) -> Iterator[ErrorDetail]:
     try:
         parameters = parameters_of(code, world.archives)
     except Unknown as error:
-        detail = misnamed(str(error), "event.code", error.name, error.known)
-        module = code.partition(":")[0]
-        shown = error.known if error.name == module else [f"{module}:{name}" for name in error.known]
-        yield detail.model_copy(update={"value": code, "allowed": _short(shown)})
+        yield _not_found(error, "event.code", code)
         return
     if parameters is not None:
         yield from _of_arguments(rule, parameters)
 
 
+def _not_found(error: Unknown, field: str, value: str) -> ErrorDetail:
+    """That there is nothing of the name `module:name`."""
+    module = value.partition(":")[0]
+    in_module = error.name != module
+    shown = [f"{module}:{name}" for name in error.known] if in_module else error.known
+    detail = misnamed(str(error), field, error.name, error.known)
+    return detail.model_copy(update={"value": value, "allowed": _short(shown)})
+
+
 def _of_arguments(rule: Rule, parameters: frozenset[str]) -> Iterator[ErrorDetail]:
-    """Arguments that the condition names and the function does not have."""
-    try:
-        paths = compile_condition(rule.condition).paths
-    except TowpathError:
-        return  # Said already.
-    named = {str(path[1]) for path in paths if path[0] == "args" and len(path) > 1}
-    for name in sorted(named - parameters):
-        yield misnamed(f"the function has no parameter `{name}`", "condition", name, sorted(parameters))
+    """Arguments that expressions name and the function does not have."""
+    for field, expression in expressions_of(rule):
+        named = {str(path[1]) for path in expression.paths if path[0] == "args" and len(path) > 1}
+        for name in sorted(named - parameters):
+            yield misnamed(f"the function has no parameter `{name}`", field, name, sorted(parameters))
 
 
 def _short(names: list[str]) -> list[str]:
     return names if len(names) <= _SHOWN else [*names[:_SHOWN], f"… and {len(names) - _SHOWN} more"]
+
+
+def _of_exceptions(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    """Exceptions of modules that actions name and that do not exist."""
+    for place, action in enumerate(rule.actions):
+        for name in exceptions_of(action):
+            try:
+                find_exception(name, world.archives)
+            except Unknown as error:
+                yield _not_found(error, field_of(name, action, f"actions.{place}"), name)
 
 
 def _of_where(rule: Rule, world: World) -> Iterator[ErrorDetail]:
@@ -151,23 +134,49 @@ def _of_where(rule: Rule, world: World) -> Iterator[ErrorDetail]:
         "process": (where.process, sorted(world.processes), ErrorCode.INVALID),
         "job": (where.job, sorted(world.jobs), ErrorCode.UNKNOWN_JOB),
     }
-    for name, (value, names, code) in known.items():
-        if value is not None and value not in names:
-            yield misnamed(f"there is no such {name}", f"where.{name}", value, names, code)
+    wrong = [
+        misnamed(f"there is no such {name}", f"where.{name}", value, names, code)
+        for name, (value, names, code) in known.items()
+        if value is not None and value not in names
+    ]
+    yield from wrong or _of_nobody(rule, world)
+
+
+def _of_nobody(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    """Places that exist, and where nothing would ever look at the rule."""
+    event, where = rule.event, rule.where
+    if isinstance(event, OnTarget):
+        scopes = _scopes_of_target(event, world)
+        if where.site is not None and scopes and where.site not in scopes:
+            what = f"the {event.target.value} {event.name} is not there"
+            yield misnamed(what, "where.site", where.site, scopes)
+        return
+    if (where.site is None and where.process is None) or looking_processes(rule, world):
+        return
+    passing = passing_processes(event, world)
+    at_site = [name for name in passing if where.site in (None, world.scope_of(name))]
+    if at_site and where.process is not None:
+        yield misnamed("the rule is never looked at in this process", "where.process", where.process, at_site)
+    else:
+        scopes = sorted({world.scope_of(name) for name in passing})
+        yield misnamed("no process of this scope looks at the rule", "where.site", where.site or "", scopes)
+
+
+def _scopes_of_target(event: OnTarget, world: World) -> list[str]:
+    """Where a target is; nothing when that is not told by its name."""
+    match event.target:
+        case TargetKind.MACHINE:
+            return [event.name]
+        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
+            return [world.scope_of(event.name)]
+        case TargetKind.LINK | TargetKind.CONTAINER:
+            return []
 
 
 def _of_scopes(rule: Rule, world: World) -> Iterator[ErrorDetail]:
-    """Scopes that the condition asks about."""
-    try:
-        shared = compile_condition(rule.condition).shared
-    except TowpathError:
-        return  # Said already.
-    for scope in sorted({key.partition("(")[2].removesuffix(")") for key in shared}):
-        if scope not in (OWN_SITE, *world.scopes):
-            yield misnamed(
-                "there is no such scope",
-                "condition",
-                scope,
-                [OWN_SITE, *world.scopes],
-                ErrorCode.UNKNOWN_SITE,
-            )
+    """Scopes that expressions ask about."""
+    known = [OWN_SITE, *world.scopes]
+    for field, expression in expressions_of(rule):
+        for scope in sorted({key.partition("(")[2].removesuffix(")") for key in expression.shared}):
+            if scope not in known:
+                yield misnamed("there is no such scope", field, scope, known, ErrorCode.UNKNOWN_SITE)

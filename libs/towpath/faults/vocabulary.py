@@ -42,7 +42,7 @@ VALUE_FUNCTIONS: Mapping[str, tuple[int, int | None, str]] = {
 COUNTER = "counter"
 
 SHARED_FUNCTIONS: Mapping[str, str] = {
-    "cpu_percent": "CPU that the processes of a scope take, percent of one core",
+    "cpu_percent": "CPU that the processes of a scope take, percent of all the machine's cores together",
     "memory_percent": "memory that the processes of a scope take, percent of the machine's",
 }
 """What the mesh measures of each scope."""

@@ -74,6 +74,11 @@ class Home:
         return self.root / "artefacts"
 
     @property
+    def secrets(self) -> Path:
+        """What each container of the mesh is given. Only a mesh of containers has this directory."""
+        return self.root / "secrets"
+
+    @property
     def faults(self) -> Path:
         """The rules that processes of this mesh carry out, and what they report of them."""
         return self.root / "faults"

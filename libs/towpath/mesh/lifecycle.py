@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec, ProcessStatus
 from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.state import MeshState
 from towpath.processes import find, listed, rotate_log, status, stop
 from towpath.processes.claim import ALREADY_CLAIMED
-
-SUPERVISOR = "local"
-"""Process name of the local supervisor."""
 
 START_DEADLINE_S = 20.0
 """For the supervisor to claim its home."""

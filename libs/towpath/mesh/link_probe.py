@@ -13,13 +13,18 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
 from towpath.faults.clock import real_time
 from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S
-from towpath.telemetry.link_figures import measured
+from towpath.telemetry.link_figures import Send, measured_bandwidth, measured_round_trip
 from towpath.telemetry.samples import samples_of
 
 log = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
-"""For one message there and back. What takes longer is no sample: the other side may be cut off."""
+"""For a small message there and back. What takes longer is no sample: the other side may be cut off."""
+
+LARGE_S = 10.0
+"""The same for the large one: over 0.15 Mbit/s it comes back in time."""
+
+_FAILURES = (TowpathError, TimeoutError, NatsError, OSError)
 
 
 class LinkProbe:
@@ -32,26 +37,34 @@ class LinkProbe:
 
     async def measure(self, other: str) -> list[Sample]:
         """Samples of the way to a site or the hub; none when it does not answer in time. Bandwidth is among
-        them from time to time."""
+        them from time to time, unless the link is too narrow."""
         with_bandwidth = monotonic() >= self._bandwidth_due.get(other, 0.0)
         samples = await probe(self._bus, other, with_bandwidth=with_bandwidth)
+        # Also after a large message that did not come back: a narrow link must not be filled with them.
         if samples and with_bandwidth:
             self._bandwidth_due[other] = monotonic() + BANDWIDTH_INTERVAL_S
         return samples
 
 
 async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sample]:
-    """Samples of the way to a site or the hub; none when it does not answer in time."""
+    """Samples of the way to a site or the hub; none when it does not answer in time. A link that does not
+    bring a large message back in time has a round trip all the same."""
 
-    async def send(payload: str) -> EchoAnswer:
-        async with asyncio.timeout(ANSWER_S):
-            return await bus.request(Echo(site=other, payload=payload), deadline_s=ANSWER_S)
+    def sending(within_s: float) -> Send:
+        async def send(payload: str) -> EchoAnswer:
+            async with asyncio.timeout(within_s):
+                return await bus.request(Echo(site=other, payload=payload), deadline_s=within_s)
 
+        return send
+
+    values: dict[str, float] = {}
     try:
-        values = await measured(send, with_bandwidth=with_bandwidth)
-    except (TowpathError, TimeoutError, NatsError, OSError) as error:
-        log.debug("no measure of the way to %s: %s", other, error)
-        return []
+        round_trip_s = values["link.round_trip"] = await measured_round_trip(sending(ANSWER_S))
+        if with_bandwidth:
+            values["link.bandwidth"] = await measured_bandwidth(sending(LARGE_S), round_trip_s)
+    except _FAILURES as error:
+        measured = ", ".join(values) or "nothing"
+        log.debug("of the way to %s %s is measured: %s", other, measured, error)
     return samples_of(f"link:{other}", real_time(), values)
 
 

@@ -1,7 +1,10 @@
-"""Names of streams and subjects: the one place that knows them."""
+"""Names of streams, subjects and processes: the one place that knows them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.message import subject_of
 
 IN_STREAM = "IN"
@@ -28,6 +31,25 @@ RESULT_ID_HEADER = "Towpath-Result-Id"
 two messages, also where they say the same of the same window: which of them counts is decided later."""
 
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
+
+
+SUPERVISOR = "local"
+"""The process that starts all others of a machine."""
+
+SHARED_PROCESSES = (HUB_SCOPE, "redis", "coordinator", "monitor", "injector", "collector", "api")
+"""What every mesh runs beside its sites."""
+
+LINKS_PROCESS = "links"
+"""What it also runs where it emulates links."""
+
+SITE_PARTS = ("nats", "agent", "engine")
+"""What every site runs; its processes are called `<site>-<part>`."""
+
+
+def processes_of(sites: Iterable[str], *, emulate_links: bool) -> list[str]:
+    """Names of the processes that a mesh consists of, without the one that starts them."""
+    links = [LINKS_PROCESS] if emulate_links else []
+    return [*SHARED_PROCESSES, *links, *(f"{site}-{part}" for site in sites for part in SITE_PARTS)]
 
 
 def api_prefix(site: str) -> str:
@@ -123,8 +145,9 @@ def epochs_of(subjects: list[str]) -> list[int]:
 
 
 OVERLAP = "towpath-overlap"
-"""Key in an output stream's metadata, `after-through`: serial numbers of what was stored while the present
-owner already worked in the shadow. What it publishes at first may be there, under ids the server forgets."""
+"""Key in an output stream's metadata, `after-through`: serial numbers of what others stored while the present
+owner already worked in the shadow, or before it got the output back. What it publishes at first may be there,
+under ids the server forgets. `after-`: they are being shut out, the end is not known yet."""
 
 DIVERTED = "towpath-diverted"
 """Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its

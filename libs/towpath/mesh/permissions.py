@@ -26,7 +26,7 @@ from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo
 from towpath.contracts.rest_routes import ROUTES
-from towpath.contracts.traces import Span
+from towpath.contracts.traces import EventSpan, Span
 from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_QUESTIONS
 
 Permissions = dict[str, Any]
@@ -269,7 +269,7 @@ def bridge(site: str, user: str) -> Permissions:
 def engine(site: str, user: str) -> Permissions:
     """A site's engine: answers the agent, publishes results to whichever site keeps them."""
     return _permissions(
-        publish=[*_RESULTS, *_own_jetstream(site), Span.wildcard()],
+        publish=[*_RESULTS, *_own_jetstream(site), Span.wildcard(), EventSpan.wildcard()],
         subscribe=[inbox(user), f"{ROOT}.engine.{site}.>"],
         answers=True,
     )

@@ -45,7 +45,10 @@ def _seen(
         hidden["api_token"] = ""
     sites = {name: _listening(access) for name, access in sites.items()}
     kept = [access.spec for access in sites.values()]
-    spec = state.spec.model_copy(update={"sites": kept, "listen": EVERYWHERE, "addresses": addresses})
+    told: dict[str, Any] = {"sites": kept, "listen": EVERYWHERE, "addresses": addresses}
+    if "coordinator" not in secrets:
+        told["artefact_root"] = None  # Who takes no code from there need not know.
+    spec = state.spec.model_copy(update=told)
     return state.model_copy(update={**hidden, "spec": spec, "sites": sites})
 
 

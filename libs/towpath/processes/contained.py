@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from towpath.containers import images, running
+from towpath.containers.limits import MEGABYTE
 from towpath.containers.running import Description, Look
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
@@ -39,8 +40,10 @@ ACCOUNTS = (Path("/etc/passwd"), Path("/etc/group"))
 KILLED = 128
 """Exit codes above it are signals."""
 
-PASSED_ON = ("TOWPATH_STATE", "PYTHONUNBUFFERED", "TZ")
-"""Of our own environment; the rest is of this machine, and the image has its own."""
+PASSED_ON = ("TOWPATH_STATE", "TOWPATH_LOG", "PYTHONUNBUFFERED", "TZ")
+PASSED_ON_PREFIX = "OTEL_"
+"""Of our own environment, with all that says how telemetry is exported; the rest is of this machine, and the
+image has its own."""
 
 NOTICED_S = 5.0
 """For the daemon to notice that the first process of a container has ended: only then it knows why."""
@@ -159,7 +162,11 @@ def _of(spec: ChildSpec) -> Container:
 
 
 def _description(spec: ChildSpec, container: Container, name: str) -> Description:
-    passed_on = {key: os.environ[key] for key in PASSED_ON if key in os.environ}
+    passed_on = {
+        key: value
+        for key, value in os.environ.items()
+        if key in PASSED_ON or key.startswith(PASSED_ON_PREFIX)
+    }
     return Description(
         name=name,
         image=container.image,
@@ -229,7 +236,7 @@ def _age(process: psutil.Process) -> tuple[float, int]:
 def _told(found: Look) -> str:
     if found.out_of_memory:
         allowed = (
-            f"the {found.memory_bytes / 1e6:.0f} MB its container may use"
+            f"the {found.memory_bytes / MEGABYTE:.0f} MB its container may use"
             if found.memory_bytes
             else "there is"
         )

@@ -5,10 +5,14 @@ from __future__ import annotations
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import ProcessingWindow, Python
+from towpath.contracts.operators import ProcessingWindow, Python, Window
 
 ASKED_FOR = "asked for"
 """The reason of a strategy that the user named."""
+
+LONGEST_TRIGGER_S = 20.0
+"""Of a job that is handed over without being asked: `general` stops a job for a few seconds, which between
+two such triggers nobody sees."""
 
 _WINDOWS_ARE_WHERE_IT_RUNS = (
     "its windows lie where its operator runs, so source and target run at once until their results agree; "
@@ -18,6 +22,14 @@ _WINDOWS_OF_SEVERAL_INPUTS = (
     "its windows lie where its operator runs, and serial numbers of several inputs cannot be compared"
 )
 _USER_CODE = "user code may give other results in other micro-batches, so only one site runs it at a time"
+_NO_WATERMARK = (
+    "its windows wait for no late event (watermark_s is 0), so which events count may depend on the "
+    "micro-batches they fall into, and only one site runs it at a time"
+)
+_RARE_TRIGGERS = (
+    "it computes every {trigger_s:g} s only, so a pause fits in between; running at both sites until they "
+    "are level would take five such intervals"
+)
 _EVENTS_ALONE = (
     "its results depend on the events alone, so the target catches up while the source runs; no downtime"
 )
@@ -50,6 +62,10 @@ def _suitable(spec: JobSpec) -> tuple[StrategyName, str]:
             return StrategyName.PARALLEL, _WINDOWS_ARE_WHERE_IT_RUNS
         case Python():
             return StrategyName.GENERAL, _USER_CODE
+        case Window() as window if window.event_time is not None and window.watermark_s == 0:
+            return StrategyName.GENERAL, _NO_WATERMARK
+        case _ if spec.trigger_s > LONGEST_TRIGGER_S:
+            return StrategyName.GENERAL, _RARE_TRIGGERS.format(trigger_s=spec.trigger_s)
         case _:
             return StrategyName.HANDOVER, _EVENTS_ALONE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.contracts.migration import CheckSpec, DropOutput, SetEpoch, SiteCommand, StartJob, StopJob
-from towpath.protocols.duties import set_epoch
+from towpath.protocols.duties import FETCH_S, set_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, Step, Strategy
 
@@ -67,7 +67,7 @@ TARGET, OUTPUT, COORDINATOR = Actor.TARGET, Actor.OUTPUT, Actor.COORDINATOR
 DEPLOY = Strategy("deploy", (
     #    name              actor        command         deadline, attempt   undone by
     Step("record-job",     COORDINATOR, record_job),
-    Step("check-spec",     TARGET,      check_spec,     60.0, 20.0),
+    Step("check-spec",     TARGET,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
     Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          NO_OUTPUT),
     Step("start-job",      TARGET,      start_job,      60.0, 15.0,         NO_JOB,
          point_of_no_return=True),

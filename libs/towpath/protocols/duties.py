@@ -25,6 +25,9 @@ TRANSFER_S = 600.0
 """Upper bound of carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
 up by itself when nobody takes its chunks."""
 
+FETCH_S = 600.0
+"""Upper bound of fetching the image of an engine: 1.2 GB over 2 MB/s. Its site says that it is at it."""
+
 
 def assign_source(record: OperationRecord) -> AssignRole:
     """The owner becomes the source."""
@@ -62,10 +65,16 @@ def set_epoch(record: OperationRecord) -> SetEpoch:
 
 
 def unset_epoch(record: OperationRecord) -> SetEpoch:
-    """Epochs only grow: the old owner comes back under a still higher one."""
-    output = record.entry_before.output
+    """Epochs only grow: the old owner comes back under a still higher one. What the target may have published
+    meanwhile the old owner computes, too: it is told what that is."""
+    before = record.entry_before
     return SetEpoch(
-        site=output.site, operation=record.id, job=record.job, epoch=record.undo_epoch, output=output
+        site=before.output.site,
+        operation=record.id,
+        job=record.job,
+        epoch=record.undo_epoch,
+        output=before.output,
+        resumes=record.old_epoch,
     )
 
 

@@ -11,6 +11,7 @@ from towpath.contracts.migration import PauseTransfer, ResumeJob
 from towpath.protocols.duties import (
     AS_OWNER,
     AS_STRANGER,
+    FETCH_S,
     SOURCE_MAY_PUBLISH,
     SOURCE_RUNS,
     TARGET_STANDS,
@@ -59,7 +60,8 @@ SOURCE, TARGET, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.TARGET, Actor.OUTPUT, 
 STEPS: tuple[Step, ...] = (
     #    name               actor        command          deadline, attempt       undone by
     Step("assign-source",   SOURCE,      assign_source,   15.0, 3.0,              AS_OWNER),
-    Step("assign-target",   TARGET,      assign_target,   30.0, 3.0,              AS_STRANGER),
+    Step("assign-target",   TARGET,      assign_target,   30.0, 3.0,              AS_STRANGER,
+         busy_s=FETCH_S),
     Step("launch-retrieve", TARGET,      launch_retrieve, 90.0, 3.0),
     Step("pause-transfer",  SOURCE,      pause_transfer,  TRANSFER_S, 3.0,        SOURCE_RUNS),
     Step("set-epoch",       OUTPUT,      set_epoch,       15.0, 3.0,              SOURCE_MAY_PUBLISH),

@@ -21,6 +21,7 @@ from towpath.contracts.monitor import AwaitConsistency, StartMonitor, StopMonito
 from towpath.protocols.duties import (
     AS_OWNER,
     AS_STRANGER,
+    FETCH_S,
     SOURCE_MAY_PUBLISH,
     SOURCE_RUNS,
     TARGET_STANDS,
@@ -37,8 +38,14 @@ from towpath.protocols.record import OperationRecord
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
 
 CATCH_UP_S = 80.0
-"""For the target to catch up. Below the time for which streams remember message ids (120 s): what waits
-in the shadow when the epoch changes is then still recognised as published."""
+"""At least so long the target may take to catch up."""
+
+CATCH_UP_TRIGGERS = 6
+"""And at least so many trigger intervals: it counts as level with where the source was one ago, not before
+its next micro-batch, and then has four more to be level in results."""
+
+ANSWER_S = 5.0
+"""For the monitor to say that the time was too short."""
 
 
 def ship_checkpoint(record: OperationRecord) -> ShipCheckpoint:
@@ -87,9 +94,19 @@ def start_monitor(record: OperationRecord) -> StartMonitor:
     return StartMonitor(operation=record.id, watch=watch(record))
 
 
+def catch_up_s(record: OperationRecord) -> float:
+    """How long the target may take to catch up, seconds."""
+    return max(CATCH_UP_S, CATCH_UP_TRIGGERS * record.entry_after.spec.trigger_s)
+
+
 def await_consistency(record: OperationRecord) -> AwaitConsistency:
     """The target has caught up, and no result differs."""
-    return AwaitConsistency(operation=record.id, watch=watch(record), within_s=CATCH_UP_S)
+    return AwaitConsistency(operation=record.id, watch=watch(record), within_s=catch_up_s(record))
+
+
+def consistency_deadline_s(record: OperationRecord) -> float:
+    """Longer than the monitor waits, so that its reason is heard, seconds."""
+    return catch_up_s(record) + ANSWER_S
 
 
 def stop_monitor(record: OperationRecord) -> StopMonitor:
@@ -125,13 +142,14 @@ NO_MONITOR = Compensation(MONITOR, stop_monitor)
 STEPS: tuple[Step, ...] = (
     #    name                 actor        command            deadline, attempt            undone by
     Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                   AS_OWNER),
-    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                   AS_STRANGER),
+    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                   AS_STRANGER,
+         busy_s=FETCH_S),
     Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0),
     Step("open-shadow",       OUTPUT,      open_shadow,       15.0, 3.0,                   NO_SHADOW),
     Step("ship-checkpoint",   SOURCE,      ship_checkpoint,   TRANSFER_S, 3.0),
     Step("launch-shadow",     TARGET,      launch_shadow,     60.0, 3.0,                   TARGET_STANDS),
     Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                   NO_MONITOR),
-    Step("await-consistency", MONITOR,     await_consistency, CATCH_UP_S + 5.0, 3.0,       SOURCE_RUNS),
+    Step("await-consistency", MONITOR,     await_consistency, consistency_deadline_s, 3.0, SOURCE_RUNS),
     Step("set-epoch",         OUTPUT,      set_epoch,         30.0, 10.0,                  SOURCE_MAY_PUBLISH,
          point_of_no_return=True),
     Step("stop-monitor",      MONITOR,     stop_monitor,      10.0, 3.0,                   optional=True),

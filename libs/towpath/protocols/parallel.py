@@ -13,6 +13,7 @@ from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
 from towpath.protocols.duties import (
     AS_OWNER,
     AS_STRANGER,
+    FETCH_S,
     SOURCE_RUNS,
     TARGET_STANDS,
     assign_source,
@@ -116,7 +117,8 @@ UNDIVERTED = Compensation(OUTPUT, undivert, must=True)
 STEPS: tuple[Step, ...] = (
     #    name                 actor        command            deadline, attempt           undone by
     Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                  AS_OWNER),
-    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                  AS_STRANGER),
+    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                  AS_STRANGER,
+         busy_s=FETCH_S),
     Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0,                  SOURCE_RUNS),
     Step("divert",            OUTPUT,      divert,            15.0, 3.0,                  UNDIVERTED),
     Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                  NO_MONITOR),

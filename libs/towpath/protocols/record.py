@@ -47,6 +47,8 @@ class JobEntry(Model):
     used_epoch: int = 0
     """Highest epoch that any site was ever told for the job, if above `epoch`: a migration that was
     rolled back used it up."""
+    resumes: int | None = None
+    """The epoch under which the owner published last, where `epoch` only takes back a change of hands."""
     generation: int = Field(default=1, ge=1)
     revision: int = Field(default=0, ge=0)
     """Grows with every adjustment, and never falls."""
@@ -93,7 +95,7 @@ class JobEntry(Model):
 
     def at_epoch(self, epoch: int) -> JobEntry:
         """The same job under another epoch."""
-        return self.model_copy(update={"epoch": epoch})
+        return self.model_copy(update={"epoch": epoch, "resumes": None})
 
     def after_serials(self, serials: dict[str, int]) -> JobEntry:
         """The same job, going on after these serial numbers (input → serial) instead of its first start."""

@@ -11,43 +11,29 @@ Starting and resuming are the same code: fold the journal, do what is left.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any, Protocol
 
 from towpath.contracts.commands import JournalEntry
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
-from towpath.contracts.message import Event, Model, now
+from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StepCommand
 from towpath.protocols.abort import aborted, unless
+from towpath.protocols.asking import Send, ask
+from towpath.protocols.clock import Clock, SystemClock
 from towpath.protocols.course import Course, Phase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
 from towpath.protocols.spans import in_step, tell_operation, tell_operation_begun, tell_step_begun
 from towpath.protocols.step import Compensation, Step
 
-log = logging.getLogger(__name__)
-
-LONGEST_ASK_S = 3600.0
-"""A request that has no end of its own is made anew after so long."""
-
-PAUSE_S = 0.5
-"""Between attempts of a step that was refused for now, or must succeed."""
+UNDO_ATTEMPT_S = 3.0
+"""Without an answer for so long, a compensation is sent again."""
 
 
 class Superseded(Exception):
     """The journal has lines this runner did not write: another coordinator has taken over."""
-
-
-class Send(Protocol):
-    """How a command reaches an agent; repeats it while nobody answers, at least every `attempt_s`."""
-
-    def __call__(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Awaitable[Model]:
-        """Return the agent's answer. Raises `TowpathError`."""
-        ...
 
 
 class Ledger(Protocol):
@@ -74,38 +60,6 @@ class Ledger(Protocol):
     async def announced(self, operation: str) -> None:
         """The end was announced: nothing is left to do for the operation."""
         ...
-
-
-class Clock(Protocol):
-    """Time, so that tests need not wait for it."""
-
-    def now(self) -> datetime:
-        """What is written down."""
-        ...
-
-    def monotonic(self) -> float:
-        """What deadlines are measured with, seconds."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        ...
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        """UTC."""
-        return now()
-
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait without blocking."""
-        await asyncio.sleep(seconds)
 
 
 class Runner:
@@ -185,8 +139,16 @@ class Runner:
         self, course: Course, step: Step, command: StepCommand[Any], abort: asyncio.Event
     ) -> Model:
         insist = course.beyond_return and not step.optional
-        deadline_s = math.inf if insist and step.endless else step.deadline_s
-        asking = self._ask(command, deadline_s, step.attempt_s, insist=insist)
+        deadline_s = math.inf if insist and step.endless else step.within_s(course.record)
+        asking = ask(
+            self._send,
+            self._clock,
+            command,
+            deadline_s=deadline_s,
+            attempt_s=step.attempt_s,
+            busy_s=step.busy_s,
+            insist=insist,
+        )
         return await (asking if course.beyond_return else unless(abort, asking))
 
     async def _back(self, course: Course) -> None:
@@ -203,29 +165,18 @@ class Runner:
         command = action.model_copy(update={"id": f"{course.record.id}-{name}-undo"})
         try:
             with in_step(course.record, name, undo=True):
-                answer = await self._ask(command, compensation.deadline_s, 3.0, insist=True)
+                answer = await ask(
+                    self._send,
+                    self._clock,
+                    command,
+                    deadline_s=compensation.deadline_s,
+                    attempt_s=UNDO_ATTEMPT_S,
+                    insist=True,
+                )
         except TowpathError as error:
             await self._write(course, name, Phase.FAILED, {"undo": True, **_reason(error)})
         else:
             await self._write(course, name, Phase.COMPENSATED, answer.model_dump(mode="json"))
-
-    async def _ask(
-        self, command: StepCommand[Any], deadline_s: float, attempt_s: float, *, insist: bool
-    ) -> Model:
-        """Send until the deadline: again after what may pass, and with `insist` after any refusal."""
-        end = self._clock.monotonic() + deadline_s
-        while True:
-            left = max(end - self._clock.monotonic(), 0.05)
-            try:
-                return await self._send(
-                    command, deadline_s=min(left, LONGEST_ASK_S), attempt_s=min(attempt_s, left)
-                )
-            except TowpathError as error:
-                may_pass = insist or error.detail.retryable
-                if not may_pass or self._clock.monotonic() + PAUSE_S >= end:
-                    raise
-                log.info("%s to %s: %s; again", command.verb(), command.addressee, error)
-            await self._clock.sleep(PAUSE_S)
 
     async def _write(
         self,
@@ -255,6 +206,7 @@ def _reason(error: TowpathError) -> dict[str, Any]:
 
 
 def _begun(record: OperationRecord) -> OperationBegun:
+    job = record.after or record.entry_before
     return OperationBegun(
         at=record.begun_at,
         operation=record.id,
@@ -264,6 +216,8 @@ def _begun(record: OperationRecord) -> OperationBegun:
         source=record.source,
         target=record.target,
         strategy=record.strategy,
+        inputs=job.inputs,
+        output=job.output,
     )
 
 

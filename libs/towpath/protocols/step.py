@@ -59,9 +59,9 @@ class Step:
     actor: Actor
     command: Action
     """What is asked. A function of durable facts only, so that a repetition asks the same."""
-    deadline_s: float = 15.0
+    deadline_s: float | Callable[[OperationRecord], float] = 15.0
     """Without confirmation for so long, the operation is rolled back (or, past the point of no
-    return, goes on without)."""
+    return, goes on without). A function where it depends on the job."""
     attempt_s: float = 5.0
     """Without an answer for so long, the same command is sent again: its receiver may have died, or the
     command with its connection. One that is still at work joins the repetition to what it does, so this need
@@ -73,6 +73,13 @@ class Step:
     """Its failure is no failure of the operation."""
     endless: bool = False
     """Past the point of no return: nobody publishes without it, so it is tried until it succeeds."""
+    busy_s: float = 0.0
+    """As long as its receiver answers that it is busy with what the step needs, the deadline begins anew,
+    for up to so long altogether."""
+
+    def within_s(self, record: OperationRecord) -> float:
+        """The deadline of this step in the operation, seconds."""
+        return self.deadline_s(record) if callable(self.deadline_s) else self.deadline_s
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,8 @@ def restored(record: OperationRecord) -> RegistryChange:
     it may still run under one, and must not find it accepted one day.
     """
     before = record.entry_before
-    entry = before.at_epoch(record.undo_epoch)
     used = max(before.used_epoch, record.new_epoch, record.undo_epoch)
-    return RegistryChange(job=record.job, entry=entry.model_copy(update={"used_epoch": used}))
+    entry = before.model_copy(update={"used_epoch": used})
+    if record.undo_epoch != record.old_epoch:
+        entry = entry.at_epoch(record.undo_epoch).model_copy(update={"resumes": record.old_epoch})
+    return RegistryChange(job=record.job, entry=entry)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from towpath.contracts.job import Derivation
 from towpath.contracts.migration import CloseOutput, StartJob, StopJob
 from towpath.protocols.deploy import check_spec
-from towpath.protocols.duties import set_epoch, unset_epoch
+from towpath.protocols.duties import FETCH_S, set_epoch, unset_epoch
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
 
@@ -103,14 +103,14 @@ NEW_IS_CLOSED = Compensation(
 # fmt: off
 ADJUST = Strategy("adjust", (
     #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
+    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
     Step("adjust-job",     SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
     Step("record-changed", COORDINATOR, record_changed),
 ), restored)
 
 UPDATE = Strategy("update", (
     #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
+    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
     Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
     Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          OLD_MAY_PUBLISH),
     Step("start-job",      SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
@@ -119,7 +119,7 @@ UPDATE = Strategy("update", (
 
 REDIRECT = Strategy("redirect", (
     #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0),
+    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
     Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
     Step("close-output",   OUTPUT,      close_output,   15.0, 3.0,          OLD_MAY_PUBLISH),
     Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          NEW_IS_CLOSED),

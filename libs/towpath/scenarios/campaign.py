@@ -35,12 +35,13 @@ class PlannedRun:
     """One run of a campaign."""
 
     scenario: str
+    """A file, or a name of the library."""
     seed: int
 
     @property
     def name(self) -> str:
         """Of its directory."""
-        return f"{self.scenario}-{self.seed}"
+        return f"{Path(self.scenario).stem}-{self.seed}"
 
 
 def plan(scenarios: Sequence[str], runs: int, seed: int) -> list[PlannedRun]:
@@ -125,19 +126,15 @@ class Campaign:
                 return
 
     async def _one(self, up: Stage, planned: PlannedRun) -> RunReport:
-        play = Play(read_document(planned.scenario), planned.scenario, planned.seed)
         try:
+            play = Play(read_document(planned.scenario), planned.scenario, planned.seed)
             async with asyncio.timeout(RUN_S):
                 return await play_on(up, play, self.output / "runs" / planned.name)
         except TimeoutError:
-            problem = f"the run did not end within {RUN_S:g} s"
-            return RunReport(
-                scenario=planned.scenario,
-                seed=planned.seed,
-                seconds=RUN_S,
-                problems=[problem],
-                broken=True,
-            )
+            return _stuck(planned, RUN_S, f"the run did not end within {RUN_S:g} s", broken=True)
+        except TowpathError as error:
+            # What its seed chose is no scenario, or its file is gone: the others are not worse for that.
+            return _stuck(planned, 0.0, str(error), broken=False)
 
     async def _settled(self, up: Stage, report: RunReport) -> RunReport:
         """The report, with what it left behind: the next run needs a mesh in order."""
@@ -155,3 +152,15 @@ class Campaign:
         kept = self.output / f"logs-of-broken-mesh-{self.restarts}"
         shutil.rmtree(kept, ignore_errors=True)
         home.logs.rename(kept)
+
+
+def _stuck(planned: PlannedRun, seconds: float, problem: str, *, broken: bool) -> RunReport:
+    """The report of a run that has none of its own."""
+    return RunReport(
+        scenario=Path(planned.scenario).stem,
+        source=planned.scenario,
+        seed=planned.seed,
+        seconds=seconds,
+        problems=[problem],
+        broken=broken,
+    )

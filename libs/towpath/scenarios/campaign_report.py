@@ -145,6 +145,6 @@ def _failures(failed: Sequence[RunReport]) -> list[str]:
         return ["## Failures", "", "None.", ""]
     lines = ["## Failures", ""]
     for run in failed:
-        lines += [f"`towpath scenario run {run.scenario} --seed {run.seed}`", ""]
+        lines += [f"`{run.again}`", ""]
         lines += [*(f"- {problem}" for problem in run.problems), ""]
     return lines

@@ -8,12 +8,10 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.scenario import Scenario, Step
 from towpath.contracts.scenario_load import StandardJob
-from towpath.faults.validation import World
 from towpath.faults.validation import problems as rule_problems
+from towpath.faults.world import World
+from towpath.mesh.names import SUPERVISOR, processes_of
 from towpath.scenarios.checking_nodes import node_problems
-
-HUB_PROCESSES = ("hub", "redis", "coordinator", "monitor", "injector", "links", "api", "local")
-SITE_PROCESSES = ("nats", "agent", "engine")
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -96,6 +94,9 @@ def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
         if job is not None and job not in known:
             place = f"timeline.{i}.{step.action}.job"
             yield _wrong(place, job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+        if step.remove is not None and job in scenario.mesh.jobs:
+            message = "a run does not remove what was there before it"
+            yield _wrong(f"timeline.{i}.remove.job", job, deployed, message, ErrorCode.NOT_ALLOWED)
 
 
 def _job_of(step: Step) -> str | None:
@@ -120,11 +121,11 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
 def world_of(scenario: Scenario) -> World:
     """What will exist on the scenario's mesh."""
     sites = scenario.mesh.sites
-    parts = (f"{site}-{part}" for site in sites for part in SITE_PROCESSES)
+    processes = processes_of(sites, emulate_links=scenario.mesh.emulate_links)
     targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]
     return World(
         sites=frozenset(sites),
-        processes=frozenset((*HUB_PROCESSES, *parts)),
+        processes=frozenset((SUPERVISOR, *processes)),
         links=frozenset(sites if scenario.mesh.emulate_links else ()),
         jobs=frozenset(job_names(scenario)),
         # Whose they are is known to the machine alone.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.scenario_nodes import NodeStep, Outages, Travel, nodes_of
 from towpath.contracts.topology import Topology
@@ -30,6 +31,10 @@ def node_problems(scenario: Scenario) -> Iterator[ErrorDetail]:
             yield _unknown("mesh.sites", site, known)
     for i, step in steps:
         yield from _step(f"timeline.{i}.node", step, topology)
+    for i, step in enumerate(scenario.timeline):
+        for k, rule in enumerate(step.load or ()):
+            if _is_about_a_container(rule):
+                yield _no_daemon(f"timeline.{i}.load.{k}.event.target")
 
 
 def _step(place: str, step: NodeStep, topology: Topology) -> Iterator[ErrorDetail]:
@@ -43,6 +48,20 @@ def _step(place: str, step: NodeStep, topology: Topology) -> Iterator[ErrorDetai
         elif isinstance(step, Outages) and node.stability is None:
             unstable = [n for n, each in known.items() if each.stability is not None]
             yield _lacking(place, name, "has no stability", unstable)
+
+
+def _is_about_a_container(rule: Rule) -> bool:
+    return isinstance(rule.event, OnTarget) and rule.event.target is TargetKind.CONTAINER
+
+
+def _no_daemon(place: str) -> ErrorDetail:
+    return ErrorDetail(
+        code=ErrorCode.NOT_ALLOWED,
+        message="the injector of an emulated topology is not given the container daemon",
+        field=place,
+        value=TargetKind.CONTAINER.value,
+        allowed="in the timeline, `node: {do: fail}`, `stop`, `resize` or `link`: they do the same to a node",
+    )
 
 
 def _unknown(place: str, name: str, known: list[str]) -> ErrorDetail:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from towpath.contracts.commands import MigrateJob, RemoveJob, ShowOperation, UpdateJob
+from towpath.contracts.commands import DeployJob, MigrateJob, RemoveJob, ShowOperation, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
@@ -20,17 +20,21 @@ from towpath.scenarios.held_rules import HeldRules
 from towpath.scenarios.jobs import spec_of
 from towpath.scenarios.observed_job import ObservedJob, observed_job
 from towpath.scenarios.report import MigrationReport
+from towpath.scenarios.restoration import Restoration, check_applied
 from towpath.scenarios.sampler import Sampler
 
-CHANGE_S, ATTEMPT_S = 90.0, 10.0
 LOOK_EVERY_S = 0.3
+ACCEPT_S = 3.0
+"""For one attempt to have a migration accepted: nobody waits for its end."""
 
 
 @dataclass
 class Commands:
-    """Carries steps out, and knows what has to be undone."""
+    """Carries steps out."""
 
     stage: Stage
+    restoration: Restoration
+    """Through which everything goes that has to be put back."""
     sampler: Sampler
     rules: HeldRules
     nodes: EmulatedNodes
@@ -39,7 +43,6 @@ class Commands:
     allow_process: bool = False
     moves: list[tuple[str, Migration]] = field(default_factory=list)
     """Migrations that were accepted, by operation."""
-    pipelines: list[str] = field(default_factory=list)
 
     async def carry_out(self, step: Step) -> None:
         """Do what a step says. Raises `TowpathError` when it is refused or nobody answers in time."""
@@ -60,9 +63,8 @@ class Commands:
     async def deploy(self, job: ScenarioJob) -> ObservedJob:
         """Deploy a job and hear its results. Raises `TowpathError`."""
         spec = spec_of(job)
-        self.sampler.jobs[spec.name] = observed = await self.exits.enter_async_context(
-            observed_job(self.stage, spec)
-        )
+        await self.restoration.send(DeployJob(spec=spec))
+        self.sampler.jobs[spec.name] = observed = await self._observe(spec)
         return observed
 
     async def watch(self, job: str) -> None:
@@ -72,21 +74,22 @@ class Commands:
             raise TowpathError(
                 ErrorCode.UNKNOWN_JOB, "no such job runs", field="mesh.jobs", value=job, allowed=sorted(views)
             )
-        observing = observed_job(self.stage, views[job].spec, deploy=False)
-        self.sampler.jobs[job] = observed = await self.exits.enter_async_context(observing)
+        self.sampler.jobs[job] = observed = await self._observe(views[job].spec)
         # What it had in its state is not known, so there is no truth about its next results.
-        observed.changed, observed.ours = True, False
+        observed.changed = True
+
+    async def _observe(self, spec: JobSpec) -> ObservedJob:
+        return await self.exits.enter_async_context(observed_job(self.stage, spec, deploy=False))
 
     async def apply(self, spec: PipelineSpec) -> None:
         """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`."""
-        await self.stage.bus.request(ApplyPipeline(spec=spec), deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
-        if spec.name not in self.pipelines:
-            self.pipelines.append(spec.name)
+        check_applied(await self.restoration.send(ApplyPipeline(spec=spec)))
         for job in spec.jobs:
             known = self.sampler.jobs.get(job.name)
             if known is None:
-                observing = observed_job(self.stage, job.job_spec(), deploy=False)
-                self.sampler.jobs[job.name] = await self.exits.enter_async_context(observing)
+                self.sampler.jobs[job.name] = observed = await self._observe(job.job_spec())
+                # As in `watch`, where the job was there before the run.
+                observed.changed = job.name in self.restoration.jobs_before
             else:
                 self._changes_to(known, job.job_spec())
 
@@ -117,7 +120,7 @@ class Commands:
             factor=move.factor,
             wait=False,
         )
-        answer = await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=3.0)
+        answer = await self.restoration.send(command, attempt_s=ACCEPT_S)
         self.moves.append((answer.operation, move))
 
     async def _elsewhere(self, job: str) -> str:
@@ -144,8 +147,7 @@ class Commands:
 
     async def _change(self, spec: JobSpec, *, drop_state: bool = False) -> None:
         known = self._observed(spec.name)
-        command = UpdateJob(spec=spec, drop_state=drop_state)
-        await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
+        await self.restoration.send(UpdateJob(spec=spec, drop_state=drop_state))
         self._changes_to(known, spec)
 
     def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:
@@ -163,8 +165,7 @@ class Commands:
         assert step.remove is not None
         # What was not drained has no truth: where it stopped is chance.
         self._observed(step.remove.job).changed = True
-        command = RemoveJob(job=step.remove.job, drain=step.remove.drain)
-        await self.stage.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S)
+        await self.restoration.send(RemoveJob(job=step.remove.job, drain=step.remove.drain))
 
     def _observed(self, job: str) -> ObservedJob:
         known = self.sampler.jobs.get(job)

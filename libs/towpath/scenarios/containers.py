@@ -104,9 +104,8 @@ class ContainersDemonstration:
 
     async def _up(self) -> MeshState:
         self.tell("starting containers")
-        mesh = await asyncio.to_thread(MeshState.create_or_extend, self.home, mesh_spec(self.topology))
-        await asyncio.to_thread(self.project.write, self.topology, mesh, self.tag)
-        # Compose would go on making what is about to be removed.
+        # What nobody waits for would go on making what is about to be removed.
+        mesh = await to_the_end(asyncio.to_thread(self._write))
         await to_the_end(asyncio.to_thread(self._start))
         self.tell("waiting for engines")
         user = mesh.operator
@@ -116,6 +115,12 @@ class ContainersDemonstration:
             await self._until_up(bus)
         await asyncio.to_thread(until_healthy, self.project.name, HEALTHY_S)
         self.tell("all sites are up, all containers healthy")
+        return mesh
+
+    def _write(self) -> MeshState:
+        self.project.begin(self.topology)
+        mesh = MeshState.create_or_extend(self.home, mesh_spec(self.topology))
+        self.project.write(self.topology, mesh, self.tag)
         return mesh
 
     def _start(self) -> None:

@@ -58,12 +58,19 @@ async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Emulate
 
 @asynccontextmanager
 async def own_emulation(
-    home: Home, topology: str, tell: Callable[[str], None] = lambda text: None, tag: str = DEFAULT_TAG
+    home: Home,
+    topology: str,
+    tell: Callable[[str], None] = lambda text: None,
+    tag: str = DEFAULT_TAG,
+    artefact_root: str | None = None,
 ) -> AsyncIterator[EmulatedStage]:
-    """A topology brought up under `home`; it is taken down in the end. Raises `TowpathError`."""
+    """A topology brought up under `home`, with user code from `artefact_root`; it is taken down in the end.
+
+    Raises `TowpathError`.
+    """
     plan = Plan.of(read(topology))
     try:
-        await bring_up(home, plan, tell, tag)
+        await bring_up(home, plan, tell, tag, artefact_root)
         async with standing_emulation(home, topology) as up:
             yield up
     finally:

@@ -91,5 +91,5 @@ class EmulatedNodes:
         }
 
     def _note(self, node: str, watts: float) -> None:
-        self._sampler.metrics[node, POWER] = watts
+        self._sampler.take_metric(node, POWER, watts)
         self._journal.add(Entry.METRIC, entity=node, name=POWER, value=round(watts, 2))

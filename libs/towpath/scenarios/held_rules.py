@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Self
 
 from towpath.bus import Bus
-from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
 from towpath.scenarios.journal import Entry, Journal
 from towpath.tasks import end
+from towpath.telemetry.tracing import unrecorded
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,10 @@ class HeldRules:
         self.counts: dict[str, RuleCount] = {}
         """Rule → what is known of how often it was looked at and acted."""
         self._bus, self._journal = bus, journal
-        self._held: dict[str, Rule] = {}
+        self._held: dict[str, int] = {}
+        """Rule → the version that was loaded."""
+        self._own: set[str] = set()
+        """Names of all rules that the run has loaded so far."""
         self._uncounted: set[str] = set()
         self._all_counted = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
@@ -63,9 +67,11 @@ class HeldRules:
 
     async def load(self, rules: Sequence[Rule]) -> None:
         """Load rules, and hold them from now on. Raises `TowpathError` when they are refused."""
+        await self._check_free(rules)
         command = LoadRules(rules=[*rules], lease_s=LEASE_S)
-        self._take(await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S))
-        self._held |= {rule.name: rule for rule in rules}
+        answer = await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
+        self._take(answer)
+        self._held |= _versions(answer, rules)
         self._uncounted |= {rule.name for rule in rules}
         self._all_counted.clear()
         self._journal.add(Entry.LOADED, rules=[rule.name for rule in rules])
@@ -73,9 +79,27 @@ class HeldRules:
     async def load_idle(self, rules: Sequence[Rule]) -> None:
         """Load rules that never act and are not counted. Raises `TowpathError` when they are refused."""
         if rules:
+            await self._check_free(rules)
             command = LoadRules(rules=[*rules], lease_s=LEASE_S)
-            await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
-            self._held |= {rule.name: rule for rule in rules}
+            answer = await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
+            self._held |= _versions(answer, rules)
+
+    async def _check_free(self, rules: Sequence[Rule]) -> None:
+        """A rule replaces one of its name. Raises `TowpathError` when that is somebody else's."""
+        names = [rule.name for rule in rules]
+        answer = await self._bus.request(ListRules(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)
+        taken = [view.rule.name for view in answer.rules if view.rule.name in names]
+        for name in taken:
+            if name not in self._own:
+                raise TowpathError(
+                    ErrorCode.NAME_IN_USE,
+                    "a rule of this name was loaded before the run",
+                    field="load.name",
+                    value=name,
+                    allowed=f"another name; or `towpath faults unload {name}` first",
+                )
+        # Before they are sent: also what nobody confirms is the run's own.
+        self._own.update(names)
 
     async def unload(self, names: Sequence[str]) -> None:
         """Unload rules. Raises `TowpathError` when nobody answers: then they end with their lease."""
@@ -112,6 +136,8 @@ class HeldRules:
     def ended(self, name: str, why: str, count: RuleCount) -> None:
         """Take in that the injector says a rule has ended: it is not renewed any more."""
         self._count(count)
+        if self._held.get(name, count.version) != count.version:
+            return  # Replaced: the newer one goes on.
         self._uncounted.discard(name)
         if not self._uncounted:
             self._all_counted.set()
@@ -122,24 +148,25 @@ class HeldRules:
         while True:
             await asyncio.sleep(RENEW_S)
             try:
-                await self._renew_once()
+                with unrecorded():
+                    await self._renew_once()
             except TowpathError as error:
                 log.info("rules are not renewed: %s", error)
 
     async def _renew_once(self) -> None:
         """Renew what is still loaded. What an injector forgot when it died stays forgotten."""
-        if not self._held:
+        renewed = dict(self._held)
+        if not renewed:
             return
-        answer = await self._bus.request(ListRules(), deadline_s=RENEWAL_S)
+        # Another command each time: one that was heard already would only be answered again.
+        answer = await self._bus.request(RenewRules(versions=renewed, lease_s=LEASE_S), deadline_s=RENEWAL_S)
         self._take(answer)
-        loaded = {view.rule.name for view in answer.rules}
-        for name in [name for name in self._held if name not in loaded]:
-            del self._held[name]
-            self._journal.add(Entry.UNLOADED, rules=[name], why="the injector does not know it")
-        if self._held:
-            # Another command each time: one that was heard already would only be answered again.
-            command = LoadRules(rules=list(self._held.values()), lease_s=LEASE_S)
-            await self._bus.request(command, deadline_s=RENEWAL_S)
+        loaded = {view.rule.name: view.version for view in answer.rules}
+        for name, version in renewed.items():
+            # What was replaced or unloaded meanwhile is another version here, or gone.
+            if loaded.get(name) != version and self._held.get(name) == version:
+                del self._held[name]
+                self._journal.add(Entry.UNLOADED, rules=[name], why="the injector does not know it")
 
     def _take(self, answer: RuleList) -> None:
         for view in answer.rules:
@@ -153,3 +180,9 @@ class HeldRules:
             known.errors,
         ):
             self.counts[count.rule] = count
+
+
+def _versions(answer: RuleList, rules: Sequence[Rule]) -> dict[str, int]:
+    """The versions of those of the rules that are loaded."""
+    names = {rule.name for rule in rules}
+    return {view.rule.name: view.version for view in answer.rules if view.rule.name in names}

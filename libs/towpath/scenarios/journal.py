@@ -22,6 +22,9 @@ class Entry(StrEnum):
     """`scenario` as it is run, `seed`, `chosen`."""
     PHASE = "phase"
     """`phase` begins: prepare, before, during, after, judge, restore, ended."""
+    CHANGED = "changed"
+    """The run is about to change a `job` or a `pipeline` for the first time; `was`: what it was before the
+    run, null if it was not there. After a run that was killed, this tells what to put back."""
     STEP = "step"
     """A step of the timeline was carried out: `action`, `what`, or `error`."""
     LOADED = "loaded"

@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from pydantic import ValidationError
 
 from towpath.bus import Bus
+from towpath.bus.connecting import flushed
 from towpath.contracts.events import EVENTS_WILDCARD
 from towpath.contracts.faults import RuleEnded
 from towpath.contracts.scenario import Trigger
@@ -50,7 +51,7 @@ class MeshEvents:
     async def listen(self, bus: Bus) -> None:
         """Hear events from now on, as long as the bus is open."""
         await bus.connection.subscribe(EVENTS_WILDCARD, cb=self._on_message)
-        await bus.connection.flush()
+        await flushed(bus.connection)
 
     def expect(self, trigger: Trigger) -> asyncio.Event:
         """Is set when the trigger's event comes, from now on."""

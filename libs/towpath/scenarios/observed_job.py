@@ -15,14 +15,14 @@ from towpath.checker.accepted import StoredEvent
 from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity, Unreadable, utc
 from towpath.checker.verdict import Verdict
-from towpath.contracts.commands import DeployJob, JobView, RemoveJob
+from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.drill.stage import Stage
 from towpath.scenarios import jobs
 from towpath.streams.pages import last_serial, read_after
 
-DEPLOY_S, REMOVE_S, ATTEMPT_S = 90.0, 60.0, 10.0
+DEPLOY_S, ATTEMPT_S = 90.0, 10.0
 READ_S, LOOK_EVERY_S = 30.0, 0.2
 QUIET_S = 3.0
 """Nothing came for so long after everything was processed: what is missing then does not come."""
@@ -52,8 +52,6 @@ class ObservedJob:
     arrivals: list[Arrival] = field(default_factory=list)
     changed: bool = False
     """It does not compute what it was deployed for any more."""
-    ours: bool = True
-    """The run brought it, and takes it away."""
     stored: list[StoredEvent] = field(default_factory=list)
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0
@@ -113,11 +111,6 @@ class ObservedJob:
         """On all results since it was deployed."""
         observations = list(self.collector.observations)
         return await asyncio.to_thread(jobs.verdict, self.spec, self.stored, observations)
-
-    async def remove(self) -> None:
-        """Take it away with its output. Raises `TowpathError`."""
-        command = RemoveJob(job=self.name, purge=True)
-        await self.stage.bus.request(command, deadline_s=REMOVE_S, attempt_s=ATTEMPT_S)
 
     async def _processed_all(self, entry: ResolvedInput) -> bool:
         if not self.stored:

@@ -91,7 +91,7 @@ async def play_on(up: Stage, play: Play, output: Path | None) -> RunReport:
     """Run a scenario; `output` gets journal, report and picture. Raises `TowpathError` for a bad scenario."""
     scenario, chosen = varied(play.document, play.seed, play.source)
     with Journal(None if output is None else output / FILE) as journal:
-        run = Run(up, scenario, journal, play.seed, chosen, play.allow_process)
+        run = Run(up, scenario, journal, play.seed, play.source, chosen, play.allow_process)
         report = await run.play()
     if output is not None:
         await asyncio.to_thread(write_report, output)

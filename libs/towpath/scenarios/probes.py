@@ -57,7 +57,7 @@ def tolerance(probe: Probe) -> str:
             low, high = limits(probe)
             return f"from {low:g} to {high:g}"
         case RestProbe():
-            return f"status {probe.status}"
+            return f"status {' or '.join(map(str, statuses(probe)))}"
 
 
 def limits(probe: Probe) -> tuple[float, float]:
@@ -75,7 +75,12 @@ def limits(probe: Probe) -> tuple[float, float]:
             low = -math.inf if probe.at_least is None else probe.at_least
             return low, math.inf if probe.at_most is None else probe.at_most
         case RestProbe():
-            return probe.status, probe.status
+            return min(statuses(probe)), max(statuses(probe))
+
+
+def statuses(probe: RestProbe) -> list[int]:
+    """Those inside the tolerance: not all between the smallest and the largest need be."""
+    return probe.status if isinstance(probe.status, list) else [probe.status]
 
 
 async def measure(probes: Sequence[Probe], sampler: Sampler) -> list[Measured]:
@@ -88,7 +93,10 @@ def judged(probe: Probe, value: float | None) -> Measured:
     """Whether a value is inside the tolerance; what could not be measured is not."""
     low, high = limits(probe)
     rounded = None if value is None else round(value, 3)
-    return Measured(title(probe), rounded, value is not None and low <= value <= high)
+    inside = value is not None and low <= value <= high
+    if isinstance(probe, RestProbe):
+        inside = value in statuses(probe)
+    return Measured(title(probe), rounded, inside)
 
 
 async def _value(probe: Probe, sampler: Sampler) -> float | None:
@@ -106,15 +114,19 @@ async def _value(probe: Probe, sampler: Sampler) -> float | None:
         case SiteProbe():
             return float(sampler.site_up(probe.site))
         case MetricProbe():
-            return sampler.metric(probe.name, probe.entity)
+            return sampler.metric(probe.name, probe.entity, probe.max_age_s)
         case RestProbe():
             return await sampler.rest_status(probe.path)
 
 
 def _throughput(probe: ThroughputProbe, sampler: Sampler) -> float | None:
-    """In percent of the load."""
+    """In percent of the load, or of what was stored where the scenario sends none."""
     if probe.job not in sampler.jobs:
         return None
-    planned = sampler.planned_per_s(probe.job, probe.over_s)
+    wanted = (
+        sampler.planned_per_s(probe.job, probe.over_s)
+        if sampler.devices
+        else sampler.stored_per_s(probe.job, probe.over_s)
+    )
     processed = sampler.processed_per_s(probe.job, probe.over_s)
-    return None if processed is None or planned <= 0 else 100 * processed / planned
+    return None if processed is None or not wanted else 100 * processed / wanted

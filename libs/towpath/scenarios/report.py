@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
@@ -89,6 +90,8 @@ class RunReport(Model):
     """A whole run."""
 
     scenario: str
+    source: str = ""
+    """Where the scenario was read: a file, or a name of the library; its name, unless known."""
     seed: int = 0
     run: str = ""
     """Its id: `towpath trace <id>` shows what it led to."""
@@ -117,6 +120,11 @@ class RunReport(Model):
     def passed(self) -> bool:
         """Whether everything was as expected."""
         return not self.problems
+
+    @property
+    def again(self) -> str:
+        """The command that repeats it."""
+        return f"towpath scenario run {quote(self.source or self.scenario)} --seed {self.seed}"
 
     @property
     def energy_j(self) -> float:

@@ -64,7 +64,7 @@ def _outcome(run: Course, report: RunReport | None) -> list[Element]:
     if report.chosen:
         chosen = ", ".join(f"{path} = {value}" for path, value in report.chosen.items())
         content.append(paragraph(f"Seed {report.seed} chose {chosen}."))
-    repeat = element("code", f"towpath scenario run {report.scenario} --seed {report.seed}")
+    repeat = element("code", report.again)
     return [*content, element("p", f"It took {report.seconds:g} s. To run it again: ", repeat)]
 
 

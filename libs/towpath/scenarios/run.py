@@ -7,13 +7,13 @@ import logging
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import HUB_SCOPE, OnTarget
-from towpath.contracts.pipeline import DeletePipeline
 from towpath.contracts.scenario import Scenario, Step
 from towpath.drill.stage import Stage
 from towpath.scenarios.checking import idle_rules, rules_of
@@ -28,6 +28,7 @@ from towpath.scenarios.mesh_events import MeshEvents
 from towpath.scenarios.observed_job import ObservedJob
 from towpath.scenarios.recorder import Recorder
 from towpath.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.scenarios.restoration import Restoration
 from towpath.scenarios.run_trace import RunTrace
 from towpath.scenarios.sampler import Sampler
 from towpath.scenarios.steadiness import Steadiness
@@ -58,8 +59,8 @@ ACT_S = 4.0
 COUNT_S = 3.0
 """For the last counts of rules, which come behind their end."""
 
-RESTORE_S = 90.0
-LOOK_EVERY_S = 0.1
+RESTORE_S = 240.0
+"""For everything to be put back: jobs may have to move, and the coordinator to be started anew."""
 
 
 @dataclass
@@ -70,6 +71,8 @@ class Run:
     scenario: Scenario
     journal: Journal
     seed: int = 0
+    source: str = ""
+    """Where the scenario was read."""
     chosen: dict[str, Any] = field(default_factory=dict)
     allow_process: bool = False
     problems: list[str] = field(default_factory=list)
@@ -89,11 +92,13 @@ class Run:
         self.trace.begin()
         self._announce()
         async with AsyncExitStack() as exits:
+            exits.push(self.trace.cut_short)
             sampler = Sampler(self.stage.mesh, self.stage.bus)
             rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
             steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
             nodes = EmulatedNodes(self.stage, sampler, self.journal, self.seed)
-            commands = Commands(self.stage, sampler, rules, nodes, exits, self.allow_process)
+            restoration = Restoration(self.stage.bus, self.journal)
+            commands = Commands(self.stage, restoration, sampler, rules, nodes, exits, self.allow_process)
             watching: asyncio.Task[None] | None = None
             try:
                 events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
@@ -132,6 +137,8 @@ class Run:
         await recorder.listen(bus)
 
     async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
+        # A run before this one may have been killed, and have left a node away or a link cut.
+        await commands.nodes.settle()
         async with commands.nodes.at_full_speed():
             await self._prepare(commands)
         async with commands.nodes.metered():
@@ -140,6 +147,7 @@ class Run:
 
     async def _prepare(self, commands: Commands) -> None:
         scenario = self.scenario
+        await commands.restoration.look()
         for name in scenario.mesh.jobs:
             await commands.watch(name)
         with self.trace.step("prepare"):
@@ -148,12 +156,13 @@ class Run:
             if scenario.pipeline is not None:
                 await commands.apply(scenario.pipeline)
         self._start_load(commands.sampler)
-        await commands.rules.load_idle(idle_rules(scenario))
+        with self.trace.step("load rules that never act"):
+            await commands.rules.load_idle(idle_rules(scenario))
 
     async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
         phases = self.scenario.phases
         self.journal.add(Entry.PHASE, phase="before")
-        if not await _until_held(steadiness, phases.before_s, STEADY_S):
+        if not await steadiness.until_held(phases.before_s, STEADY_S):
             self._problem(f"steady state did not come about within {STEADY_S:g} s")
             self.broken = True
             return
@@ -183,14 +192,15 @@ class Run:
         await commands.rules.acted(targeted, ACT_S)
         self.journal.add(Entry.PHASE, phase="after")
         if commands.rules.names:
-            await commands.rules.unload(commands.rules.names)
+            with self.trace.step("unload rules"):
+                await commands.rules.unload(commands.rules.names)
         await commands.nodes.revive()
         over = time.time()
         self._moves = await commands.moves_ended(MOVES_S)
         for move in self._moves:
             self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
         left = phases.after_s - (time.time() - over)
-        if await _until_held(steadiness, phases.steady_s, max(left, phases.steady_s + 1.0)):
+        if await steadiness.until_held(phases.steady_s, max(left, phases.steady_s + 1.0)):
             assert steadiness.since is not None
             left_state = steadiness.last_outside is not None
             self._recovered_s = max(0.0, steadiness.since - over) if left_state else 0.0
@@ -227,30 +237,37 @@ class Run:
     async def _restore(self, commands: Commands, rules: HeldRules) -> None:
         """Put back what the run changed: also when it was cancelled or failed."""
         self.journal.add(Entry.PHASE, phase="restore")
-        try:
-            await commands.nodes.bring_back()
-            async with asyncio.timeout(RESTORE_S):
+        nodes = commands.nodes
+        for part in (nodes.bring_back, partial(self._put_back, commands, rules), nodes.settle):
+            try:
+                await part()
+            except (TowpathError, TimeoutError, NatsError) as error:
+                self._not_put_back(str(error) or "no answer")
+        self.journal.add(Entry.PHASE, phase="ended")
+
+    async def _put_back(self, commands: Commands, rules: HeldRules) -> None:
+        """Rules, load, jobs and pipelines. Raises `TowpathError` when nobody answers."""
+        async with asyncio.timeout(RESTORE_S):
+            with self.trace.step("restore"):
                 await rules.unload_all()
                 await rules.counted(COUNT_S)
                 await end([device.task for device in commands.sampler.devices])
-                for name in reversed(commands.pipelines):
-                    delete = DeletePipeline(pipeline=name, now=True, purge=True)
-                    await self.stage.bus.request(delete, deadline_s=60, attempt_s=10)
-                listed = {view.spec.name: view for view in await self.stage.ask_jobs()}
-                ours = [job for name, job in commands.sampler.jobs.items() if name in listed and job.ours]
-                await asyncio.gather(*(job.remove() for job in ours if listed[job.name].pipeline is None))
-            await commands.nodes.settle()
-        except (TowpathError, TimeoutError, NatsError) as error:
-            self._problem(f"not everything could be put back: {str(error) or 'no answer'}")
-            self.broken = True
-        self.journal.add(Entry.PHASE, phase="ended")
+                for problem in await commands.restoration.put_back():
+                    self._not_put_back(problem)
+
+    def _not_put_back(self, why: str) -> None:
+        self._problem(f"not everything could be put back: {why}")
+        self.broken = True
 
     def _report(
         self, rules: HeldRules, steadiness: Steadiness, nodes: EmulatedNodes, seconds: float
     ) -> RunReport:
-        self.journal.add(Entry.COUNTS, rules={n: c.model_dump(mode="json") for n, c in rules.counts.items()})
+        if self.scenario.collect.rule_counts:
+            counts = {name: count.model_dump(mode="json") for name, count in rules.counts.items()}
+            self.journal.add(Entry.COUNTS, rules=counts)
         report = RunReport(
             scenario=self.scenario.name,
+            source=self.source,
             seed=self.seed,
             chosen=self.chosen,
             run=self.trace.run,
@@ -277,13 +294,3 @@ class Run:
     def _problem(self, text: str) -> None:
         self.problems.append(text)
         self.journal.add(Entry.PROBLEM, text=text)
-
-
-async def _until_held(steadiness: Steadiness, held_s: float, within_s: float) -> bool:
-    """Wait until steady state has held for so long; whether it did in time."""
-    end_at = time.monotonic() + within_s
-    while steadiness.since is None or steadiness.held_for() < held_s:
-        if time.monotonic() > end_at:
-            return False
-        await asyncio.sleep(LOOK_EVERY_S)
-    return True

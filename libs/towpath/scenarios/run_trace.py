@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
 from opentelemetry import trace
 
@@ -16,7 +17,7 @@ _tracer = trace.get_tracer("towpath.scenarios")
 
 
 class RunTrace:
-    """The trace of one run. Only steps are part of it: what a run looks at all the time is not."""
+    """The trace of one run. All that it changes is part of it; what it looks at all the time is not."""
 
     def __init__(self, scenario: str, seed: int) -> None:
         self.run = new_identifier()
@@ -45,3 +46,10 @@ class RunTrace:
     def end(self, error: str | None) -> None:
         """The run has ended, as expected or not."""
         self._span.tell_ended(time.time_ns(), error=error)
+
+    def cut_short(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """For an exit stack: a run that was cancelled, or failed, has ended as well."""
+        if kind is not None:
+            self.end(f"ended by {kind.__name__}")

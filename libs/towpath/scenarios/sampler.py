@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -23,18 +24,26 @@ HEARD_S = 3.5
 """A site not heard for so long counts as down; heartbeats come every second."""
 
 REMEMBERED = 200
-"""Heartbeats' progress kept for each job: minutes."""
+"""How far a job, or a stream, came: so many are kept, which is minutes."""
 
 ANSWER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a job had come."""
+    """How far a job, or a stream, had come."""
 
     at: float
     serials: int
-    """Newest serial number processed, summed over its inputs."""
+    """Newest serial number processed, summed over the inputs of a job; newest one stored in a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a metric was."""
+
+    at: float
+    value: float
 
 
 @dataclass
@@ -45,12 +54,13 @@ class Sampler:
     bus: Bus
     jobs: dict[str, ObservedJob] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
-    metrics: dict[tuple[str, str], float] = field(default_factory=dict)
-    """Entity and name → newest value."""
+    metrics: dict[tuple[str, str], Value] = field(default_factory=dict)
+    """Entity and name → newest value; the newest of all last."""
     _heard: dict[str, SiteStatus] = field(default_factory=dict)
     _heard_at: dict[str, float] = field(default_factory=dict)
     _progress: dict[str, deque[Progress]] = field(default_factory=dict)
-    _stored: dict[tuple[str, str], int] = field(default_factory=dict)
+    _stored: dict[tuple[str, str], deque[Progress]] = field(default_factory=dict)
+    """Site and stream → what it held when."""
 
     async def listen(self, bus: Bus) -> None:
         """Hear heartbeats and metrics from now on, as long as the bus is open."""
@@ -82,19 +92,22 @@ class Sampler:
             return None
         behind = 0
         for entry in observed.view.inputs:
-            stored = self._stored.get((entry.site, entry.stream))
-            if stored is None:
+            known = self._stored.get((entry.site, entry.stream))
+            if known is None:
                 return None
-            behind += max(0, stored - status.serials.get(entry.name, observed.after[entry.name]))
+            behind += max(0, known[-1].serials - status.serials.get(entry.name, observed.after[entry.name]))
         return behind
 
     def processed_per_s(self, job: str, over_s: float) -> float | None:
         """Mean over the last `over_s` seconds; null when the job was not heard twice in them."""
-        since = time.time() - over_s - 1.0  # A heartbeat is up to a second old.
-        recent = [p for p in self._progress.get(job, ()) if p.at >= since]
-        if len(recent) < 2 or recent[-1].at - recent[0].at < over_s / 2:
-            return None
-        return max(0.0, recent[-1].serials - recent[0].serials) / (recent[-1].at - recent[0].at)
+        return _per_s(self._progress.get(job, ()), over_s)
+
+    def stored_per_s(self, job: str, over_s: float) -> float | None:
+        """Events stored for the job, mean over the last `over_s` seconds; null while that is not known."""
+        inputs = {(entry.site, entry.stream) for entry in self.jobs[job].view.inputs}
+        rates = [_per_s(self._stored.get(stream, ()), over_s) for stream in inputs]
+        known = [rate for rate in rates if rate is not None]
+        return sum(known) if len(known) == len(rates) else None
 
     def planned_per_s(self, job: str, over_s: float) -> float:
         """Events that the loads of the job are to send, mean over the last `over_s` seconds."""
@@ -104,11 +117,17 @@ class Sampler:
         # A job further down a pipeline takes in what all loads send.
         return sum(device.planned(now - over_s, now) for device in own or self.devices) / over_s
 
-    def metric(self, name: str, entity: str | None) -> float | None:
-        """Its newest value; null if there is none."""
-        return next(
-            (v for (e, n), v in reversed(self.metrics.items()) if n == name and entity in (None, e)), None
-        )
+    def metric(self, name: str, entity: str | None, max_age_s: float) -> float | None:
+        """Its newest value; null if there is none, or it is older than `max_age_s` seconds."""
+        found = (v for (e, n), v in reversed(self.metrics.items()) if n == name and entity in (None, e))
+        newest = next(found, None)
+        return newest.value if newest is not None and time.time() - newest.at <= max_age_s else None
+
+    def take_metric(self, entity: str, name: str, value: float) -> None:
+        """Take a metric's value in."""
+        # Behind all others: the newest is found first.
+        self.metrics.pop((entity, name), None)
+        self.metrics[entity, name] = Value(time.time(), value)
 
     async def rest_status(self, path: str) -> int | None:
         """Status of an answer of the REST interface; null when there is none."""
@@ -126,9 +145,11 @@ class Sampler:
     async def _ask_stored(self, site: str, stream: str) -> None:
         try:
             async with asyncio.timeout(ANSWER_S):
-                self._stored[site, stream] = await last_serial(self.bus.connection, site, stream)
+                serial = await last_serial(self.bus.connection, site, stream)
         except (TimeoutError, NatsError):
             return
+        known = self._stored.setdefault((site, stream), deque(maxlen=REMEMBERED))
+        known.append(Progress(time.time(), serial))
 
     async def _on_heartbeat(self, status: SiteStatus) -> None:
         now = time.time()
@@ -142,6 +163,12 @@ class Sampler:
                     known.append(Progress(now, serials))
 
     async def _on_metric(self, metric: Metric) -> None:
-        # Behind all others: the newest is found first.
-        self.metrics.pop((metric.entity, metric.name), None)
-        self.metrics[metric.entity, metric.name] = metric.value
+        self.take_metric(metric.entity, metric.name, metric.value)
+
+
+def _per_s(course: Sequence[Progress], over_s: float) -> float | None:
+    since = time.time() - over_s - 1.0  # What was heard is up to a second old.
+    recent = [p for p in course if p.at >= since]
+    if len(recent) < 2 or recent[-1].at - recent[0].at < over_s / 2:
+        return None
+    return max(0.0, recent[-1].serials - recent[0].serials) / (recent[-1].at - recent[0].at)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Probe
 from towpath.scenarios.journal import Entry, Journal
 from towpath.scenarios.probes import Measured, measure
 from towpath.scenarios.sampler import Sampler
 
 LOOK_EVERY_S = 0.5
+ASK_EVERY_S = 0.1
 
 
 @dataclass
@@ -29,6 +31,8 @@ class Steadiness:
     """When one was outside last, since `watch_from`."""
     deviated: dict[str, int] = field(default_factory=dict)
     """Probe → in how many looks it was outside, since `watch_from`."""
+    failure: Exception | None = None
+    """Why it does not look any more."""
     _watching: bool = False
     _left_at: float | None = None
 
@@ -37,7 +41,14 @@ class Steadiness:
         self._watching = True
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Look until cancelled. Nobody can tell whether steady state holds once this has failed."""
+        try:
+            await self._look_on()
+        except Exception as error:
+            self.failure, self.since = error, None
+            raise
+
+    async def _look_on(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
@@ -45,6 +56,20 @@ class Steadiness:
             self.take(await measure(self.probes, self.sampler), time.time())
             self.on_sample()
             await asyncio.sleep(max(0.05, LOOK_EVERY_S - (loop.time() - begun)))
+
+    async def until_held(self, held_s: float, within_s: float) -> bool:
+        """Wait until steady state has held for so long; whether it did in time.
+
+        Raises `TowpathError` when nobody looks any more.
+        """
+        end_at = time.monotonic() + within_s
+        while self.since is None or self.held_for() < held_s:
+            if self.failure is not None:
+                raise TowpathError(ErrorCode.FAILED, f"the probes ended: {self.failure!r}") from self.failure
+            if time.monotonic() > end_at:
+                return False
+            await asyncio.sleep(ASK_EVERY_S)
+        return True
 
     def take(self, measured: Sequence[Measured], now: float) -> None:
         """Take one look in."""

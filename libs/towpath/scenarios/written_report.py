@@ -23,6 +23,12 @@ def write_report(directory: Path) -> Path:
     return path
 
 
+def recorded_report(directory: Path) -> RunReport | None:
+    """The report in a journal; null if the run did not come to its end. Raises `TowpathError`."""
+    found = course(read_journal(directory)).report
+    return RunReport.model_validate(found) if found else None
+
+
 def markdown(run: Course) -> str:
     """The report as people read it."""
     parts = [f"# {run.title}", "", run.scenario.get("description", "").strip(), ""]
@@ -49,8 +55,7 @@ def _outcome(report: RunReport) -> list[str]:
     if report.chosen:
         chosen = ", ".join(f"`{path}` = {value}" for path, value in report.chosen.items())
         lines += ["", f"Seed {report.seed} chose {chosen}."]
-    repeat = f"towpath scenario run {report.scenario} --seed {report.seed}"
-    return [*lines, "", f"Took {report.seconds:g} s. Again: `{repeat}`", ""]
+    return [*lines, "", f"Took {report.seconds:g} s. Again: `{report.again}`", ""]
 
 
 def _steady_state(run: Course, report: RunReport) -> list[str]:

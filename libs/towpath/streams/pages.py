@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.contracts.job import ResolvedOutput
 from towpath.mesh.names import MESSAGE_ID_HEADER, OVERLAP, RESULT_ID_HEADER, api_prefix, epochs_of
 
 PAGE = 2000
@@ -102,39 +103,62 @@ async def read_after(
     through: int | None = None,
 ) -> list[StoredMessage]:
     """All messages behind serial `after` that the stream holds now, up to `through` if that is given."""
+    reading = pages_after(connection, site, stream, after, through=through)
+    return [message async for messages in reading for message in messages]
+
+
+async def pages_after(
+    connection: Client,
+    site: str,
+    stream: str,
+    after: int,
+    *,
+    through: int | None = None,
+    subject: str | None = None,
+) -> AsyncIterator[list[StoredMessage]]:
+    """The same page by page, none of them empty, so that no more than one need be in memory; of all subjects
+    or of one.
+
+    Raises `TimeoutError` when the site does not answer.
+    """
     last = await last_serial(connection, site, stream)
     last = last if through is None else min(last, through)
-    found: list[StoredMessage] = []
     while after < last:
-        messages = await page(connection, site, stream, after + 1)
+        messages = await page(connection, site, stream, after + 1, PAGE, subject=subject)
         if not messages:
-            break
-        found += [message for message in messages if message.serial <= last]
+            return
         after = messages[-1].serial
-    return found
+        if messages[0].serial <= last:
+            yield [message for message in messages if message.serial <= last]
 
 
 async def overlap(connection: Client, site: str, stream: str, metadata: dict[str, str] | None) -> set[str]:
-    """Ids of what an output stored while its present owner already worked in the shadow.
+    """Ids of what others stored that an output's present owner may publish, too: see `names.OVERLAP`.
 
     Raises `TimeoutError` when the site does not answer.
     """
-    after, _, through = (metadata or {}).get(OVERLAP, "0-0").partition("-")
-    if int(after) >= int(through):
+    after, through = overlap_range(metadata)
+    if after >= through:
         return set()
-    stored = await read_after(connection, site, stream, int(after), through=int(through))
-    return {message.identity for message in stored}
+    reading = pages_after(connection, site, stream, after, through=through)
+    return {message.identity async for messages in reading for message in messages}
 
 
-async def newest_before(connection: Client, output: ResolvedOutput, epoch: int) -> StoredMessage | None:
-    """The newest result in an output that an owner before `epoch` published; None if none is kept.
+def overlap_range(metadata: dict[str, str] | None) -> tuple[int, int]:
+    """Serial numbers of that: `after` < serial ≤ `through`."""
+    after, _, through = (metadata or {}).get(OVERLAP, "0-0").partition("-")
+    return int(after), int(through) if through else sys.maxsize
+
+
+async def newest_before(connection: Client, site: str, stream: str, epoch: int) -> StoredMessage | None:
+    """The newest message in an output stream that an owner before `epoch` published; None if none is kept.
 
     Raises `TimeoutError` when the site does not answer.
     """
-    last = await last_serial(connection, output.site, output.stream)
+    last = await last_serial(connection, site, stream)
     while last > 0:
         first = max(1, last - PAGE + 1)
-        messages = await page(connection, output.site, output.stream, first, last - first + 1)
+        messages = await page(connection, site, stream, first, last - first + 1)
         older = [m for m in messages if m.serial <= last and max(epochs_of([m.subject]), default=0) < epoch]
         if older:
             return older[-1]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
-from towpath.mesh.names import epochs_of
-from towpath.streams.pages import PAGE, PAGE_DEADLINE_S, last_serial, overlap, page
+from towpath.mesh.names import epochs_of, shadow_stream
+from towpath.streams.pages import PAGE, PAGE_DEADLINE_S, last_serial, overlap, overlap_range, page
 from towpath.streams.publisher import BATCH_HEADER, stream_config
 
 
@@ -19,34 +19,52 @@ def batch_label(generation: int, batch: int) -> str:
     return f"{generation}.{batch}"
 
 
-def _is_earlier(label: str, generation: int, batch: int) -> bool:
-    left = tuple(int(part) for part in label.split("."))
-    return left < (generation, batch)
+def label_order(label: str) -> tuple[int, ...]:
+    """What labels of one run are ordered by."""
+    return tuple(int(part) for part in label.split("."))
 
 
 async def published_since(
-    connection: Client, *, site: str, stream: str, generation: int, batch: int, epoch: int | None = None
+    connection: Client,
+    *,
+    site: str,
+    stream: str,
+    job: str,
+    epoch: int,
+    generation: int,
+    batch: int,
 ) -> set[str]:
     """Ids of the messages that micro-batch `batch` of `generation`, or a later one, has stored.
 
-    None of them for an `epoch` that the stream has yet to come to: what its owner publishes goes aside,
-    complete, to be compared. Reads the stream backwards in pages until it meets an earlier micro-batch.
+    None of them for an `epoch` of `job` whose results go to a shadow: complete, to be compared. Reads the
+    stream backwards in pages until it meets an earlier micro-batch. Labels of another run say nothing about
+    ours (both count on from the checkpoint they have in common): what such a run stored is read as a whole.
     Raises `TimeoutError` when the site does not answer.
     """
-    config = await stream_config(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
-    if config is None:
-        raise TimeoutError(f"{stream} at {site} does not answer")
-    if epoch is not None and max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
-        return set()
+    config = await _config(connection, site, stream)
+    if max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
+        shadow = await _config(connection, site, shadow_stream(job))
+        if epoch in epochs_of(shadow.get("subjects", [])):
+            return set()
     last = await last_serial(connection, site, stream)
-    # Labels of the owner before say nothing about ours: what it stored last is read as a whole.
     found = await overlap(connection, site, stream, config.get("metadata"))
+    after, through = overlap_range(config.get("metadata"))
     while last > 0:
-        first = max(1, last - PAGE + 1)
+        if after < last <= through:
+            last = after
+            continue
+        first = max(1, last - PAGE + 1, through + 1 if last > through else 1)
         messages = await page(connection, site, stream, first, last - first + 1)
         labels = [(m.headers.get(BATCH_HEADER, "0.0"), m.identity) for m in messages if m.serial <= last]
-        found |= {identity for label, identity in labels if not _is_earlier(label, generation, batch)}
-        if not labels or _is_earlier(labels[0][0], generation, batch):
+        found |= {identity for label, identity in labels if label_order(label) >= (generation, batch)}
+        if not labels or label_order(labels[0][0]) < (generation, batch):
             break
         last = first - 1
     return found
+
+
+async def _config(connection: Client, site: str, stream: str) -> dict:
+    config = await stream_config(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
+    if config is None:
+        raise TimeoutError(f"{stream} at {site} does not answer")
+    return config

@@ -13,6 +13,7 @@ import itertools
 import logging
 from datetime import UTC, datetime, timedelta
 
+from nats.aio.client import Client
 from nats.js.api import StorageType, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
@@ -20,8 +21,9 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.mesh import names
-from towpath.streams.pages import StoredMessage, last_serial, read_after
+from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
 from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher, stream_life
+from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import DUPLICATE_WINDOW_S, SiteStreams, epoch_is_over
 
 log = logging.getLogger(__name__)
@@ -145,86 +147,103 @@ class Shadows:
     async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
         """Take over what waits in the shadow, then let the output accept the new owner.
 
-        1. The shadow takes no more: who publishes there waits, and finds the output later.
-        2. The output refuses the old owner; it accepts what is taken over, and nothing else.
-        3. Amended results, then the new owner's in the order of the shadow.
-        4. The output accepts the new owner.
+        1. While both still publish: what the output holds and its server may have forgotten.
+        2. The shadow takes no more: who publishes there waits, and finds the output later.
+        3. The output refuses the old owner; it accepts what is taken over, and nothing else.
+        4. Amended results, then the new owner's in the order of the shadow.
+        5. The output accepts the new owner.
         """
         job, epoch = command.job, command.epoch
         accepted = await self.streams.accepted_epoch(command.output.stream)
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
         if accepted != epoch:
-            info = await self._frozen(job)
-            await self.streams.accept(job, settlement.interim, command.output)
+            info = await self._info(job)
             overlaps: dict[str, str] = {}
-            if info is not None:
+            if info is None:
+                await self.streams.accept(job, settlement.interim, command.output)
+            else:
+                settlement = _of_the_owner(settlement, info)
+                stored = await self._stored_ids(command, settlement, info)
+                info = await self._frozen(info, job)
+                await self.streams.accept(job, settlement.interim, command.output)
+                await stored.read()
                 overlaps = await self._overlaps(command.output, info)
-                await self._take_over(command, settlement, info)
+                await self._take_over(command, settlement, stored)
                 await self._settled(info)
             await self.streams.accept(job, epoch, command.output, overlaps=overlaps)
         await self.drop(job, through=epoch)
 
-    async def _frozen(self, job: str) -> StreamInfo | None:
-        info = await self._info(job)
-        if info is None:
-            return None
+    async def _frozen(self, shadow: StreamInfo, job: str) -> StreamInfo:
         closed = [f"shadow.closed.{self.site}.{job}"]
-        if info.config.subjects != closed:
-            info = await self.jetstream.update_stream(info.config, subjects=closed)
-        return info
+        if shadow.config.subjects == closed:
+            return shadow
+        return await self.jetstream.update_stream(shadow.config, subjects=closed)
 
     async def _settled(self, shadow: StreamInfo) -> None:
         """Note that the output has everything, before anybody may publish there who thinks so."""
         metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
-    async def _take_over(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> None:
-        job, output, connection = command.job, command.output.stream, self.streams.connection
-        diverted = _unsettled(shadow)
-        if settlement.epoch not in _epochs(shadow) and diverted is not None:
-            # Another operation's shadow: what waits in it is the owner's, and comes first.
-            settlement = Settlement(epoch=diverted, interim=settlement.interim)
-        waiting = await read_after(connection, self.site, names.shadow_stream(job), 0)
-        known = await self._known(command.output, shadow)
-        fresh = [message for message in waiting if message.identity not in known]
-        sink = names.sink_subject(self.site, job, settlement.epoch)
-        reject = names.rejected_subject(self.site, job, settlement.epoch)
-        results = [
-            m
-            for m in fresh
-            if m.subject == names.shadow_subject(sink) and m.serial > settlement.after_position
-        ]
-        # Of rejected events all: which window an event would have been in does not matter to them.
-        rejected = [m for m in fresh if m.subject == names.shadow_subject(reject)]
-        publisher = Publisher(connection, patience_s=PATIENCE_S)
-        interim = settlement.interim
-        stored = 0
-        if rejected:
-            subject = names.rejected_subject(self.site, job, interim)
-            stored += await self._store(publisher, rejected, subject, names.rejected_stream(output))
-        subject = names.sink_subject(self.site, job, interim)
-        if settlement.amended:
-            life = await stream_life(connection, self.site, output)
-            amended = [
-                Outgoing(subject, f"{life}/{result.identity}", result.body.encode())
-                for result in settlement.amended
-            ]
-            label = results[0].headers.get(BATCH_HEADER, "0.0") if results else "0.0"
-            stored += await publisher.publish(amended, site=self.site, stream=output, batch=label)
-        stored += await self._store(publisher, results, subject, output)
-        log.info("%s: %d results taken over from the shadow, %d were new", job, len(results), stored)
+    async def _take_over(self, command: SetEpoch, settlement: Settlement, stored: StoredIds) -> None:
+        """Publish what waits under the interim epoch, page by page, but what the output holds."""
+        job, output, interim = command.job, command.output.stream, settlement.interim
+        publisher = Publisher(self.streams.connection, patience_s=PATIENCE_S)
+        total = new = 0
+        for kind, stream, after in (
+            # Of rejected events all: which window an event would have been in does not matter to them.
+            (names.rejected_subject, names.rejected_stream(output), 0),
+            (names.sink_subject, output, settlement.after_position),
+        ):
+            subject, waits = kind(self.site, job, interim), kind(self.site, job, settlement.epoch)
+            if stream == output:
+                new += await self._amend(publisher, command, settlement)
+            async for messages in pages_after(*self._shadow(job), after, subject=names.shadow_subject(waits)):
+                fresh = [message for message in messages if message.identity not in stored]
+                total += len(messages)
+                new += await self._store(publisher, fresh, subject, stream)
+        log.info("%s: %d messages taken over from the shadow, %d were new", job, total, new)
 
-    async def _known(self, output: ResolvedOutput, shadow: StreamInfo) -> set[str]:
+    async def _amend(self, publisher: Publisher, command: SetEpoch, settlement: Settlement) -> int:
+        """Publish the amended results, as if they were of the micro-batch that comes behind them."""
+        job, output = command.job, command.output.stream
+        if not settlement.amended:
+            return 0
+        life = await stream_life(self.streams.connection, self.site, output)
+        subject = names.sink_subject(self.site, job, settlement.interim)
+        amended = [
+            Outgoing(subject, f"{life}/{result.identity}", result.body.encode())
+            for result in settlement.amended
+        ]
+        behind = names.sink_subject(self.site, job, settlement.epoch)
+        label = await self._label(job, behind, settlement.after_position) or "0.0"
+        return await publisher.publish(amended, site=self.site, stream=output, batch=label)
+
+    async def _label(self, job: str, sink: str, after: int) -> str | None:
+        """Label of the first message of one owner behind a position of the shadow; None if there is none."""
+        first = await page(*self._shadow(job), after + 1, 1, subject=names.shadow_subject(sink))
+        return first[0].headers.get(BATCH_HEADER, "0.0") if first else None
+
+    def _shadow(self, job: str) -> tuple[Client, str, str]:
+        """Where to read a shadow."""
+        return self.streams.connection, self.site, names.shadow_stream(job)
+
+    async def _stored_ids(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> StoredIds:
         """Ids that the output holds and may have forgotten as ids; none while it remembers them all."""
+        connection, job, output = self.streams.connection, command.job, command.output.stream
         created = shadow.created or datetime.now(UTC)
         if datetime.now(UTC) - created < REMEMBERED:
-            return set()
-        known: set[str] = set()
-        for stream, after in _marks(output, shadow):
-            stored = await read_after(self.streams.connection, self.site, stream, after)
-            known |= {message.identity for message in stored}
-        return known
+            return StoredIds(connection, self.site, {})
+        stored = StoredIds(connection, self.site, dict(_marks(command.output, shadow)))
+        await stored.read()
+        for kind, stream in (
+            (names.sink_subject, output),
+            (names.rejected_subject, names.rejected_stream(output)),
+        ):
+            label = await self._label(job, kind(self.site, job, settlement.epoch), 0)
+            if label is not None:
+                await stored.read_back(stream, label)
+        return stored
 
     async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
         """Stream → what was stored in it since the shadow was opened, as `names.OVERLAP` says it."""
@@ -253,6 +272,14 @@ def _marks(output: ResolvedOutput, shadow: StreamInfo) -> list[tuple[str, int]]:
         (output.stream, int(metadata.get(OUTPUT_SERIAL, "0"))),
         (names.rejected_stream(output.stream), int(metadata.get(REJECTED_SERIAL, "0"))),
     ]
+
+
+def _of_the_owner(settlement: Settlement, shadow: StreamInfo) -> Settlement:
+    """What is to be settled. In another operation's shadow what waits is the owner's, and comes first."""
+    diverted = _unsettled(shadow)
+    if settlement.epoch in _epochs(shadow) or diverted is None:
+        return settlement
+    return Settlement(epoch=diverted, interim=settlement.interim)
 
 
 def _operation(shadow: StreamInfo) -> str:

@@ -27,6 +27,7 @@ from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
 from towpath.mesh import names
+from towpath.streams.pages import newest_before
 from towpath.streams.recall import RECALLED_EVENTS
 
 DUPLICATE_WINDOW_S = 120.0
@@ -75,12 +76,54 @@ class SiteStreams:
         """The stream that keeps what devices send."""
         await self._ensure(self._kept(names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS]))
 
-    async def set_epoch(self, job: str, epoch: int, output: ResolvedOutput) -> None:
-        """Let the job's output streams accept `epoch` only. Refused if they accept a later one."""
+    async def set_epoch(
+        self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
+    ) -> None:
+        """Let the job's output streams accept `epoch` only.
+
+        With `resumes`, the run that goes on published last under that epoch: what later ones have stored is
+        marked, for it may compute that again. Repeated, the mark stays as it is. Raises `TowpathError`
+        (fenced) when they accept a later epoch.
+        """
         accepted = await self.accepted_epoch(output.stream)
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
-        await self.accept(job, epoch, output)
+        kept = [one.stream for one in _kept_by(job, output)]
+        overlaps: dict[str, str] = {}
+        if accepted == epoch:
+            overlaps = {stream: await self._overlap_of(stream) for stream in kept}
+        elif resumes is not None:
+            overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
+        await self.accept(job, epoch, output, overlaps=overlaps)
+        # Only now nobody adds to what the mark spans.
+        ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
+        if ended != overlaps:
+            await self.accept(job, epoch, output, overlaps=ended)
+
+    async def _overlap_of(self, stream: str) -> str:
+        """The mark that an output stream has, as `names.OVERLAP` says it; none if there is no such stream."""
+        try:
+            info = await self.jetstream.stream_info(stream)
+        except NotFoundError:
+            return ""
+        return (info.config.metadata or {}).get(names.OVERLAP, "")
+
+    async def _open_overlap(self, stream: str, epoch: int) -> str:
+        """A mark of all that owners after `epoch` have stored and may still store."""
+        try:
+            last = (await self.jetstream.stream_info(stream)).state.last_seq
+        except NotFoundError:
+            return ""
+        older = await newest_before(self.connection, self.site, stream, epoch + 1)
+        after = 0 if older is None else older.serial
+        return f"{after}-" if last else ""
+
+    async def _ended(self, stream: str, mark: str) -> str:
+        """The mark with its end; what it spans may be nothing."""
+        if not mark.endswith("-"):
+            return mark
+        last = (await self.jetstream.stream_info(stream)).state.last_seq
+        return f"{mark}{last}" if int(mark[:-1]) < last else ""
 
     async def prepare_output(self, job: str, output: ResolvedOutput) -> None:
         """Make the output streams, accepting nobody, if they do not exist."""
@@ -121,7 +164,8 @@ class SiteStreams:
 
         def metadata(stream: str) -> dict[str, str]:
             marks = {} if diverted is None else {names.DIVERTED: str(diverted)}
-            return marks | ({names.OVERLAP: overlaps[stream]} if overlaps and stream in overlaps else {})
+            overlap = (overlaps or {}).get(stream)
+            return marks | ({names.OVERLAP: overlap} if overlap else {})
 
         # Rejects first: the result stream's change is the moment ownership changes hands.
         for kept in reversed(_kept_by(job, output)):

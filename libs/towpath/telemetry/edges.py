@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from towpath.contracts.commands import StrategyName
+from towpath.telemetry.trace_tree import BATCH
 
 Edge = tuple[str, str]
-"""Work of the first service led to work of the second, in another process."""
+"""Work of the first service led to work of the second, in another process; micro-batches count as one."""
 
 _ALWAYS: frozenset[Edge] = frozenset({("coordinator", "agent"), ("agent", "engine")})
 """The coordinator takes steps, agents carry them out, engines run the job."""
@@ -22,7 +23,11 @@ EDGES: dict[StrategyName, frozenset[Edge]] = {
     StrategyName.PARALLEL: _ALWAYS | _BOTH_RUN,
     StrategyName.HANDOVER: _ALWAYS | _STATE_MOVES | _BOTH_RUN,
 }
-"""Between the mesh's own services. Whoever asked comes on top: `asked_by`."""
+"""Between the mesh's own services. Whoever asked comes on top: `asked_by`; and where the job has events to
+work on, `MICRO_BATCHES`."""
+
+MICRO_BATCHES: Edge = ("engine", BATCH)
+"""A run that a step commanded did micro-batches."""
 
 
 def asked_by(client: str) -> Edge:

@@ -1,7 +1,7 @@
-"""What metrics and entities are called where others take them: OpenTelemetry, and Prometheus from it.
+"""What metrics and entities are called where others take them: OpenTelemetry, and Prometheus.
 
-The Prometheus names are those that an OpenTelemetry collector makes of the same metrics, so that a dashboard
-does not care which way they came.
+The Prometheus names and labels are those that an OpenTelemetry collector makes of the names, units and
+attributes given here, so that a dashboard does not care which way they came.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PREFIX = "towpath."
 
 
 QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
-"""Last part of a metric's name → the label `quantile`, as summaries of Prometheus have it."""
+"""Last part of a metric's name → the label or attribute `quantile`, as summaries of Prometheus have it."""
 
 _UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second", "/s": "per_second", "": ""}
 
@@ -25,12 +25,21 @@ _UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second
 class Exported:
     """A metric as others know it."""
 
-    family: str
-    """The Prometheus name; of a counter without `_total`."""
+    name: str
+    """Of OpenTelemetry's instrument."""
+    unit: str
+    """As OpenTelemetry writes it; empty where a rule does not say."""
     kind: MetricKind
     meaning: str
     labels: tuple[tuple[str, str], ...] = ()
-    """Beside those of the entity."""
+    """Beside those of the entity; attributes in OpenTelemetry."""
+
+    @property
+    def family(self) -> str:
+        """The Prometheus name; of a counter without `_total`."""
+        # Units of things that are counted, in braces, say nothing that the name does not.
+        suffix = _UNITS[re.sub(r"\{.*\}", "", self.unit)]
+        return "_".join(part for part in (_identifier(self.name), suffix) if part)
 
     @property
     def sample(self) -> str:
@@ -44,7 +53,7 @@ def exported(metric: str) -> Exported | None:
     if known is not None:
         return _of_table(known)
     if metric.startswith(RULE_PREFIX):
-        return Exported(_identifier(metric), MetricKind.GAUGE, "What a rule measured")
+        return Exported(PREFIX + metric, "", MetricKind.GAUGE, "What a rule measured")
     return None
 
 
@@ -53,18 +62,12 @@ def _of_table(metric: MetricDefinition) -> Exported:
     if last in QUANTILES:
         meaning = metric.meaning.rpartition(": ")[0]
         labels = (("quantile", QUANTILES[last]),)
-        return Exported(_family(name, metric.unit), metric.kind, meaning, labels)
-    return Exported(_family(metric.name, metric.unit), metric.kind, metric.meaning)
-
-
-def _family(name: str, unit: str) -> str:
-    # Units of things that are counted, in braces, say nothing that the name does not.
-    suffix = _UNITS[re.sub(r"\{.*\}", "", unit)]
-    return "_".join(part for part in (_identifier(name), suffix) if part)
+        return Exported(PREFIX + name, metric.unit, metric.kind, meaning, labels)
+    return Exported(PREFIX + metric.name, metric.unit, metric.kind, metric.meaning)
 
 
 def _identifier(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", PREFIX + name)
+    return re.sub(r"[^A-Za-z0-9]+", "_", name)
 
 
 def entity_labels(entity: str) -> dict[str, str]:

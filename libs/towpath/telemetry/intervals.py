@@ -6,7 +6,7 @@ INTERVAL_S = 2.0
 """Between samples: what changes within a micro-batch of a second or two is seen, at little cost."""
 
 PROBE_INTERVAL_S = 15.0
-"""Between measurements of links: each carries 128 KiB, a hundredth of a slow link's capacity."""
+"""Between measurements of links' round trips: each takes a few small messages."""
 
 CHECKPOINT_INTERVAL_S = 10.0
 """Between looks at the sizes of checkpoints, which may have thousands of files."""
@@ -15,7 +15,12 @@ KEPT_S = 7 * 24 * 3600.0
 """Age of the oldest sample that is kept."""
 
 KEPT_BYTES = 256 * 1024**2
-"""Room for the samples of one site: some days of every sample, or a week of minutes of 50 jobs."""
+"""Room for the samples of one site. A job has about 28 series, of which a sample takes 29 bytes and a minute
+46. So of 10 jobs a week of minutes and single samples of 9 hours fit, of 50 jobs minutes of two days and
+single samples of an hour, of 100 jobs minutes of 16 hours."""
+
+KEPT_SINGLE_S = 3600.0
+"""As long as there are older minutes to delete, newer single samples than this are kept."""
 
 RETENTION_INTERVAL_S = 60.0
 """Between looks at what is too old, or too much."""

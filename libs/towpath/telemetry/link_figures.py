@@ -17,16 +17,16 @@ Send = Callable[[str], Awaitable[object]]
 """Sends a text and returns when it has come back; raises when it does not."""
 
 
-async def measured(send: Send, *, with_bandwidth: bool) -> dict[str, float]:
-    """Values by metric. Raises what `send` raises."""
-    trips_s = [await _trip_s(send, "") for _ in range(SMALL_PROBES)]
-    if not with_bandwidth:
-        return {"link.round_trip": median(trips_s)}
+async def measured_round_trip(send: Send) -> float:
+    """Seconds that a small message takes there and back. Raises what `send` raises."""
+    return median([await _trip_s(send, "") for _ in range(SMALL_PROBES)])
+
+
+async def measured_bandwidth(send: Send, round_trip_s: float) -> float:
+    """Bytes a second, by one large message beside small ones' `round_trip_s`. Raises what `send` raises."""
     # Links between servers compress: what is sent must not become smaller by that.
     payload = base64.b64encode(secrets.token_bytes(LARGE_BYTES * 3 // 4)).decode()
-    large_s = await _trip_s(send, payload)
-    round_trip_s = median(trips_s)
-    return {"link.round_trip": round_trip_s, "link.bandwidth": bandwidth(large_s, round_trip_s)}
+    return bandwidth(await _trip_s(send, payload), round_trip_s)
 
 
 async def _trip_s(send: Send, payload: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from towpath.telemetry.rollup import MINUTE_S, minute_of, next_minute
 from towpath.telemetry.selection import too_many
 
 Points = list[tuple[float, float]]
+Rows = list[tuple[int, float, float]]
+"""Series, moment and value."""
 
 _AGGREGATES = {
     Aggregation.MEAN: "sum(sum) / sum(count)",
@@ -53,29 +55,60 @@ def newest_moment(connection: sqlite3.Connection) -> float | None:
 
 def points_of(
     connection: sqlite3.Connection, selection: MetricSelection, series: Mapping[int, Any]
-) -> dict[int, Points]:
-    """Points of the series with these numbers, by time. Raises `TowpathError` when there are too many."""
+) -> tuple[dict[int, Points], dict[int, float]]:
+    """Points of the series with these numbers, by time, and of those that have minutes although smaller steps
+    were asked for, because single samples are gone: before which moment.
+
+    Raises `TowpathError` when there are too many.
+    """
     assert selection.since is not None
     newest = newest_moment(connection)
     if newest is None:
-        return {}
+        return {}, {}
     begin = selection.since.timestamp()
     end = newest + 1.0 if selection.until is None else selection.until.timestamp()
     numbers = json.dumps(list(series))
-    if selection.step_s is None:
-        rows = _samples(connection, numbers, begin, end, selection.limit + 1)
+    kept_from, open_minute = samples_from(connection), minute_of(newest)
+    if selection.step_s is None or selection.step_s < MINUTE_S:
+        minutes = _gone(begin, end, kept_from, open_minute)
+        coarse = [] if minutes is None else _by_minute(connection, numbers, minutes, selection)
+        since = begin if minutes is None else minutes.end
+        rows = coarse + _fine(connection, numbers, Range(since, since, since, end), selection)
+        by_minute_until = {} if minutes is None else {number: minutes.end for number, _, _ in coarse}
     else:
-        pieces = _pieces(begin, end, selection.step_s, samples_from(connection), minute_of(newest))
-        rows = _steps(connection, numbers, pieces, selection)
+        pieces = _pieces(begin, end, selection.step_s, kept_from, open_minute)
+        rows, by_minute_until = _steps(connection, numbers, pieces, selection), {}
     if len(rows) > selection.limit:
         oldest = connection.execute("SELECT min(at) FROM minutes").fetchone()[0]
         raise too_many(selection, len(series), max(begin, oldest or begin), min(end, newest))
-    return _grouped(rows)
+    return _grouped(rows), by_minute_until
 
 
-def _samples(
-    connection: sqlite3.Connection, numbers: str, begin: float, end: float, most: int
-) -> list[tuple[int, float, float]]:
+def _gone(begin: float, end: float, kept_from: float, open_minute: float) -> Range | None:
+    """The whole minutes of a range whose single samples are gone; null if none are."""
+    minutes_begin, minutes_end = minute_of(begin), min(next_minute(min(end, kept_from)), open_minute)
+    if begin >= kept_from or minutes_end <= minutes_begin:
+        return None
+    return Range(minutes_begin, minutes_begin, minutes_end, minutes_end)
+
+
+def _by_minute(
+    connection: sqlite3.Connection, numbers: str, minutes: Range, selection: MetricSelection
+) -> Rows:
+    """What is left of minutes whose samples are gone: their means, where samples were asked for."""
+    aggregation = Aggregation.MEAN if selection.step_s is None else selection.aggregation
+    by_minute = selection.model_copy(update={"step_s": MINUTE_S, "aggregation": aggregation})
+    return _steps(connection, numbers, minutes, by_minute)
+
+
+def _fine(connection: sqlite3.Connection, numbers: str, asked: Range, selection: MetricSelection) -> Rows:
+    """Steps of less than a minute, or single samples."""
+    if selection.step_s is not None:
+        return _steps(connection, numbers, asked, selection)
+    return _samples(connection, numbers, asked.begin, asked.end, selection.limit + 1)
+
+
+def _samples(connection: sqlite3.Connection, numbers: str, begin: float, end: float, most: int) -> Rows:
     return connection.execute(
         "SELECT series, at, value FROM samples WHERE at >= ? AND at < ?"
         " AND series IN (SELECT value FROM json_each(?)) ORDER BY at LIMIT ?",
@@ -84,13 +117,13 @@ def _samples(
 
 
 def _pieces(begin: float, end: float, step_s: float, kept_from: float, open_minute: float) -> Range:
-    """Which part of a range is read by the minute: it is quicker, and where single samples are gone the
-    only way. Its ends then count by whole minutes.
+    """Which part of a range is read by the minute, for steps of a minute and more: it is quicker, and where
+    single samples are gone the only way. Its ends then count by whole minutes.
 
     Steps that are no whole minutes are exact from single samples only.
     """
     is_gone = begin < kept_from
-    if step_s < MINUTE_S or (step_s % MINUTE_S and not is_gone):
+    if step_s % MINUTE_S and not is_gone:
         return Range(begin, begin, begin, end)
     minutes_begin = minute_of(begin) if is_gone else next_minute(begin)
     # A range may end where single samples are gone, too.
@@ -101,9 +134,7 @@ def _pieces(begin: float, end: float, step_s: float, kept_from: float, open_minu
     return Range(min(begin, minutes_begin), minutes_begin, minutes_end, end)
 
 
-def _steps(
-    connection: sqlite3.Connection, numbers: str, pieces: Range, selection: MetricSelection
-) -> list[tuple[int, float, float]]:
+def _steps(connection: sqlite3.Connection, numbers: str, pieces: Range, selection: MetricSelection) -> Rows:
     rates = "HAVING sum(over_s) > 0" if selection.aggregation is Aggregation.RATE else ""
     rows = connection.execute(
         f"SELECT series, CAST(at / :step AS INTEGER) AS step, {_AGGREGATES[selection.aggregation]}"
@@ -123,7 +154,7 @@ def _steps(
     return [(number, step * selection.step_s, float(value)) for number, step, value, *_ in rows]
 
 
-def _grouped(rows: Iterable[tuple[int, float, float]]) -> dict[int, Points]:
+def _grouped(rows: Rows) -> dict[int, Points]:
     found: dict[int, Points] = {}
     for number, at, value in rows:
         found.setdefault(number, []).append((at, value))

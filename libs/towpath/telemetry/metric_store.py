@@ -1,4 +1,4 @@
-"""Keeps the samples of one site on disk: every single one for some days, minutes of them for a week."""
+"""Keeps the samples of one site on disk: every single one for an hour or more, minutes of them for days."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from towpath.contracts.metrics import MetricSelection, Sample, Series
+from towpath.contracts.metrics import STALE_S, MetricSelection, Sample, Series
 from towpath.telemetry import metric_tables as tables
-from towpath.telemetry.intervals import KEPT_BYTES, KEPT_S, RETENTION_INTERVAL_S
+from towpath.telemetry.intervals import KEPT_BYTES, KEPT_S, KEPT_SINGLE_S, RETENTION_INTERVAL_S
 from towpath.telemetry.metric_reading import newest_moment, points_of
 from towpath.telemetry.rollup import Rollup, growth, minute_of, rolled_up
 from towpath.telemetry.selection import check_metrics, chooses, is_counter, too_many, unit_of
@@ -106,16 +106,29 @@ class MetricStore:
         with self._lock:
             self._opened()
             known = {k.number: key for key, k in self._known.items() if chosen(*key)}
-            newest = {k.number: [(k.at, k.value)] for k in self._known.values() if k.number in known}
+            from_then = -math.inf if selection.stale else self._clock() - STALE_S
+            newest = {
+                k.number: [(k.at, k.value)]
+                for k in self._known.values()
+                if k.number in known and k.at >= from_then
+            }
+        by_minute_until: dict[int, float] = {}
         if selection.since is None:
             if len(newest) > selection.limit:
                 raise too_many(selection, len(newest), 0.0, 0.0)
             found = newest
         else:
             with contextlib.closing(tables.reading(self.path)) as connection:
-                found = points_of(connection, selection, known)
+                found, by_minute_until = points_of(connection, selection, known)
         return [
-            Series(site=site, entity=entity, metric=metric, unit=unit_of(metric), points=found[number])
+            Series(
+                site=site,
+                entity=entity,
+                metric=metric,
+                unit=unit_of(metric),
+                points=found[number],
+                by_minute_until=by_minute_until.get(number),
+            )
             for number, (entity, metric) in sorted(known.items(), key=lambda item: item[1])
             if number in found
         ]
@@ -204,6 +217,6 @@ class MetricStore:
         oldest = min(minute_of(now - self._max_age_s), newest)
         for table in ("samples", "minutes"):
             tables.delete_before(connection, table, oldest)
-        tables.shrink(connection, self._max_bytes, newest)
+        tables.shrink(connection, self._max_bytes, newest, newest - KEPT_SINGLE_S)
         if tables.forget_empty_series(connection):
             self._restore(connection)

@@ -100,11 +100,13 @@ def delete_before(connection: sqlite3.Connection, table: str, before: float) -> 
         pass
 
 
-def shrink(connection: sqlite3.Connection, max_bytes: int, before: float) -> None:
-    """Delete what is older than `before` until the rest fits: the oldest samples first, then minutes."""
-    for table in ("samples", "minutes"):
-        while used_bytes(connection) > max_bytes and _delete_oldest(connection, table, before):
-            pass
+def shrink(connection: sqlite3.Connection, max_bytes: int, before: float, recent: float) -> None:
+    """Delete what is older than `before` until the rest fits, the oldest first: single samples, and then
+    minutes, of before the moment `recent`; only then what is newer, in the same order."""
+    for end in (min(recent, before), before):
+        for table in ("samples", "minutes"):
+            while used_bytes(connection) > max_bytes and _delete_oldest(connection, table, end):
+                pass
 
 
 def _delete_oldest(connection: sqlite3.Connection, table: str, before: float) -> bool:

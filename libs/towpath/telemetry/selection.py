@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from math import ceil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -23,14 +22,12 @@ ANY_UNIT = "1"
 """Unit of what a rule measures: it does not say."""
 
 
-@lru_cache(maxsize=1000)
-def _expression(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns is the name; `*` in it stands for any characters. Case counts."""
-    return any(_expression(pattern).fullmatch(name) for pattern in patterns)
+    """Whether one of the patterns is the name; `*` in it stands for any characters. Case counts.
+
+    However many there are: `fnmatch` does not try their places again and again, as `.*` would.
+    """
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def check_metrics(patterns: Iterable[str]) -> None:

@@ -1,11 +1,10 @@
-"""How spans leave a process: over its own NATS connection, to the stream SPANS of the place where it runs."""
+"""How spans leave a process: over its own NATS connection, to streams of the place where it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -14,7 +13,8 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.trace import StatusCode
 
-from towpath.contracts.traces import Span, SpanKind
+from towpath.contracts.traces import EventSpan, Span, SpanKind
+from towpath.faults.clock import real_time_ns
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,9 @@ MESSAGE_ID = "Nats-Msg-Id"
 UNFINISHED = "towpath.unfinished"
 """Attribute of a span that was still going on when it was published. The same span follows once it has ended;
 if it does not, its process was killed. So no span is ever without its parent."""
+
+SAMPLED_EVENT = "towpath.sampled_event"
+"""Attribute of spans of a single event's trace: they are kept apart from those of commands."""
 
 WAITING = 4096
 """Spans a process keeps while its server is away: a minute of a busy one. Then the oldest are dropped."""
@@ -122,6 +125,7 @@ class SpanShipper(SpanProcessor):
             async with asyncio.timeout(within_s):
                 await self._publish(connection)
                 await connection.flush()
+                await connection.flush()  # The first one's ping may have overtaken what was published.
         except Exception as error:
             log.info("the last spans are not shipped: %s: %s", type(error).__name__, error)
 
@@ -151,7 +155,8 @@ class SpanShipper(SpanProcessor):
         if span.end_time is None:
             attributes[UNFINISHED] = True
         failed = span.status.status_code is StatusCode.ERROR
-        return Span(
+        kind_of_span = EventSpan if SAMPLED_EVENT in attributes else Span
+        return kind_of_span(
             trace=f"{context.trace_id:032x}",
             span=f"{context.span_id:016x}",
             parent=f"{span.parent.span_id:016x}" if span.parent else None,
@@ -160,7 +165,7 @@ class SpanShipper(SpanProcessor):
             service=self.service,
             site=self.site,
             begun_ns=begun_ns,
-            ended_ns=max(span.end_time or time.time_ns(), begun_ns),
+            ended_ns=max(span.end_time or real_time_ns(), begun_ns),
             error=(span.status.description or "failed") if failed else None,
             attributes=attributes,
         )

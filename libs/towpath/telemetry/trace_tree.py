@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from towpath.contracts.traces import Span
 from towpath.telemetry.shipping import UNFINISHED
 
+BATCH = "batch"
+"""What spans of micro-batches are called, before a number: Spark's work, which the engine tells of."""
+
 
 def is_unfinished(span: Span) -> bool:
     """Whether the span was still going on when it was told of."""
@@ -48,11 +51,16 @@ def orphans(spans: Sequence[Span]) -> list[Span]:
 
 
 def crossings(spans: Sequence[Span]) -> set[tuple[str, str]]:
-    """Pairs of services such that work of the first led to work of the second, in another process."""
+    """Pairs of services such that work of the first led to work of the second, in another process. The
+    micro-batches of an engine are a service of their own here, `BATCH`."""
     by_id = {span.span: span for span in spans}
     pairs = ((by_id.get(span.parent or ""), span) for span in spans)
     return {
-        (parent.service, child.service)
+        (_service(parent), _service(child))
         for parent, child in pairs
-        if parent is not None and (parent.service, parent.site) != (child.service, child.site)
+        if parent is not None and (_service(parent), parent.site) != (_service(child), child.site)
     }
+
+
+def _service(span: Span) -> str:
+    return BATCH if span.name.startswith(f"{BATCH} ") else span.service

@@ -1,7 +1,7 @@
 """Traces: the process's tracer, spans after the fact, and contexts that cross from one message to the next.
 
-Spans are OpenTelemetry's, made with its SDK. They go to the stream SPANS of the place where the process runs
-(`towpath.telemetry.shipping`), and with OTEL_EXPORTER_OTLP_ENDPOINT set also there, by OTLP over HTTP.
+Spans are OpenTelemetry's, made with its SDK. They go to streams of the place where the process runs
+(`towpath.telemetry.shipping`), and where one of `OTLP_ENDPOINTS` is set also there, by OTLP over HTTP.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from towpath.contracts.traces import SPANS_STREAM, Span, SpanKind
+from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span, SpanKind
 from towpath.telemetry.shipping import UNFINISHED, SpanShipper
 
 log = logging.getLogger(__name__)
 
-OTLP_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-"""Where spans also go, as every OpenTelemetry tool understands it, for example `http://localhost:4318`."""
+OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""Variables of OpenTelemetry that say where spans also go, for example `http://localhost:4318`; the second
+holds for spans alone, and names the whole path."""
 
 KEEP_S = 7 * 24 * 3600
 KEEP_BYTES = 64 * 1024**2
+"""For each stream of spans."""
 REPEATED_WITHIN_S = 120
 """A span that is recorded twice within this time is kept once; later ones are recognised at reading."""
 
@@ -80,7 +82,7 @@ def provider_of(shipper: SpanShipper) -> TracerProvider:
         sampler=ParentBased(ALWAYS_ON), resource=resource, id_generator=_DeterminedIds()
     )
     provider.add_span_processor(shipper)
-    if os.environ.get(OTLP_ENDPOINT):
+    if any(os.environ.get(name) for name in OTLP_ENDPOINTS):
         # Imported here: it costs every command line a tenth of a second.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -197,6 +199,14 @@ def traceparent() -> str | None:
     return traceparent_of(*ids) if ids is not None else None
 
 
+def traceparent_to_send() -> str | None:
+    """W3C, for a message that is sent now: what `traceparent` is, and where spans are not wanted, that."""
+    context = api.get_current_span().get_span_context()
+    if context.is_valid and not context.trace_flags.sampled:
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-00"
+    return traceparent()
+
+
 def is_traced() -> bool:
     """Whether what is done now belongs to a recorded trace."""
     return current_ids() is not None
@@ -220,6 +230,18 @@ def untraced() -> Iterator[None]:
 
 
 @contextmanager
+def unrecorded() -> Iterator[None]:
+    """Work inside makes no spans, nor does what is done elsewhere on its behalf: for changes that are made
+    again and again to keep things as they are."""
+    ids = RandomIdGenerator()
+    context = api.SpanContext(
+        ids.generate_trace_id(), ids.generate_span_id(), is_remote=False, trace_flags=api.TraceFlags(0)
+    )
+    with _attached(api.set_span_in_context(api.NonRecordingSpan(context))):
+        yield
+
+
+@contextmanager
 def _attached(context: contexts.Context) -> Iterator[None]:
     token = contexts.attach(context)
     try:
@@ -236,14 +258,19 @@ class Asking(Protocol):
         ...
 
 
-async def ensure_spans_stream(connection: Asking) -> None:
-    """Make the stream SPANS of the server that this is a connection to, or bring it up to date.
+async def ensure_span_streams(connection: Asking) -> None:
+    """Make the streams of spans of the server that this is a connection to, or bring them up to date.
 
     Raises `OSError` when JetStream refuses, and what the connection raises.
     """
+    await _ensure_stream(connection, SPANS_STREAM, Span.wildcard())
+    await _ensure_stream(connection, EVENT_SPANS_STREAM, EventSpan.wildcard())
+
+
+async def _ensure_stream(connection: Asking, name: str, subject: str) -> None:
     config: dict[str, Any] = {
-        "name": SPANS_STREAM,
-        "subjects": [Span.wildcard()],
+        "name": name,
+        "subjects": [subject],
         "storage": "file",
         "retention": "limits",
         "discard": "old",
@@ -255,8 +282,8 @@ async def ensure_spans_stream(connection: Asking) -> None:
     }
     body = json.dumps(config).encode()
     for verb in ("CREATE", "UPDATE"):
-        subject = f"$JS.API.STREAM.{verb}.{SPANS_STREAM}"
-        answer = json.loads((await connection.request(subject, body, timeout=ENSURE_S)).data)
+        request = f"$JS.API.STREAM.{verb}.{name}"
+        answer = json.loads((await connection.request(request, body, timeout=ENSURE_S)).data)
         if "error" not in answer:
             return
-    raise OSError(f"no stream {SPANS_STREAM}: {answer['error'].get('description')}")
+    raise OSError(f"no stream {name}: {answer['error'].get('description')}")

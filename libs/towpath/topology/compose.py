@@ -17,7 +17,8 @@ from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.topology import Topology
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import SECRETS
-from towpath.topology.secrets import CONTAINER_HOME, SERVERS, secret_name
+from towpath.telemetry.logs import FORMAT_VARIABLE
+from towpath.topology.secrets import CONTAINER_HOME, SERVERS, digest_name, secret_name
 
 Description = dict[str, Any]
 
@@ -59,6 +60,9 @@ PID_FILES = f"{CONTAINER_HOME.run}:uid={USER},gid={USER},mode=0700"
 KEEPS = frozenset({"hub", "redis", "injector", "collector", "links"})
 """What keeps something. Sites do, too; of the other services everything is in Redis."""
 
+PASSED_ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", FORMAT_VARIABLE)
+"""Variables that processes go by, as they are set where `docker compose up` is said."""
+
 FAULTS_VOLUME = "faults"
 """What rules the hub's processes carry out: the injector writes them, and the others' reports come back."""
 
@@ -69,6 +73,8 @@ class ComposeSettings:
 
     secrets: str = "./secrets"
     """Directory of the containers' secrets, absolute or as seen from the compose file."""
+    artefacts: str | None = None
+    """Directory of users' code, as seen from the compose file; null: by the path that the mesh has."""
     tag: str = "local"
     """Of the images."""
     memory_mb: Mapping[str, int] = field(default_factory=dict)
@@ -156,8 +162,9 @@ def _service(name: str, mesh: MeshState, settings: ComposeSettings) -> Descripti
     if name == "api":
         description["ports"] = [_published(mesh.spec.api_port)]
     if name == "coordinator" and mesh.spec.artefact_root is not None:
-        # At the same path: what is said of it is understood on both sides.
-        description["volumes"].append(f"{mesh.spec.artefact_root}:{mesh.spec.artefact_root}:ro")
+        source = settings.artefacts or mesh.spec.artefact_root
+        description["volumes"].append(f"{source}:{CONTAINER_HOME.artefacts}:ro")
+        description["environment"]["TOWPATH_ARTEFACTS"] = str(CONTAINER_HOME.artefacts)
     return description
 
 
@@ -187,7 +194,7 @@ def _part(
         environment |= CONTAINER_HOME.fault_environment(
             scope, name if scope == HUB_SCOPE else f"{name}-agent"
         )
-        environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "${OTEL_EXPORTER_OTLP_ENDPOINT:-}"
+        environment |= {variable: f"${{{variable}:-}}" for variable in PASSED_ON}
     volumes = [f"{name}:{CONTAINER_HOME.root}"] if name in KEEPS or scope == name else []
     return {
         "image": image,
@@ -197,6 +204,7 @@ def _part(
         "volumes": volumes,
         "init": True,
         "read_only": True,
+        "env_file": [f"{settings.secrets}/{digest_name(name)}"],
         "tmpfs": [f"/tmp:mode=1777,size={SCRATCH_MB}m"],
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],

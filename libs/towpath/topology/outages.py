@@ -24,7 +24,8 @@ def outages(node: Node, within_s: float, seed: object) -> list[Outage]:
     """The outages of a node that begin within so long; the same for the same seed.
 
     Times up and times away are exponentially distributed; their means relate so that the node is up for
-    the share of time that its `stability` says, an outage lasting `outage_s` on average.
+    the share of time that its `stability` says, an outage lasting `outage_s` on average. That is so for a
+    node that is up as soon as it is started; see `postponed_s` for others.
     """
     if node.stability is None or node.stability >= 1:
         return []
@@ -37,3 +38,13 @@ def outages(node: Node, within_s: float, seed: object) -> list[Outage]:
         found.append(Outage(node.name, round(now, 3), round(away, 3)))
         now += away + chance.expovariate(1 / up_s)
     return found
+
+
+def postponed_s(node: Node, late_s: float) -> float:
+    """By how much later all further outages of a node begin when it was up only so long after its start.
+
+    It is up for longer, too: by as much as keeps the share of time that its stability says.
+    """
+    if node.stability is None or node.stability >= 1:
+        return 0.0
+    return late_s / (1 - node.stability)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from towpath.contracts.site import Addresses
@@ -20,6 +21,9 @@ ADDRESSES = Addresses(hub="hub", redis="redis", links="links")
 
 SERVERS = ("hub", "redis")
 
+DIGEST = "TOWPATH_SECRET_DIGEST"
+"""Environment variable of each container."""
+
 READABLE = 0o444
 """Containers run as another user. On the machine itself the directory keeps others away."""
 
@@ -27,6 +31,11 @@ READABLE = 0o444
 def secret_name(part: str) -> str:
     """Name of the file for a container: a server has its configuration, the others a view of the mesh."""
     return f"{part}.conf" if part in SERVERS else f"{part}.json"
+
+
+def digest_name(part: str) -> str:
+    """Name of the file that says in which version a container was given its secret."""
+    return f"{part}.env"
 
 
 def secrets_of(mesh: MeshState) -> dict[str, str]:
@@ -43,10 +52,17 @@ def secrets_of(mesh: MeshState) -> dict[str, str]:
 
 
 def write_secrets(mesh: MeshState, directory: Path) -> None:
-    """Put a file for each container into `directory`, which only its owner may enter. Files of containers
-    that the mesh no longer has are deleted."""
+    """Put two files for each container into `directory`, which only its owner may enter: its secret, and the
+    digest of that. Files of containers that the mesh no longer has are deleted.
+
+    The digest is part of the container's environment: compose compares that with what runs, and not what
+    the files hold that it mounts. So who is told something else is made anew, and nobody else.
+    """
     make_private_directory(directory)
-    texts = {secret_name(part): text for part, text in secrets_of(mesh).items()}
+    texts: dict[str, str] = {}
+    for part, text in secrets_of(mesh).items():
+        texts[secret_name(part)] = text
+        texts[digest_name(part)] = f"{DIGEST}={hashlib.sha256(text.encode()).hexdigest()[:16]}\n"
     for name, text in texts.items():
         write_private_file(directory / name, text, mode=READABLE)
     for path in directory.iterdir():

@@ -10,6 +10,7 @@ from pathlib import Path
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Node, Topology
 
+CPUS = Path("/sys/devices/system/cpu")
 CPUINFO = Path("/proc/cpuinfo")
 MEMINFO = Path("/proc/meminfo")
 
@@ -38,12 +39,15 @@ class Share:
     memory_mb: int
 
 
-def this_host(topology: Topology, cpuinfo: Path = CPUINFO, meminfo: Path = MEMINFO) -> Host:
-    """This machine, with the clock that a topology says it has, or that the kernel tells.
+def this_host(
+    topology: Topology, cpus: Path = CPUS, cpuinfo: Path = CPUINFO, meminfo: Path = MEMINFO
+) -> Host:
+    """This machine, with the clock that a topology says it has, or that the kernel tells: the highest that
+    its cores can have, or, where that is not known, the highest that one has now.
 
-    Raises `TowpathError` when neither says a clock.
+    Raises `TowpathError` when nobody says a clock.
     """
-    clock = topology.host_clock_ghz or _clock_ghz(cpuinfo)
+    clock = topology.host_clock_ghz or _highest_ghz(cpus) or _present_ghz(cpuinfo)
     if clock is None:
         raise TowpathError(
             ErrorCode.INVALID,
@@ -112,7 +116,16 @@ def overcommitted(topology: Topology, host: Host) -> list[str]:
     return told
 
 
-def _clock_ghz(cpuinfo: Path) -> float | None:
+def _highest_ghz(cpus: Path) -> float | None:
+    """The fastest core's. It does not depend on how busy the machine is."""
+    try:
+        found = [int(path.read_text()) for path in cpus.glob("cpu[0-9]*/cpufreq/cpuinfo_max_freq")]
+    except (OSError, ValueError):
+        return None
+    return max((khz / 1e6 for khz in found), default=0.0) or None
+
+
+def _present_ghz(cpuinfo: Path) -> float | None:
     """The fastest core's: cores that idle just now may be clocked down."""
     try:
         found = re.findall(r"^cpu MHz\s*:\s*([0-9.]+)", cpuinfo.read_text(), re.MULTILINE)

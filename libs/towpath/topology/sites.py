@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import math
 
-from towpath.contracts.site import Capacity, EngineSpec, MeshSpec, Retention, SiteSpec
+from towpath.contracts.site import SMALLEST_HEAP_MB, Capacity, EngineSpec, MeshSpec, Retention, SiteSpec
 from towpath.contracts.topology import Node, Topology
 
 HEAP_OF_MEMORY = 0.4
 """The engine's heap. As much again is taken by what its JVM keeps beside the heap, by the Python
 processes of jobs, by the agent and by the node's server."""
 
-SMALLEST_HEAP_MB, LARGEST_HEAP_MB = 320, 4096
+LARGEST_HEAP_MB = 4096
 STATE_OF_MEMORY = 1 / 12
 SMALLEST_STATE_MB, LARGEST_STATE_MB = 16, 512
 
 STREAM_OF_DISK = 0.5
-"""Of a node's disk, for one stream: what comes in has one half, what jobs keep has the other."""
+"""Of a node's disk, for any one stream, since nobody knows how many it will have: what comes in and what a
+job emits fit in together; more full ones take more than the disk has."""
 
 
-def mesh_spec(topology: Topology) -> MeshSpec:
-    """The mesh of a topology, spare nodes included. Where its parts find each other is not said yet."""
-    return MeshSpec(sites=[site_spec(node) for node in topology.nodes], emulate_links=True)
+def mesh_spec(topology: Topology, artefact_root: str | None = None) -> MeshSpec:
+    """The mesh of a topology, spare nodes included, whose jobs' code lies in `artefact_root`. Where its parts
+    find each other is not said yet."""
+    sites = [site_spec(node) for node in topology.nodes]
+    return MeshSpec(sites=sites, emulate_links=True, artefact_root=artefact_root)
 
 
 def site_spec(node: Node) -> SiteSpec:

@@ -57,6 +57,7 @@ from towpath.contracts.migration import (
     ShipCheckpoint,
     StartJob,
     StopJob,
+    TryCode,
 )
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
@@ -66,7 +67,7 @@ from towpath.processes import Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
 from towpath.telemetry.metric_store import MetricStore
-from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
+from towpath.telemetry.tracing import ensure_span_streams, start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -95,11 +96,12 @@ async def run(settings: Settings) -> None:
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)
-            await _until_done(lambda: ensure_spans_stream(bus.connection))
+            await _until_done(lambda: ensure_span_streams(bus.connection))
             jobs = Jobs(store, engines, streams)
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
+            await bus.serve(TryCode, artefacts.try_code, site=settings.site)
             await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
             restart = partial(supervisor.restart, settings.broker.name)

@@ -15,7 +15,9 @@ from towpath.artefacts.root import FIELD
 from towpath.artefacts.shelf import Shelf
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
+from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
+from towpath.contracts.reply import Done
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,14 @@ class Artefacts:
             return await self._placed(assignment)
         except TowpathError as error:
             raise Unplaced.of(error.detail) from error
+
+    async def try_code(self, command: TryCode) -> Done:
+        """See `TryCode`. Raises `TowpathError`: what `in_place` would raise for a job with this code."""
+        if command.artefact is None:
+            await self._try_installed(command.entry)
+        else:
+            await self._present(command.artefact, command.entry)
+        return Done()
 
     async def _placed(self, assignment: Assignment) -> Assignment:
         operator = assignment.spec.operator

@@ -3,7 +3,7 @@
 jobs/<job>/assignment.json       what to run (absent: nothing is to run)
 jobs/<job>/checkpoint-<n>/       state of generation n
 jobs/<job>/incoming/             state that is arriving in a migration
-jobs/<job>/outgoing/             links to the state that is being sent
+jobs/<job>/outgoing/             links to the state that is being sent, and to what it goes on from
 jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
 jobs/<job>/role                  the migration in which this site is source or target
 jobs/<job>/derived-<n>           how `checkpoint-<n>` was made from that of the generation before
@@ -84,19 +84,21 @@ class AssignmentStore:
     def adopt_incoming(self, assignment: Assignment, digest: str) -> bool:
         """Make the state that arrived the job's checkpoint. False if it is not the one with `digest`.
 
-        May be repeated after a crash at any line.
+        May be repeated after a crash at any line: the digest is kept once no other checkpoint is there, and
+        before the state moves. So a checkpoint beside its digest is the one that arrived.
         """
         job = assignment.spec.name
         incoming, checkpoint = self.incoming(job), self.checkpoint(assignment)
         restored = self._of(job) / "restored"
-        if restored.exists() and restored.read_text() == digest and checkpoint.exists():
-            return True
-        if digest_of_inventory(inventory(incoming)) != digest:
-            return False
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        incoming.rename(checkpoint)
+        if not (restored.exists() and restored.read_text() == digest and checkpoint.exists()):
+            if digest_of_inventory(inventory(incoming)) != digest:
+                return False
+            restored.unlink(missing_ok=True)
+            if checkpoint.exists():
+                shutil.rmtree(checkpoint)
+            _write_durably(restored, digest)
+            incoming.rename(checkpoint)
         relocate(checkpoint)
-        _write_durably(restored, digest)
         return True
 
     def start_afresh(self, assignment: Assignment) -> None:

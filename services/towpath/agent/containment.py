@@ -19,8 +19,9 @@ from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
-FETCH_ANSWER_S = 15.0
-"""Then whoever needs an image that is being fetched is told to ask again: within the deadline of its step."""
+FETCH_ANSWER_S = 5.0
+"""Then whoever needs an image that is being fetched is told so, and to ask again: well within the deadline
+of its step, which begins anew with every such answer."""
 
 
 class Containment:

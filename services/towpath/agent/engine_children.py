@@ -8,7 +8,7 @@ from towpath.agent.containment import Containment
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.settings import Settings
 from towpath.contracts.job import JobContainer, JobSpec
-from towpath.contracts.site import EngineSpec
+from towpath.contracts.site import SMALLEST_HEAP_MB, EngineSpec
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec
 
@@ -20,9 +20,8 @@ CLUSTER_READY_S = 300.0
 
 STOP_S = 6.0
 
-PYTHON_MB, LEAST_HEAP_MB = 400, 256
-"""What the Python processes of an engine and the JVM itself need beside heap and state, and below which heap
-Spark does not start."""
+PYTHON_MB = 400
+"""What the Python processes of an engine and the JVM itself need beside heap and state."""
 
 
 def engine_child(
@@ -57,4 +56,4 @@ def heap_mb(wanted: JobContainer, engine: EngineSpec) -> int | None:
     """The heap that fits into what a job's container may use; null: that of the site's engine."""
     if wanted.memory_mb is None:
         return None
-    return max(LEAST_HEAP_MB, wanted.memory_mb - engine.state_memory_mb - PYTHON_MB)
+    return max(SMALLEST_HEAP_MB, wanted.memory_mb - engine.state_memory_mb - PYTHON_MB)

@@ -34,7 +34,9 @@ class Outputs:
             if settlement is not None:
                 await self.shadows.settle(command, settlement)
             else:
-                await self.streams.set_epoch(command.job, command.epoch, command.output)
+                await self.streams.set_epoch(
+                    command.job, command.epoch, command.output, resumes=command.resumes
+                )
         return Done()
 
     async def open_shadow(self, command: OpenShadow) -> ShadowOpened:

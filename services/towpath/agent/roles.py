@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -17,7 +19,7 @@ from towpath.agent.assignments import going_on_after, held, outdated
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.checkpoints.layout import inventory
-from towpath.checkpoints.snapshot import snapshot
+from towpath.checkpoints.shipment import KEEP_EVERY_S, Shipment
 from towpath.checkpoints.standing import standing
 from towpath.checkpoints.transfer import Sent, send
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -39,11 +41,15 @@ from towpath.contracts.migration import (
     Shipped,
 )
 from towpath.contracts.reply import Done
+from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
 
 START_S = 45.0
 """For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
+
+REST_WHILE_RUNNING = 1.0
+"""A checkpoint is shipped for half of the time only while its job runs: results would wait for it."""
 
 TRANSFER_S = 30.0
 """Without the target taking anything for so long, the source gives up and may be told to resume."""
@@ -68,6 +74,8 @@ class Roles:
     async def recover(self) -> None:
         """After a restart of the agent: go on receiving state for jobs that wait for it."""
         for assignment in self.jobs.assignments.values():
+            outgoing = self.jobs.store.outgoing(assignment.spec.name)  # Nothing is being sent now.
+            await asyncio.to_thread(shutil.rmtree, outgoing, ignore_errors=True)
             if assignment.desired is DesiredState.HELD and assignment.migration is not None:
                 self.reception.open(assignment)
 
@@ -138,19 +146,16 @@ class Roles:
         assignment = self.jobs.get(command.job)
         store = self.jobs.store
         have, rounds, files = dict(command.have), list[int](), 0
-        copy = store.outgoing(command.job)
-        try:
+        async with shipment_of(store.checkpoint(assignment), store.outgoing(command.job)) as shipment:
             while True:
-                batch = await asyncio.to_thread(snapshot, store.checkpoint(assignment), copy)
-                sent = await self._send(command, copy, have)
+                batch = await to_the_end(asyncio.to_thread(shipment.renew))
+                sent = await self._send(command, shipment.copy, have)
                 rounds.append(sent.state_bytes)
                 files += sent.files
                 if sent.state_bytes <= command.enough_bytes or len(rounds) >= command.rounds:
                     break
-                have = await asyncio.to_thread(inventory, copy)
-            at = await asyncio.to_thread(standing, copy, assignment)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+                have = sent.inventory
+            at = await asyncio.to_thread(standing, shipment.copy, assignment)
         return Shipped(
             serials=at.serials,
             batch=batch,
@@ -173,6 +178,7 @@ class Roles:
                 generation=new_identifier(),
                 within_s=TRANSFER_S,
                 job=command.job,
+                rest=REST_WHILE_RUNNING if isinstance(command, ShipCheckpoint) else 0.0,
             ),
             name=f"send {command.job}",
         )
@@ -266,3 +272,25 @@ class Roles:
             # Last: killed before it, the reset is told again, and obeyed again.
             await asyncio.to_thread(store.end_role, job)
         return Done()
+
+
+@asynccontextmanager
+async def shipment_of(checkpoint: Path, directory: Path) -> AsyncIterator[Shipment]:
+    """A shipment that keeps what it may need until the end; then its directory goes."""
+    await to_the_end(asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True))
+    shipment = Shipment(checkpoint, directory)
+    keeping = asyncio.create_task(_keep(shipment), name=f"keep changelogs of {checkpoint}")
+    try:
+        yield shipment
+    finally:
+        await end([keeping])
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+
+async def _keep(shipment: Shipment) -> None:
+    while True:
+        try:
+            await to_the_end(asyncio.to_thread(shipment.keep))
+        except OSError as error:
+            log.warning("changelogs were not kept, more of the state may travel: %s", error)
+        await asyncio.sleep(KEEP_EVERY_S)

@@ -30,6 +30,9 @@ from towpath.mesh.service import connected
 
 log = logging.getLogger(__name__)
 
+MAX_LINE_BYTES = 256 * 1024
+"""Of a request's first line: it has room for all patterns that a question for series may name."""
+
 SHUTDOWN_S = 3.0
 """At most, for requests under way when the service ends. Open event streams end at once, except for clients
 that take nothing."""
@@ -46,6 +49,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             handler_cancellation=True,
             shutdown_timeout=SHUTDOWN_S,
             access_log=None,
+            max_line_size=MAX_LINE_BYTES,
         )
         try:
             await runner.setup()

@@ -11,7 +11,14 @@ from towpath.bus import Bus
 from towpath.contracts.commands import OperationAnswer, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
-from towpath.contracts.pipeline import ApplyState, ApplyView, DeletePipeline, ShowPipeline
+from towpath.contracts.pipeline import (
+    ApplyPipeline,
+    ApplyState,
+    ApplyView,
+    DeletePipeline,
+    PlanPipeline,
+    ShowPipeline,
+)
 from towpath.telemetry.tracing import untraced
 
 DEADLINE_S = 15.0
@@ -22,6 +29,12 @@ ATTEMPT_S = 5.0
 
 LOOK_EVERY_S = 0.2
 """How often something that is waited for is looked at."""
+
+TRIES_CODE: tuple[type[Command[Any]], ...] = (ApplyPipeline, PlanPipeline)
+"""Commands before whose answer user code is tried: each entry may take seconds to import."""
+
+TRIAL_DEADLINE_S = 90.0
+TRIAL_ATTEMPT_S = 30.0
 
 UNDER_WAY = frozenset({OperationState.RUNNING, OperationState.ROLLING_BACK, ApplyState.RUNNING})
 
@@ -45,9 +58,12 @@ class Coordinator:
 
     async def ask(self, command: Command[AnswerT]) -> AnswerT:
         """The answer. Raises `TowpathError`."""
+        deadline_s, attempt_s = self._deadline_s, ATTEMPT_S
+        if isinstance(command, TRIES_CODE):
+            deadline_s, attempt_s = max(deadline_s, TRIAL_DEADLINE_S), TRIAL_ATTEMPT_S
         try:
-            async with asyncio.timeout(self._deadline_s + ATTEMPT_S):
-                return await self._bus.request(command, deadline_s=self._deadline_s, attempt_s=ATTEMPT_S)
+            async with asyncio.timeout(deadline_s + attempt_s):
+                return await self._bus.request(command, deadline_s=deadline_s, attempt_s=attempt_s)
         except (NatsError, OSError, TimeoutError) as error:
             raise TowpathError(ErrorCode.UNREACHABLE, f"no connection to the mesh: {error}") from error
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from towpath.checker.collector import ResultCollector
 from towpath.checker.files import lines_of
 from towpath.checker.history import Line
 from towpath.checker.judging import Leniency
@@ -19,11 +19,12 @@ from towpath.checker.report import as_json, as_table
 from towpath.checker.rule import Terms
 from towpath.checker.rules import Source, judge_by_rule, judge_by_truth, rule_called
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
+from towpath.cli.check_broker import ForeignBroker, broker_of
+from towpath.cli.check_options import invalid_option
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, print_rich, say, working
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import new_identifier
 from towpath.mesh.home import Home
 
 
@@ -34,7 +35,7 @@ class Output:
     file: Path | None
     topic: str | None
     site: str | None
-    broker: str | None
+    broker: ForeignBroker | None
     stored: bool
     seconds: float
     record: Path | None
@@ -55,13 +56,13 @@ class Demand:
     def __post_init__(self) -> None:
         """Raises `TowpathError` (invalid) unless there is either a truth, or a rule and events."""
         if (self.truth is None) == (self.rule is None):
-            raise _invalid("nothing to compare with", "rule", self.rule, "either --rule or --truth")
+            raise invalid_option("nothing to compare with", "rule", self.rule, "either --rule or --truth")
         if self.rule is not None:
             rule_called(self.rule, self.terms)
             if self.events is None:
-                raise _invalid("the rule needs events", "input", None, "a file of events")
+                raise invalid_option("the rule needs events", "input", None, "a file of events")
         elif self.events is not None:
-            raise _invalid(
+            raise invalid_option(
                 "the truth needs no events", "input", self.events, "either --truth, or --rule and --input"
             )
 
@@ -85,7 +86,7 @@ def run(home: Home, options: Mapping[str, Any]) -> None:
         _path(options["output"]),
         options["topic"],
         options["site"],
-        options["broker"],
+        broker_of(options, os.environ),
         options["stored"],
         options["seconds"],
         _path(options["record"]),
@@ -140,7 +141,7 @@ def faults_of(verdict: Verdict, allow: Collection[str]) -> str:
     """What was found and is not allowed, for people. Raises `TowpathError` (invalid) for another word."""
     for word in allow:
         if word not in (*FAULTS, *NOTICES):
-            raise _invalid("no such fault", "allow", word, ", ".join((*FAULTS, *NOTICES)))
+            raise invalid_option("no such fault", "allow", word, ", ".join((*FAULTS, *NOTICES)))
     return ", ".join(f"{count} {word}" for word, count in verdict.found(allow).items())
 
 
@@ -156,12 +157,12 @@ def _file(path: Path, field: str) -> Source:
 def _output(home: Home, output: Output) -> Source:
     if output.file is not None:
         if output.topic is not None:
-            raise _invalid("results from two places", "output", output.file, "either TOPIC or --output")
+            raise invalid_option("results from two places", "output", output.file, "either TOPIC or --output")
         return _file(output.file, "output")
     if output.topic is None:
-        raise _invalid("no results", "output", None, "--output FILE, or TOPIC with --site or --broker")
+        raise invalid_option("no results", "output", None, "--output FILE, or TOPIC with --site or --broker")
     if (output.site is None) == (output.broker is None):
-        raise _invalid("where is the topic?", "site", output.site, "either --site or --broker")
+        raise invalid_option("where is the topic?", "site", output.site, "either --site or --broker")
     if output.stored:
         return asyncio.run(_stored(home, output.site or "", output.topic))
     messages = asyncio.run(_collected(home, output, output.topic))
@@ -188,8 +189,8 @@ async def _collected(home: Home, output: Output, topic: str) -> list[Observation
 
         collector = await collector_at(home, output.site, topic)
     else:
-        host, port = _address(output.broker or "")
-        collector = ResultCollector(host, port, [topic], f"check-{new_identifier()}")
+        assert output.broker is not None
+        collector = output.broker.collector(topic)
     with working("subscribing …") as status:
         async with collector:
             say(f"subscribed to {topic}: collecting for {output.seconds:g} s")
@@ -197,13 +198,6 @@ async def _collected(home: Home, output: Output, topic: str) -> list[Observation
             await asyncio.sleep(output.seconds)
             collector.check()
     return collector.observations
-
-
-def _address(broker: str) -> tuple[str, int]:
-    host, _, port = broker.rpartition(":")
-    if not host or not port.isdigit():
-        raise _invalid("not an address", "broker", broker, "HOST:PORT")
-    return host, int(port)
 
 
 async def _stored(home: Home, site: str, topic: str) -> Source:
@@ -220,8 +214,3 @@ async def _stored(home: Home, site: str, topic: str) -> Source:
             yield event.serial, recorded(topic, event.payload, offset=event.serial)
 
     return Source(job.output.stream, lines())
-
-
-def _invalid(message: str, field: str, value: object, allowed: str) -> TowpathError:
-    shown = "nothing" if value is None else str(value)
-    return TowpathError(ErrorCode.INVALID, message, field=field, value=shown, allowed=allowed)

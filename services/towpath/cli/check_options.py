@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from towpath.checker.moments import TimeUnit
+from towpath.contracts.errors import ErrorCode, TowpathError
 
 _FILES, _RULE, _HOW = "Files and logs", "What should come out", "How results came"
 
@@ -46,6 +47,27 @@ Broker = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT", rich_help_panel=_FILES, help="Collect TOPIC from this MQTT broker instead."
+    ),
+]
+Username = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=_FILES,
+        help="At that broker; the password is read from TOWPATH_BROKER_PASSWORD.",
+    ),
+]
+Tls = Annotated[
+    bool,
+    typer.Option("--tls", rich_help_panel=_FILES, help="Speak TLS with that broker, and check who it is."),
+]
+CaFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=_FILES,
+        help="Certificates (PEM) to check it with.",
+        show_default="this machine's",
     ),
 ]
 RuleName = Annotated[
@@ -138,3 +160,9 @@ SubscriberField = Annotated[
 ClockSkewS = Annotated[
     float, typer.Option("--clock-skew", min=0, rich_help_panel=_HOW, help="Seconds clocks may differ by.")
 ]
+
+
+def invalid_option(message: str, field: str, value: object, allowed: str) -> TowpathError:
+    """The refusal of an option, or of what is in the file that it names; `value` None: it was not given."""
+    shown = "nothing" if value is None else str(value)
+    return TowpathError(ErrorCode.INVALID, message, field=field, value=shown, allowed=allowed)

@@ -17,6 +17,7 @@ from towpath.checker.moments import TimeUnit
 from towpath.checker.report import as_json, as_table
 from towpath.checker.verdict import CLOCK_SKEW_S, NOTICES, Verdict, judge, values_of
 from towpath.cli import check_options as given
+from towpath.cli.check_options import invalid_option
 from towpath.cli.connection import ask, load_mesh
 from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -68,6 +69,9 @@ def check(
     record: given.RecordFile = None,
     stored: given.Stored = False,
     broker: given.Broker = None,
+    username: given.Username = None,
+    tls: given.Tls = False,
+    ca_file: given.CaFile = None,
     rule: given.RuleName = None,
     key: given.Key = None,
     identity: given.IdentityFields = None,
@@ -115,7 +119,8 @@ def check(
     `word-count`, `running-count`, `latest-by-key`. With `--truth FILE` the results are given instead.
 
     **A log or another broker**: `towpath check TOPIC --site jfk --stored …` reads what the job's OUT stream
-    holds, and `towpath check TOPIC --broker HOST:PORT --for 60 …` collects from any MQTT broker.
+    holds, and `towpath check TOPIC --broker HOST:PORT --for 60 …` collects from any MQTT broker; with
+    `--username` and the password in `TOWPATH_BROKER_PASSWORD`, and with `--tls`, where that is asked for.
 
     The exit code is 0 if all is as it should be, 1 if something was found, 2 if the input cannot be used. For
     files every fault counts; for a topic of a job order and lateness are told and do not count.
@@ -128,14 +133,18 @@ def check(
         check_files.run(home, context.params)
         return
     if topic is None or site is None:
-        raise _invalid("nothing to judge", "topic", topic or "nothing", "TOPIC with --site, or --output FILE")
+        raise invalid_option(
+            "nothing to judge", "topic", topic or "nothing", "TOPIC with --site, or --output FILE"
+        )
     if (expected is None) == (against is None):
         raise TowpathError(
             ErrorCode.INVALID, "nothing to compare with", allowed="either --expected or --against"
         )
     if against == "input":
         if until_complete:
-            raise _invalid("windows end as long as the job runs", "until_complete", "true", "--for SECONDS")
+            raise invalid_option(
+                "windows end as long as the job runs", "until_complete", "true", "--for SECONDS"
+            )
         # It imports pandas, which takes longer than most commands run.
         from towpath.cli.range_checking import judge_against_input
 
@@ -160,7 +169,7 @@ def read_expected(path: Path) -> Truth:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise _invalid(f"not readable: {error}", "expected", path, "a file of JSON lines") from error
+        raise invalid_option(f"not readable: {error}", "expected", path, "a file of JSON lines") from error
     truth: dict[Identity, Mapping[str, Any]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -170,9 +179,11 @@ def read_expected(path: Path) -> Truth:
             identity, values = identity_of(body), values_of(body)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             problem = f"{path}: line {number} is no result: {error!r}"
-            raise _invalid(problem, "expected", line[:80], "results as jobs publish them") from error
+            raise invalid_option(problem, "expected", line[:80], "results as jobs publish them") from error
         if identity in truth:
-            raise _invalid(f"{path}: line {number} repeats a result", "expected", line[:80], "each once")
+            raise invalid_option(
+                f"{path}: line {number} repeats a result", "expected", line[:80], "each once"
+            )
         truth[identity] = values
     return truth
 
@@ -182,7 +193,7 @@ async def _computed(
 ) -> Truth:
     """What the job that publishes on `topic` should make of the recorded departures."""
     if against != "departures":
-        raise _invalid("no such recording", "against", against, "departures, or input")
+        raise invalid_option("no such recording", "against", against, "departures, or input")
     spec = job_on((await ask(home, ListJobs())).jobs, site, topic).spec
     with working("computing what the results should be …"):
         return await asyncio.to_thread(_window_truth, spec, airport, limit)
@@ -210,9 +221,13 @@ def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Trut
 
     window = spec.operator
     if not isinstance(window, Window) or window.shape is not WindowShape.TUMBLING:
-        raise _invalid("cannot be computed", "topic", spec.output.topic, "the output of a tumbling window")
+        raise invalid_option(
+            "cannot be computed", "topic", spec.output.topic, "the output of a tumbling window"
+        )
     if window.event_time is None or window.size_s is None:
-        raise _invalid("depends on when events came", "topic", spec.output.topic, "a window with event_time")
+        raise invalid_option(
+            "depends on when events came", "topic", spec.output.topic, "a window with event_time"
+        )
     frame = departures_frame(airport, limit)
     truth = window_truth(frame, window.event_time, window.size_s, window.key, window.aggregates, spec.name)
     return {**truth}
@@ -265,7 +280,3 @@ async def _collect(
             return
         status.update(f"{came:,} results came, {len(missing):,} are missing; {left:.0f} s left")
         await asyncio.sleep(min(left, LOOK_EVERY_S))
-
-
-def _invalid(message: str, field: str, value: object, allowed: str) -> TowpathError:
-    return TowpathError(ErrorCode.INVALID, message, field=field, value=str(value), allowed=allowed)

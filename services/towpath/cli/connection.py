@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from towpath.bus import Bus
 from towpath.cli.command_spans import command_span
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.cli.container_meshes import nothing_runs
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.message import Command, Model
 from towpath.mesh.home import Home
@@ -34,7 +35,7 @@ CHANGE_ATTEMPT_S = 30.0
 async def load_mesh(home: Home) -> MeshState:
     """Ports and credentials of the mesh. Raises `TowpathError` (unreachable) if none was ever started."""
     if not await asyncio.to_thread(home.state.exists):
-        raise _not_running(home)
+        raise await asyncio.to_thread(nothing_runs, home)
     return await asyncio.to_thread(MeshState.load, home)
 
 
@@ -48,7 +49,7 @@ async def open_bus(home: Home) -> AsyncIterator[Bus]:
         async with asyncio.timeout(CONNECT_WITHIN_S):
             bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
     except (TowpathError, TimeoutError) as error:
-        raise _not_running(home) from error
+        raise await asyncio.to_thread(nothing_runs, home) from error
     shipper = start_tracing("cli", HUB_SCOPE)
     async with bus:
         bus.ship(shipper)
@@ -60,12 +61,3 @@ async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOO
     """The answer to a command that changes nothing."""
     async with open_bus(home) as bus:
         return await bus.request(question, deadline_s=deadline_s, attempt_s=LOOK_ATTEMPT_S)
-
-
-def _not_running(home: Home) -> TowpathError:
-    return TowpathError(
-        ErrorCode.UNREACHABLE,
-        "no mesh runs here; start one first with `towpath up`",
-        field="home",
-        value=str(home.root),
-    )

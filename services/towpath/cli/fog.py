@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from towpath.cli.artefact_roots import ArtefactRoot, container_artefact_root
 from towpath.cli.endings import OneLineGroup, interrupt_on_sigterm
 from towpath.cli.fog_views import ENERGY_COLUMNS, NODE_COLUMNS, energy_rows, node_rows
 from towpath.cli.output import print_json, print_table, progress, say, working
@@ -39,11 +40,18 @@ def fog_home(context: typer.Context) -> Home:
 
 
 @app.command("up")
-def up(context: typer.Context, topology: TopologyName, tag: Tag = "local", as_json: AsJson = False) -> None:
+def up(
+    context: typer.Context,
+    topology: TopologyName,
+    tag: Tag = "local",
+    artefact_root: ArtefactRoot = None,
+    as_json: AsJson = False,
+) -> None:
     """Bring a topology up, or what is up of it to where its description has it.
 
     Nodes start with all that the machine has, and get their shares once they are up: how a node starts is
-    not what is emulated. Nodes that failed are started, and limits and links become as described.
+    not what is emulated. Nodes that failed are started, and limits and links become as described. Jobs may
+    bring user code as with `towpath compose`.
 
     Example: `towpath fog up city-traffic`
     """
@@ -51,8 +59,9 @@ def up(context: typer.Context, topology: TopologyName, tag: Tag = "local", as_js
     from towpath.topology.reading import read
 
     home, plan = fog_home(context), Plan.of(read(topology))
+    root = container_artefact_root(home, artefact_root)
     with progress(time.monotonic()) as tell:
-        asyncio.run(_interruptible(bring_up(home, plan, tell, tag)))
+        asyncio.run(_interruptible(bring_up(home, plan, tell, tag, root)))
     _print_status(home, as_json)
     say(f"all commands work on it: towpath --home {home.root} sites")
 
@@ -91,11 +100,13 @@ def run(
         Path | None, typer.Option(help="Where journal, report and picture go.", show_default="scenario-NAME")
     ] = None,
     allow_process: AllowProcess = False,
+    artefact_root: ArtefactRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario on its topology: the one that is up, else one that is brought up and taken down again.
 
-    Exit code 1 if it is not as expected. In the end nodes, sizes and links are as the topology has them.
+    Exit code 1 if it is not as expected. In the beginning and in the end nodes, sizes and links are as the
+    topology has them. --artefact-root is of a topology that is brought up for the run.
 
     Example: `towpath fog run railway`
     """
@@ -112,9 +123,11 @@ def run(
             allowed="a topology, or `towpath scenario run` for a mesh of processes",
         )
     directory = output or Path(f"scenario-{found.name}")
+    home = fog_home(context)
+    root = container_artefact_root(home, artefact_root)
     try:
         with progress(time.monotonic()) as tell:
-            report = asyncio.run(_interruptible(_run(play, directory, fog_home(context), tell)))
+            report = asyncio.run(_interruptible(_run(play, directory, home, root, tell)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         raise typer.Abort from None
     if as_json:
@@ -158,7 +171,9 @@ def show(topology: TopologyName, as_json: AsJson = False) -> None:
         print(LIBRARY.text_of(topology), end="")
 
 
-async def _run(play: Play, directory: Path, home: Home, tell: Callable[[str], None]) -> RunReport:
+async def _run(
+    play: Play, directory: Path, home: Home, root: str | None, tell: Callable[[str], None]
+) -> RunReport:
     """On what is up, or on what is brought up for it."""
     from towpath.emulation.project import Project
     from towpath.scenarios.emulated import own_emulation, standing_emulation
@@ -166,7 +181,11 @@ async def _run(play: Play, directory: Path, home: Home, tell: Callable[[str], No
 
     topology = play.scenario.mesh.topology or ""
     standing = await asyncio.to_thread(Project(home).topology) is not None
-    ground = standing_emulation(home, topology) if standing else own_emulation(home, topology, tell)
+    ground = (
+        standing_emulation(home, topology)
+        if standing
+        else own_emulation(home, topology, tell, artefact_root=root)
+    )
     async with ground as up:
         tell(f"{play.scenario.name}, seed {play.seed} …")
         report = await play_on(up, play, directory)

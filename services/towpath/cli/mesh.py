@@ -11,7 +11,9 @@ from typing import Annotated
 import typer
 
 from towpath.cli.access import page_url
+from towpath.cli.artefact_roots import ArtefactRoot, chosen_artefact_root
 from towpath.cli.connection import LOOK_ATTEMPT_S, ask
+from towpath.cli.container_meshes import compose_instead, not_of_processes, nothing_runs
 from towpath.cli.container_sites import check_container_sites
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson, home_of
@@ -48,15 +50,7 @@ def up(
             show_default="as it was, at first direct",
         ),
     ] = None,
-    artefact_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--artefact-root",
-            metavar="DIR",
-            help="Directory that jobs' user code must lie in.",
-            show_default="as it was, at first the present directory",
-        ),
-    ] = None,
+    artefact_root: ArtefactRoot = None,
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
     ] = START_DEADLINE_S,
@@ -72,10 +66,13 @@ def up(
     Example: `towpath up --sites jfk,lga,cloud`
     """
     home = home_of(context)
+    if compose_instead(home, "up"):
+        raise not_of_processes(home, "up")
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
-    spec = spec.model_copy(update={"artefact_root": chosen_artefact_root(home, spec, artefact_root)})
+    root = chosen_artefact_root(home, spec.artefact_root, artefact_root)
+    spec = spec.model_copy(update={"artefact_root": root})
     if not all(site.container.is_docker for site in spec.sites):
         _check_java()
     with working("starting …") as status:
@@ -91,37 +88,42 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
 
     Example: `towpath down`
     """
+    home = home_of(context)
     with working("stopping …"):
-        stopped = lifecycle.down(home_of(context))
+        stopped = lifecycle.down(home)
+    if not stopped and compose_instead(home, "down"):
+        raise not_of_processes(home, "down")
     if as_json:
         return print_json({"stopped": stopped})
     print(f"stopped {', '.join(stopped)}" if stopped else "nothing was running")
 
 
 def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the mesh's processes and sites, also when the coordinator does not answer.
+    """Show the mesh's processes and sites, also when the coordinator does not answer. Where the mesh runs as
+    containers: its sites, and which command shows the containers.
 
     Example: `towpath status`
     """
     home = home_of(context)
     processes = lifecycle.processes(home)
     if not any(process.running for process in processes):
-        raise TowpathError(
-            ErrorCode.UNREACHABLE,
-            "no mesh runs here; start one first with `towpath up`",
-            field="home",
-            value=str(home.root),
-        )
+        if instead := compose_instead(home, "status"):
+            say(f"this mesh runs as containers: `{instead}` shows them")
+        else:
+            raise nothing_runs(home)
     try:
         found = asyncio.run(ask(home, ListSites(), deadline_s=LOOK_ATTEMPT_S)).sites
     except TowpathError as error:
+        if not processes:
+            raise
         found, problem = None, error.detail.one_line()
     else:
         problem = None
     if as_json:
         return print_json({"processes": processes, "sites": found, "problem": problem})
-    _print_processes(processes)
-    print()
+    if processes:
+        _print_processes(processes)
+        print()
     if found is None:
         say(f"the coordinator does not answer: {problem}")
     else:
@@ -148,20 +150,6 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     if home.state.exists():
         return MeshState.load(home).spec
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
-
-
-def chosen_artefact_root(home: Home, spec: MeshSpec, wanted: Path | None) -> str | None:
-    """What is asked for, what the file says, or, for a new mesh, the directory that somebody works in."""
-    if wanted is not None:
-        if not wanted.is_dir():
-            raise TowpathError(
-                ErrorCode.INVALID, "no such directory", field="artefact-root", value=str(wanted)
-            )
-        return str(wanted.resolve())
-    if spec.artefact_root is not None or home.state.exists():
-        return spec.artefact_root
-    present = Path.cwd()
-    return None if Path.home().is_relative_to(present) else str(present)
 
 
 def _check_java() -> None:

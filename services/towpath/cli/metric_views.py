@@ -49,6 +49,12 @@ def range_table(series: Sequence[Series]) -> Table:
     return table
 
 
+def by_minute_until(series: Iterable[Series]) -> datetime | None:
+    """Before which moment some points stand for whole minutes; null if none do."""
+    known = [each.by_minute_until for each in series if each.by_minute_until is not None]
+    return datetime.fromtimestamp(max(known), UTC) if known else None
+
+
 def _table(*columns: str) -> Table:
     return Table(*columns, box=None, pad_edge=False, header_style="bold")
 

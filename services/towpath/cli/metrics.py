@@ -14,9 +14,9 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
-from towpath.cli.metric_views import definition_table, newest_table, range_table
+from towpath.cli.metric_views import by_minute_until, definition_table, newest_table, range_table
 from towpath.cli.moments import moment_of, seconds_of
-from towpath.cli.output import print_json, print_json_line, print_rich, say
+from towpath.cli.output import clock, print_json, print_json_line, print_rich, say
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
@@ -43,6 +43,9 @@ def metrics(
     until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this moment.")] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="One point for so long: 10s.")] = None,
     aggregation: Annotated[Aggregation, typer.Option(help="What such a point says.")] = Aggregation.MEAN,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Also newest values that are older than an hour.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     definitions: Annotated[bool, typer.Option("--list", help="Only which metrics there are.")] = False,
     as_json: AsJson = False,
@@ -57,6 +60,7 @@ def metrics(
         "metrics": patterns or ["*"],
         "entities": entity or ["*"],
         "sites": site or None,
+        "stale": stale,
     }
     chosen["aggregation"] = aggregation
     if step is not None:
@@ -71,10 +75,13 @@ def metrics(
         return print_json(found)
     for name, why in found.unreached.items():
         say(f"{name} does not answer: {why}")
+    if (coarse := by_minute_until(found.series)) is not None:
+        say(f"before {clock(coarse)} by the minute: single samples of that time are gone")
     if found.series:
         print_rich(_view(asked, found))
     else:
-        print("nothing of that was measured")
+        older = "" if stale or asked.since is not None else " in the last hour; --stale and --last look back"
+        print(f"nothing of that was measured{older}")
 
 
 def _questions(

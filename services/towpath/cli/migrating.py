@@ -78,10 +78,11 @@ def migrate(
 
     Example: `towpath migrate hourly-jfk --to cloud`
     """
-    command = MigrateJob(job=job, to=to, strategy=strategy, wait=wait, **_comparison(strategy, check, factor))
+    comparison = _comparison(strategy, check, factor)
+    command = MigrateJob(job=job, to=to, strategy=strategy, wait=wait, **comparison)
     home = home_of(context)
     if dry_run:
-        question = ForecastMigration(job=job, to=to, strategy=strategy)
+        question = ForecastMigration(job=job, to=to, strategy=strategy, **comparison)
         return _show_forecast(asyncio.run(ask(home, question, deadline_s=FORECAST_S)), as_json)
     asyncio.run(carry_out(home, [command], within_s=within_s, as_json=as_json))
 
@@ -134,6 +135,14 @@ def _comparison(strategy: StrategyName, check: str | None, factor: int | None) -
             field="strategy",
             value=strategy.value,
             allowed=sorted(COMPARING),
+        )
+    if factor is not None and check != ConsistencyCheck.RESULTS:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "a factor says by how many events results may differ, and only --check results lets them",
+            field="factor",
+            value=factor,
+            allowed="with --check results",
         )
     return said
 

@@ -179,8 +179,4 @@ def _why(error: object) -> str | None:
 
 
 def _advice(view: ApplyView) -> str:
-    failed = ", ".join(c.change.job for c in view.changes if c.state is ChangeState.FAILED) or view.note
-    return (
-        f"version {view.version} of {view.pipeline} is not complete ({failed}): "
-        f"`towpath pipeline retry {view.pipeline}` or `towpath pipeline rollback {view.pipeline}`"
-    )
+    return f"version {view.version} of {view.pipeline} is not complete: {view.note}"

@@ -15,7 +15,6 @@ from towpath.cli.endings import BAD_INPUT, FAILED, INPUT_CODES
 from towpath.cli.output import say
 from towpath.composition.documents import ReadDocument, names_addresses, read_document
 from towpath.composition.speck import as_name
-from towpath.composition.violations import all_at_once
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import Python
@@ -44,42 +43,27 @@ class PipelineFile:
         return file
 
     async def read(self, bus: Bus) -> ReadDocument:
-        """The description, artefacts found from the file; addresses mean the sites of the mesh.
+        """The description, artefacts named from the file; addresses mean the sites of the mesh.
 
-        Raises `TowpathError` with all that is wrong.
+        Whether the artefacts exist is for the mesh to say, with all else that is wrong. Raises `TowpathError`
+        with all that the description itself gets wrong.
         """
         question = ListSites()
         sites = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
         read = read_document(self.text, name=self.name, sites=sites.sites, otherwise=self._stem)
-        errors: list[ErrorDetail] = []
-        jobs = [self._with_absolute_artefact(n, job, errors) for n, job in enumerate(read.spec.jobs)]
-        if errors:
-            placed = [e.model_copy(update={"field": read.place(e.field or "")}) for e in errors]
-            raise all_at_once(placed)
+        jobs = [self._with_absolute_artefact(job) for job in read.spec.jobs]
         return ReadDocument(PipelineSpec(name=read.spec.name, jobs=jobs), read.place)
 
     @property
     def _stem(self) -> str:
         return as_name(self.path.stem)
 
-    def _with_absolute_artefact(
-        self, position: int, job: PipelineJob, errors: list[ErrorDetail]
-    ) -> PipelineJob:
+    def _with_absolute_artefact(self, job: PipelineJob) -> PipelineJob:
         """User code is named relative to the file that names it; services work in other directories."""
         operator = job.operator
         if not isinstance(operator, Python) or operator.artefact is None:
             return job
         artefact = (self.path.parent / operator.artefact).resolve()
-        if not artefact.exists():
-            errors.append(
-                ErrorDetail(
-                    code=ErrorCode.INVALID,
-                    message="no such file or directory",
-                    field=f"jobs[{position}].operator.artefact",
-                    value=operator.artefact,
-                    allowed="a wheel, a zip or a directory, relative to the description's file",
-                )
-            )
         found = operator.model_copy(update={"artefact": str(artefact)})
         return job.model_copy(update={"operator": found})
 

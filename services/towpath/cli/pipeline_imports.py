@@ -12,7 +12,7 @@ from towpath.cli.connection import ask
 from towpath.cli.output import print_json
 from towpath.cli.pipeline_applying import DEFAULT_DEADLINE_S
 from towpath.cli.pipeline_files import telling, text_of
-from towpath.cli.pipeline_options import AtOnce, Wait, Within, change, current_spec
+from towpath.cli.pipeline_options import AtOnce, DropState, Now, Wait, Within, change, current_spec
 from towpath.cli.settings import AsJson, home_of
 from towpath.composition.deployment_plan import import_plan, plan_name
 from towpath.composition.export import plain, to_yaml
@@ -30,6 +30,8 @@ def import_deployment_plan(
         str | None, typer.Option("--name", help="The pipeline's name.", show_default="as the plan says")
     ] = None,
     apply_it: Annotated[bool, typer.Option("--apply", help="Apply the pipeline, too.")] = False,
+    now: Now = False,
+    drop_state: DropState = None,
     at_once: AtOnce = 4,
     wait: Wait = True,
     within_s: Within = DEFAULT_DEADLINE_S,
@@ -47,7 +49,8 @@ def import_deployment_plan(
     if not apply_it:
         return print_json(plain(spec)) if as_json else print(to_yaml(spec), end="")
     with telling(file, str):
-        change(context, ApplyPipeline(spec=spec, at_once=at_once), wait, within_s, as_json)
+        command = ApplyPipeline(spec=spec, now=now, drop_state=drop_state or [], at_once=at_once)
+        change(context, command, wait, within_s, as_json)
 
 
 async def _known(

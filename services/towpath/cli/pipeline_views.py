@@ -63,13 +63,26 @@ def print_pipeline(view: PipelineView) -> None:
             job.operator.kind,
             ", ".join(wanted.name for wanted in job.inputs),
             f"{job.output_site}/{job.output.topic}",
-            view.job_versions.get(job.name),
+            _at_version(view, job.name),
         )
         for job in view.spec.jobs
     ]
     columns = ("job", "site", "operator", "reads", "writes", "at version")
     print_table(columns, rows, nothing="no jobs")
     print_outcome(view.apply)
+
+
+def _at_version(view: PipelineView, job: str) -> str | None:
+    """The version a job is at; what it has of the desired one beside that, if a change failed half-way."""
+    version = view.job_versions.get(job)
+    change = next((c for c in view.apply.changes if c.change.job == job), None)
+    if change is None or not change.done or version == view.version:
+        return None if version is None else str(version)
+    missing = [action for action in change.change.actions if action not in change.done]
+    if not missing:
+        return None if version is None else str(version)
+    partly = f"partly {view.version} (not: {', '.join(missing)})"
+    return partly if version is None else f"{version}, {partly}"
 
 
 def print_history(versions: Sequence[PipelineVersion]) -> None:
@@ -102,12 +115,8 @@ def _sign(fields: list[FieldChange] | Action) -> str:
 def _as_data(job: str, fields: list[FieldChange] | Action) -> dict[str, object]:
     if isinstance(fields, Action):
         return {"job": job, "change": fields.value, "fields": []}
-    changed = [{"field": f.path, "old": _plain(f.old), "new": _plain(f.new)} for f in fields]
+    changed = [field.as_told().model_dump(mode="json") for field in fields]
     return {"job": job, "change": Action.CHANGE.value, "fields": changed}
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, str | int | float | bool | list | dict | None) else None
 
 
 def _summary(before: PipelineSpec | None, after: PipelineSpec) -> str | None:

@@ -33,18 +33,19 @@ from towpath.cli.pipeline_views import (
 )
 from towpath.cli.settings import AsJson, home_of
 from towpath.composition.export import plain, to_yaml
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import (
     ApplyPipeline,
     DeletePipeline,
     ListPipelines,
     PipelineSpec,
+    PipelineVersion,
     PlanPipeline,
     RetryPipeline,
     RollbackPipeline,
     ShowPipeline,
     ShowPipelineHistory,
 )
+from towpath.mesh.home import Home
 
 app = typer.Typer(help="Describe jobs together; change them to what a new description says, while they run.")
 
@@ -154,8 +155,20 @@ def history(context: typer.Context, name: Name, as_json: AsJson = False) -> None
 
     Example: `towpath pipeline history delays`
     """
-    found = asyncio.run(ask(home_of(context), ShowPipelineHistory(pipeline=name))).versions
+    found = asyncio.run(_all_versions(home_of(context), name))
     print_json(found) if as_json else print_history(found)
+
+
+async def _all_versions(home: Home, name: str) -> list[PipelineVersion]:
+    """The versions of a pipeline, newest first, as many answers as that takes."""
+    found: list[PipelineVersion] = []
+    before: int | None = None
+    while True:
+        answer = await ask(home, ShowPipelineHistory(pipeline=name, before=before))
+        found += answer.versions
+        if answer.older is None:
+            return found
+        before = answer.older + 1
 
 
 @app.command()
@@ -163,7 +176,8 @@ def rollback(
     context: typer.Context,
     name: Name,
     to: Annotated[
-        int | None, typer.Option("--to", min=1, metavar="V", show_default="the one before the newest")
+        int | None,
+        typer.Option("--to", min=1, metavar="V", show_default="the newest other one that was completed"),
     ] = None,
     now: Now = False,
     drop_state: DropState = None,
@@ -230,18 +244,13 @@ def export(
 
     Example: `towpath pipeline export delays > delays.yaml`
     """
-    found = asyncio.run(ask(home_of(context), ShowPipelineHistory(pipeline=name))).versions
-    specs = {each.version: each.spec for each in found}
-    wanted = max(specs, default=0) if version is None else version
-    if wanted not in specs:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            f"{name} has no such version",
-            field="version",
-            value=wanted,
-            allowed=[str(each) for each in sorted(specs)],
-        )
-    print_json(plain(specs[wanted])) if as_json else print(to_yaml(specs[wanted]), end="")
+    home = home_of(context)
+    if version is None:
+        spec = asyncio.run(ask(home, ShowPipeline(pipeline=name))).spec
+    else:
+        question = ShowPipelineHistory(pipeline=name, version=version)
+        spec = asyncio.run(ask(home, question)).versions[0].spec
+    print_json(plain(spec)) if as_json else print(to_yaml(spec), end="")
 
 
 app.command("import")(import_deployment_plan)

@@ -41,7 +41,8 @@ def run(
 ) -> None:
     """Run a scenario: before, during, after, the checker's verdict. Exit code 1 if it is not as expected.
 
-    Everything it changes is put back, also after Ctrl-C; what it loads ends by itself when it is killed.
+    Everything it changes is put back, also after Ctrl-C; jobs and pipelines that were there before are never
+    deleted, and what could not be put back is refused. What it loads ends by itself when it is killed.
 
     Example: `towpath scenario run engine-killed-mid-batch --seed 7`
     """
@@ -120,14 +121,21 @@ def show(scenario: Given, as_json: AsJson = False) -> None:
 @app.command("report")
 def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `run --output` wrote.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write report and picture anew from a journal: also from one whose run was killed.
 
+    With `--json` prints the report as `run --json` did; null if the run did not come to its end.
+
     Example: `towpath scenario report scenarios/agent-paused`
     """
-    from towpath.scenarios.written_report import write_report
+    from towpath.scenarios.written_report import recorded_report, write_report
 
-    print(write_report(directory).read_text(encoding="utf-8"), end="")
+    written = write_report(directory)
+    if as_json:
+        print_json(recorded_report(directory))
+    else:
+        print(written.read_text(encoding="utf-8"), end="")
 
 
 @app.command("import")
@@ -139,7 +147,8 @@ def import_experiment(
     """Turn an experiment of Chaos Toolkit into a scenario.
 
     Actions and probes of Towpath, and HTTP calls to its REST interface, become steps and probes. Others are
-    refused with their place; programs are kept only with `--allow-process`.
+    refused with their place, and so are tolerances that no scenario can have, such as a throughput of 50 to
+    110 %; programs are kept only with `--allow-process`.
 
     Example: `towpath scenario import experiment.json --output mine.yaml`
     """

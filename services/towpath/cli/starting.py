@@ -13,6 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+from towpath.mesh.names import SUPERVISOR
 
 START_DEADLINE_S = 240.0
 """For all sites. An engine alone needs 5 s; several at once on a small machine share its cores."""
@@ -58,9 +59,9 @@ async def _ask(home: Home) -> list[SiteStatus] | None:
 
 def _check_supervisor(home: Home) -> None:
     running = {process.name for process in lifecycle.processes(home) if process.running}
-    if lifecycle.SUPERVISOR not in running:
+    if SUPERVISOR not in running:
         raise TowpathError(
-            ErrorCode.FAILED, f"the mesh ended while it was starting; {_end_of(home, lifecycle.SUPERVISOR)}"
+            ErrorCode.FAILED, f"the mesh ended while it was starting; {_end_of(home, SUPERVISOR)}"
         )
 
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from towpath.bus import Bus
 from towpath.collector.own_samples import OwnSamples
-from towpath.contracts.commands import OperationKind, OperationView, ShowOperation
+from towpath.contracts.commands import OperationKind, OperationState, OperationView, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import EVENTS_STREAM, OperationEnded
 from towpath.contracts.metrics import Sample
@@ -93,9 +93,9 @@ class Migrations:
             log.warning("unreadable event on %s: %s", message.subject, error)
             return
         if ended.kind is OperationKind.MIGRATE:
-            samples = samples_of_end(ended)
             view = await self._shown(ended.operation)
-            await self._own.add(samples + (samples_of_steps(view) if view is not None else []))
+            steps = [] if view is None else samples_of_steps(view)
+            await self._own.add(samples_of_end(ended, view) + steps)
 
     async def _shown(self, operation: str) -> OperationView | None:
         """The migration with its journal; null if the coordinator has forgotten it. Raises `TowpathError`."""
@@ -108,18 +108,31 @@ class Migrations:
             raise
 
 
-def samples_of_end(ended: OperationEnded) -> list[Sample]:
-    """What a migration cost as a whole, at the moment when it ended."""
-    if ended.figures is None:
-        return []
-    figures = ended.figures
-    values = {
-        "migration.duration": figures.total_s,
-        "migration.downtime": figures.downtime_s,
-        "migration.state": figures.state_bytes,
+def samples_of_end(ended: OperationEnded, view: OperationView | None) -> list[Sample]:
+    """How a migration ended and what it cost as a whole, at the moment when it did. Of one that did not
+    complete the journal in `view` tells."""
+    values: dict[str, float | None] = {
+        "migration.completed": float(ended.state is OperationState.COMPLETED),
     }
+    if ended.figures is not None:
+        values |= {
+            "migration.duration": ended.figures.total_s,
+            "migration.downtime": ended.figures.downtime_s,
+            "migration.state": ended.figures.state_bytes,
+        }
+    elif view is not None and view.ended_at is not None:
+        values |= {
+            "migration.duration": (view.ended_at - view.begun_at).total_seconds(),
+            "migration.state": _sent_bytes(view),
+        }
     known = {metric: value for metric, value in values.items() if value is not None}
     return samples_of(f"migration:{ended.operation}", ended.at.timestamp(), known)
+
+
+def _sent_bytes(view: OperationView) -> float:
+    """State that crossed by what the step that sends it confirmed; 0 if it did not."""
+    confirmed = (entry.detail for entry in reversed(view.journal) if entry.phase == "confirmed")
+    return float(next((detail["state_bytes"] for detail in confirmed if "state_bytes" in detail), 0))
 
 
 def samples_of_steps(view: OperationView) -> list[Sample]:

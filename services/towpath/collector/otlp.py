@@ -15,8 +15,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
-from towpath.contracts.metrics import METRICS_TABLE, MetricDefinition, MetricKind, Series
-from towpath.telemetry.exported_names import PREFIX, entity_labels
+from towpath.contracts.metrics import MetricKind, Series
+from towpath.telemetry.exported_names import Exported, entity_labels, exported
 from towpath.telemetry.exposition import fresh
 
 log = logging.getLogger(__name__)
@@ -51,20 +51,26 @@ class MetricExport:
     """Instruments that observe what they are given. Its methods block."""
 
     def __init__(self, exporter: MetricExporter) -> None:
-        self._newest: dict[str, list[Series]] = {}
+        self._newest: dict[str, list[Observation]] = {}
+        """Instrument → what it observes next. One that observes nothing any more sends nothing."""
         # Without an interval of its own: it sends when it is told to.
         self._reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
         self._provider = MeterProvider(
             [self._reader], Resource.create({SERVICE_NAME: "towpath"}), shutdown_on_exit=False
         )
-        for metric in METRICS_TABLE:
-            self._observe(metric)
+        self._observed: set[str] = set()
+        """Instruments that there are: each from when it first has something to observe."""
 
     def send(self, newest: Iterable[Series]) -> None:
         """Send the newest point of each series, unless it is too old."""
         self._newest = {}
         for series in fresh(newest, time.time()):
-            self._newest.setdefault(series.metric, []).append(series)
+            metric = exported(series.metric)
+            if metric is not None:
+                self._instrument(metric)
+                attributes = {"site": series.site, **entity_labels(series.entity), **dict(metric.labels)}
+                observation = Observation(series.points[-1][1], attributes)
+                self._newest.setdefault(metric.name, []).append(observation)
         self._reader.collect(timeout_millis=EXPORT_S * 1000)
 
     def close(self) -> None:
@@ -72,15 +78,16 @@ class MetricExport:
         self._newest = {}
         self._provider.shutdown(timeout_millis=EXPORT_S * 1000)
 
-    def _observe(self, metric: MetricDefinition) -> None:
+    def _instrument(self, metric: Exported) -> None:
+        """Have an instrument for the metric."""
+        if metric.name in self._observed:
+            return
+        self._observed.add(metric.name)
+
         def observed(_: CallbackOptions) -> list[Observation]:
-            return [Observation(s.points[-1][1], _attributes(s)) for s in self._newest.get(metric.name, ())]
+            return self._newest.get(metric.name, [])
 
         meter = self._provider.get_meter("towpath.collector")
         counts = metric.kind is MetricKind.COUNTER
         make = meter.create_observable_counter if counts else meter.create_observable_gauge
-        make(PREFIX + metric.name, [observed], unit=metric.unit, description=metric.meaning)
-
-
-def _attributes(series: Series) -> dict[str, str]:
-    return {"site": series.site, **entity_labels(series.entity)}
+        make(metric.name, [observed], unit=metric.unit, description=metric.meaning)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.traces import SPANS_STREAM, Span
+from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span
 from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
 from towpath.telemetry.shipping import MESSAGE_ID
 
@@ -24,10 +24,19 @@ class PlaceAway(Exception):
 
 
 async def spans_of(connection: Client, place: str, trace: str) -> list[Span]:
-    """What a place has of a trace. Raises `PlaceAway`."""
+    """What a place has of a trace, single events' apart. Raises `PlaceAway`."""
+    return await _all_of(connection, place, SPANS_STREAM, Span.subject.format(trace=trace))
+
+
+async def event_spans_of(connection: Client, place: str, trace: str) -> list[Span]:
+    """What a place has of a single event's trace. Raises `PlaceAway`."""
+    return await _all_of(connection, place, EVENT_SPANS_STREAM, EventSpan.subject.format(trace=trace))
+
+
+async def _all_of(connection: Client, place: str, stream: str, subject: str) -> list[Span]:
     spans: list[Span] = []
-    first, subject = 1, Span.subject.format(trace=trace)
-    while messages := await _page(connection, place, first, PAGE, subject):
+    first = 1
+    while messages := await _page(connection, place, stream, first, PAGE, subject):
         spans += parsed(messages)
         if len(messages) < PAGE:
             break
@@ -35,10 +44,11 @@ async def spans_of(connection: Client, place: str, trace: str) -> list[Span]:
     return spans
 
 
-async def newest_at(connection: Client, place: str, count: int) -> list[Span]:
-    """The newest spans of a place, the oldest of them first. Raises `PlaceAway`."""
-    last = await _last(connection, place)
-    return parsed(await _page(connection, place, max(1, last - count + 1), count)) if last else []
+async def newest_events_at(connection: Client, place: str, count: int) -> list[Span]:
+    """The newest spans of single events of a place, the oldest of them first. Raises `PlaceAway`."""
+    last = await _last(connection, place, EVENT_SPANS_STREAM)
+    first = max(1, last - count + 1)
+    return parsed(await _page(connection, place, EVENT_SPANS_STREAM, first, count)) if last else []
 
 
 async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]:
@@ -47,10 +57,11 @@ async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]
     Raises `TowpathError` (unreachable) when the hub does not answer.
     """
     try:
-        last = await _last(connection, HUB_SCOPE)
+        last = await _last(connection, HUB_SCOPE, SPANS_STREAM)
         while last > 0:
             first = max(1, last - PAGE + 1)
-            for message in reversed(await _page(connection, HUB_SCOPE, first, last - first + 1)):
+            messages = await _page(connection, HUB_SCOPE, SPANS_STREAM, first, last - first + 1)
+            for message in reversed(messages):
                 trace, _, span = message.headers.get(MESSAGE_ID, "").partition("/")
                 if message.serial <= last:
                     yield trace, span.partition("/")[0]
@@ -59,20 +70,20 @@ async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]
         raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's spans cannot be read: {error}") from error
 
 
-async def _last(connection: Client, place: str) -> int:
+async def _last(connection: Client, place: str, stream: str) -> int:
     try:
         async with asyncio.timeout(PLACE_S):
-            return await last_serial(connection, place, SPANS_STREAM)
+            return await last_serial(connection, place, stream)
     except (NatsError, TimeoutError, OSError) as error:
         raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
 
 
 async def _page(
-    connection: Client, place: str, first: int, count: int, subject: str | None = None
+    connection: Client, place: str, stream: str, first: int, count: int, subject: str | None = None
 ) -> list[StoredMessage]:
     try:
         async with asyncio.timeout(PLACE_S):
-            return await page(connection, place, SPANS_STREAM, first, count, subject=subject)
+            return await page(connection, place, stream, first, count, subject=subject)
     except (NatsError, TimeoutError, OSError) as error:
         raise PlaceAway(str(error) or f"no answer within {PLACE_S:g} s") from error
 

@@ -7,7 +7,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 
 from towpath.bus import Bus
-from towpath.collector.span_reading import PlaceAway, backwards_at_hub, newest_at, spans_of
+from towpath.collector.span_reading import (
+    PlaceAway,
+    backwards_at_hub,
+    event_spans_of,
+    newest_events_at,
+    spans_of,
+)
 from towpath.collector.trace_summaries import by_trace, is_of_event, summary
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import HUB_SCOPE
@@ -45,7 +51,7 @@ class Traces:
         """See `ShowTrace`. Raises `TowpathError` (unknown trace) if no place has a span of it."""
         about = command.about
         trace = about if re.fullmatch(r"[0-9a-f]{32}", about) else await self._trace_about(about)
-        spans, unreached = ([], {}) if trace is None else await self._whole(trace, await self._places())
+        spans, unreached = ([], {}) if trace is None else await self._everything(trace)
         if trace is None or not spans:
             away = f"; no answer from {', '.join(sorted(unreached))}" if unreached else ""
             raise TowpathError(
@@ -86,7 +92,7 @@ class Traces:
     async def _newest_events(self, limit: int) -> TraceList:
         sites = [place for place in await self._places() if place != HUB_SCOPE]
         connection, count = self._bus.connection, limit * EVENT_SPANS
-        spans, unreached = await _from_all(sites, lambda site: newest_at(connection, site, count))
+        spans, unreached = await _from_all(sites, lambda site: newest_events_at(connection, site, count))
         events = {trace: own for trace, own in by_trace(spans).items() if is_of_event(own)}
         found = _listed(events, unreached)
         return found.model_copy(update={"traces": found.traces[:limit]})
@@ -103,6 +109,15 @@ class Traces:
         connection = self._bus.connection
         spans, unreached = await _from_all(places, lambda place: spans_of(connection, place, trace))
         return merged(spans), unreached
+
+    async def _everything(self, trace: str) -> Gathered:
+        """Also what became of a single event: a device may have begun a trace that commands go on with."""
+        places, connection = await self._places(), self._bus.connection
+        (commands, away), (events, also_away) = await asyncio.gather(
+            self._whole(trace, places),
+            _from_all(places, lambda place: event_spans_of(connection, place, trace)),
+        )
+        return merged([*commands, *events]), away | also_away
 
     async def _places(self) -> list[str]:
         return [HUB_SCOPE, *sorted(await asyncio.to_thread(self._sites))]

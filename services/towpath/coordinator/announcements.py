@@ -10,7 +10,9 @@ from nats.js.errors import Error as JetStreamError
 from opentelemetry import propagate
 
 from towpath.bus import Bus
-from towpath.contracts.message import Event
+from towpath.bus.passing import leaving
+from towpath.contracts.message import Event, new_identifier
+from towpath.mesh.names import MESSAGE_ID_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +28,24 @@ class Announcements:
         self._bus = bus
 
     async def publish(self, event: Event) -> None:
-        """Publish; repeat while the stream does not acknowledge. Never raises."""
-        headers: dict[str, str] = {}
+        """Publish; repeat while the stream does not acknowledge: it keeps one of them. Never raises."""
+        headers = {MESSAGE_ID_HEADER: new_identifier()}
         propagate.inject(headers)
-        jetstream = self._bus.connection.jetstream()
         for _ in range(ATTEMPTS):
             try:
                 async with asyncio.timeout(ATTEMPT_S + 1):
-                    await jetstream.publish(
-                        event.to_subject(), event.to_bytes(), timeout=ATTEMPT_S, headers=headers or None
-                    )
+                    await self._attempt(event, headers)
             except (NatsError, JetStreamError, TimeoutError, OSError) as error:
                 log.warning("event %s: %s: %s", event.to_subject(), type(error).__name__, error)
             else:
                 return
         log.error("event %s was not kept", event.to_subject())
+
+    async def _attempt(self, event: Event, headers: dict[str, str]) -> None:
+        subject, jetstream = event.to_subject(), self._bus.connection.jetstream()
+        bodies = await leaving(type(event), subject, event.to_bytes())
+        for body in bodies:
+            await jetstream.publish(subject, body, timeout=ATTEMPT_S, headers=headers)
+        if not bodies:
+            await asyncio.sleep(ATTEMPT_S)  # It is lost: nothing acknowledges it.
+            raise TimeoutError("a rule let it get lost")

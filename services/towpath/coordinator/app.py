@@ -31,7 +31,7 @@ from towpath.coordinator.world import World
 from towpath.mesh.liveness import showing_life
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
-from towpath.telemetry.tracing import ensure_spans_stream, start_tracing
+from towpath.telemetry.tracing import ensure_span_streams, start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         async with connection as bus, showing_life(bus):
             bus.ship(start_tracing("coordinator", HUB_SCOPE))
             await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
-            await _patiently("SPANS stream", lambda: ensure_spans_stream(bus.connection))
+            await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection))
             await _coordinate(settings, registry, bus, stop)
     finally:
         await registry.close()
@@ -58,10 +58,11 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
     announcements = Announcements(bus)
     sites = Sites(settings, announcements.publish)
     operations = Operations(registry, Runner(registry, Agents(bus).send, announcements.publish))
-    artefacts = Artefacts(hub_artefacts, settings.artefact_root, registry)
+    pipelines = PipelineStore(registry)
+    root, mount = settings.artefact_root, settings.artefact_mount
+    artefacts = Artefacts(hub_artefacts, mount or root, registry, pipelines, called=root)
     world = World(registry, sites, bus, artefacts)
     handlers = Handlers(world, operations)
-    pipelines = PipelineStore(registry)
     applies = Applies(world, operations, pipelines, announcements.publish)
     reconciliation = Reconciliation(settings, registry, sites, operations, bus)
     try:
@@ -99,7 +100,7 @@ class Agents:
         self._bus = bus
 
     async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
-        """See `towpath.protocols.runner.Send`."""
+        """See `towpath.protocols.asking.Send`."""
         try:
             # The step is the span that its command belongs to: it outlives this coordinator.
             return await self._bus.request(

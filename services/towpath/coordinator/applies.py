@@ -38,7 +38,10 @@ class Applies:
         self._tasks: dict[str, asyncio.Task[ApplyView]] = {}
 
     async def continue_unfinished(self) -> None:
-        """Run every apply that an earlier coordinator left."""
+        """Run every apply that an earlier coordinator left; tell of those that ended, and nobody heard of."""
+        for apply in await self._store.unannounced():
+            # Its task finds that it has ended, and only tells.
+            self._start(apply)
         for apply in await self._store.unfinished():
             log.info("continuing apply %s", apply)
             self._start(apply)
@@ -74,6 +77,8 @@ class Applies:
     async def _run_once(self, apply: str) -> ApplyView:
         record, changes = await self._store.load(apply)
         if record.state is not ApplyState.RUNNING:
+            if apply in await self._store.unannounced():
+                await self._announce(record)
             return apply_view(record, changes)
         # SIGKILL anywhere below: the next coordinator comes to this line, and repeats what changes nothing.
         jobs = [job for job in record.order if not changes[job].keeps]
@@ -84,52 +89,70 @@ class Applies:
         tell_apply_begun(record)
         with in_apply(record):
             await run.run()
-        ended = _ended(record, run.changes)
+        before = await self._store.pipeline(record.pipeline)
+        ended = ended_record(record, run.changes, before.goes_back_to)
+        await self._store.end(ended, run.changes, pipeline_after(ended, run.changes, before))
+        # SIGKILL here: it has ended, and the next coordinator tells.
+        await self._announce(ended)
+        return apply_view(ended, run.changes)
+
+    async def _announce(self, ended: ApplyRecord) -> None:
+        """Tell that an apply has ended: whoever asks then finds it so."""
         tell_apply(ended)
         await self._publish(
             ApplyEnded(
-                pipeline=record.pipeline,
-                apply=apply,
-                version=record.version,
+                pipeline=ended.pipeline,
+                apply=ended.id,
+                version=ended.version,
                 state=ended.state,
                 note=ended.note,
             )
         )
-        await self._store.end(ended, run.changes, await self._pipeline_after(ended, run.changes))
-        return apply_view(ended, run.changes)
-
-    async def _pipeline_after(
-        self, record: ApplyRecord, changes: dict[str, ChangeRecord]
-    ) -> PipelineRecord | None:
-        if record.delete and record.state is ApplyState.COMPLETED:
-            return None
-        before = await self._store.pipeline(record.pipeline)
-        versions = dict(before.job_versions)
-        described = {wanted.name for wanted in record.spec.jobs}
-        for job, change in changes.items():
-            if job not in described:
-                if change.state is ChangeState.COMPLETED:
-                    versions.pop(job, None)
-            elif change.keeps or change.state is ChangeState.COMPLETED:
-                versions[job] = record.version
-        return before.model_copy(update={"job_versions": versions})
+        await self._store.announced(ended.id)
 
     async def stop(self) -> None:
         """Leave all applies where they are: the next coordinator continues them."""
         await end(self._tasks.values())
 
 
-def _ended(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyRecord:
-    """The record of an apply whose changes have ended: which jobs are as described, which are not."""
+def pipeline_after(
+    record: ApplyRecord, changes: dict[str, ChangeRecord], before: PipelineRecord
+) -> PipelineRecord | None:
+    """The pipeline when the apply has ended; None: it is no more."""
+    is_complete = record.state is ApplyState.COMPLETED
+    if record.delete and is_complete:
+        return None
+    versions = dict(before.job_versions)
+    described = {wanted.name for wanted in record.spec.jobs}
+    for job, change in changes.items():
+        if job not in described:
+            if change.state is ChangeState.COMPLETED:
+                versions.pop(job, None)
+        elif change.keeps or change.state is ChangeState.COMPLETED:
+            versions[job] = record.version
+    completed = {*before.completed, *([record.version] if is_complete else [])}
+    return before.model_copy(update={"job_versions": versions, "completed": sorted(completed)})
+
+
+def ended_record(record: ApplyRecord, changes: dict[str, ChangeRecord], back_to: int | None) -> ApplyRecord:
+    """The record of an apply whose changes have ended: which jobs are as described, which are not.
+
+    `back_to` is the version that a rollback leads to, if there is one.
+    """
     unlike = [
         job for job, change in changes.items() if change.state in (ChangeState.FAILED, ChangeState.SKIPPED)
     ]
     note = ""
     if unlike:
         name = record.pipeline
+        other_way = (
+            f"`towpath pipeline delete {name}` takes all of it away"
+            if back_to is None
+            else f"`towpath pipeline rollback {name}` goes back to version {back_to}"
+        )
         note = (
             f"not as described: {', '.join(sorted(unlike))}; "
-            f"`towpath pipeline retry {name}` goes on, `towpath pipeline rollback {name}` goes back"
+            f"`towpath pipeline retry {name}` goes on, {other_way}"
         )
     state = ApplyState.FAILED if unlike else ApplyState.COMPLETED
     return record.model_copy(update={"state": state, "ended_at": now(), "note": note})

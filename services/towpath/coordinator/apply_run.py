@@ -13,6 +13,7 @@ from typing import Any
 
 from nats.errors import Error as NatsError
 
+from towpath.composition.graph import readers_of
 from towpath.contracts.commands import DeployJob, MigrateJob, OperationAnswer, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
@@ -20,17 +21,10 @@ from towpath.contracts.migration import DropOutput, PrepareOutput
 from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
 from towpath.coordinator.migrations import plan_migrate
 from towpath.coordinator.operations import Operations
+from towpath.coordinator.outlooks import look_ahead
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord
 from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.plans import (
-    Nothing,
-    changed_entry,
-    complete,
-    new_entry,
-    plan_deploy,
-    plan_remove,
-    plan_update,
-)
+from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.topics import is_read
 from towpath.coordinator.world import Outlook, World
 from towpath.protocols.record import OperationRecord
@@ -49,6 +43,9 @@ site is starting."""
 ENDED = frozenset({ChangeState.COMPLETED, ChangeState.FAILED, ChangeState.SKIPPED})
 
 Plan = Callable[[], Awaitable[OperationRecord]]
+
+Part = tuple[list[Action], Command[OperationAnswer], Callable[[Any], Plan]]
+"""What is done to a job by one operation, the operation's command, and how it is decided on."""
 
 
 class ApplyRun:
@@ -77,55 +74,48 @@ class ApplyRun:
     async def run(self) -> None:
         """Take all changes to their end. Their outcome is in `changes`."""
         changing = [change for change in self.changes.values() if not change.keeps]
-        self._outlook = await self._look_ahead()
+        leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
+        jobs = await self._world.registry.jobs()
+        record, registry = self.record, self._world.registry
+        self._outlook = await look_ahead(record.spec, leaving, jobs, registry, record.artefacts)
         # Those that an earlier coordinator began have had theirs prepared, and may be past all return.
         waiting = [change for change in changing if change.state is ChangeState.WAITING]
-        failure = await self._prepare(waiting)
-        if failure is not None:
-            for change in waiting:
-                await self._become(change, ChangeState.FAILED, error=failure)
+        for job, (state, error) in (await self._unprepared(waiting)).items():
+            await self._become(self.changes[job], state, error=error)
         async with asyncio.TaskGroup() as group:
             for change in changing:
                 group.create_task(self._take(change.change.job))
         if self.record.purge:
             await self._purge()
 
-    async def _look_ahead(self) -> Outlook:
-        """All jobs of the pipeline as they will be."""
-        jobs = await self._world.registry.jobs()
-        coming = {}
-        for name, job in self._specs.items():
-            spec, before = job.job_spec(), jobs.get(name)
-            if before is None:
-                former = await self._world.registry.former(name)
-                coming[name] = new_entry(complete(spec), former, [], self.record.pipeline)
-            else:
-                changed = complete(spec, before.spec).model_copy(update={"site": before.spec.site})
-                # One that an earlier coordinator was deploying will run as well.
-                coming[name] = changed_entry(changed, before).model_copy(update={"running": True})
-        leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
-        return Outlook(self.record.pipeline, coming, frozenset(leaving))
+    async def _unprepared(self, waiting: list[ChangeRecord]) -> dict[str, tuple[ChangeState, ErrorDetail]]:
+        """Make the streams that are new: who reads them starts before who writes them.
 
-    async def _prepare(self, waiting: list[ChangeRecord]) -> ErrorDetail | None:
-        """Make the streams that are new: who reads them starts before who writes them."""
+        How changes end whose stream could not be made, and those of jobs that would read it.
+        """
+        new = [c.change.job for c in waiting if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
         slots = asyncio.Semaphore(PREPARE_AT_ONCE)
+        outcomes = await asyncio.gather(*(self._prepare(job, slots) for job in new))
+        failed = {job: error for job, error in zip(new, outcomes, strict=True) if error is not None}
+        reading = readers_of(entry.spec for entry in self._outlook.coming.values()) if failed else {}
+        ends = {
+            reader: (ChangeState.SKIPPED, _reads_from(writer))
+            for writer in failed
+            for reader in sorted(reading.get(writer, set()) & set(new))
+        }
+        return ends | {job: (ChangeState.FAILED, error) for job, error in failed.items()}
 
-        async def prepare(job: str) -> None:
-            output = self._outlook.coming[job].output
-            operation = f"{self.record.id}-prepare"
-            command = PrepareOutput(site=output.site, operation=operation, job=job, output=output)
+    async def _prepare(self, job: str, slots: asyncio.Semaphore) -> ErrorDetail | None:
+        """Make the job's stream at its site; why it could not be made."""
+        output, operation = self._outlook.coming[job].output, f"{self.record.id}-prepare"
+        command = PrepareOutput(site=output.site, operation=operation, job=job, output=output)
+        try:
             async with slots:
                 await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
-
-        new = [c.change.job for c in waiting if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
-        outcomes = await asyncio.gather(*(prepare(job) for job in new), return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, TowpathError):
-                return outcome.detail
-            if isinstance(outcome, NatsError | OSError):
-                return ErrorDetail(code=ErrorCode.UNREACHABLE, message=f"{type(outcome).__name__}: {outcome}")
-            if outcome is not None:
-                raise outcome
+        except TowpathError as error:
+            return error.detail
+        except (NatsError, OSError) as error:
+            return ErrorDetail(code=ErrorCode.UNREACHABLE, message=f"{type(error).__name__}: {error}")
         return None
 
     async def _purge(self) -> None:
@@ -168,36 +158,40 @@ class ApplyRun:
     async def _carry_out(self, job: str) -> None:
         change = await self._become(self.changes[job], ChangeState.RUNNING)
         try:
-            for number, (command, plan) in enumerate(self._commands(job)):
+            for number, (actions, command, plan) in enumerate(self._commands(job)):
                 identifier = f"{self.record.id}-{self.record.order.index(job)}-{number}"
                 answer = await self._insist(command.model_copy(update={"id": identifier}), job, plan)
-                if answer is not None and answer.operation not in change.operations:
-                    operations = [*change.operations, answer.operation]
-                    change = change.model_copy(update={"operations": operations})
+                known = [answer.operation] if answer and answer.operation not in change.operations else []
+                change = change.model_copy(
+                    update={
+                        "operations": [*change.operations, *known],
+                        "done": [*(done for done in change.done if done not in actions), *actions],
+                    }
+                )
         except TowpathError as error:
             log.warning("apply %s: %s: %s", self.record.id, job, error)
             await self._become(change, ChangeState.FAILED, error=error.detail)
         else:
             await self._become(change, ChangeState.COMPLETED)
 
-    def _commands(self, job: str) -> list[tuple[Command[OperationAnswer], Callable[[Any], Plan]]]:
+    def _commands(self, job: str) -> list[Part]:
         """What carries the change out, and how each is decided on."""
         world, outlook, record = self._world, self._outlook, self.record
         actions = self.changes[job].change.actions
         if Action.REMOVE in actions:
             remove = RemoveJob(job=job, drain=not record.now)
-            return [(remove, lambda c: lambda: plan_remove(c, world))]
+            return [([Action.REMOVE], remove, lambda c: lambda: plan_remove(c, world))]
         wanted = self._specs[job]
         if Action.ADD in actions:
             deploy = DeployJob(spec=wanted.job_spec())
-            return [(deploy, lambda c: lambda: plan_deploy(c, world, outlook))]
-        commands: list[tuple[Command[OperationAnswer], Callable[[Any], Plan]]] = []
-        if {Action.CHANGE, Action.REDIRECT} & set(actions):
+            return [([Action.ADD], deploy, lambda c: lambda: plan_deploy(c, world, outlook))]
+        parts: list[Part] = []
+        if changed := [action for action in actions if action in (Action.CHANGE, Action.REDIRECT)]:
             update = UpdateJob(spec=outlook.coming[job].spec, drop_state=job in record.drop_state)
-            commands.append((update, lambda c: lambda: plan_update(c, world, outlook)))
+            parts.append((changed, update, lambda c: lambda: plan_update(c, world, outlook)))
         if Action.MOVE in actions:
-            commands.append((_move(wanted), lambda c: lambda: plan_migrate(c, world)))
-        return commands
+            parts.append(([Action.MOVE], _move(wanted), lambda c: lambda: plan_migrate(c, world)))
+        return parts
 
     async def _insist(
         self, command: Command[OperationAnswer], job: str, plan: Callable[[Any], Plan]
@@ -241,6 +235,7 @@ class ApplyRun:
                 job=change.change.job,
                 actions=change.change.actions,
                 state=state,
+                done=change.done,
                 error=error,
             )
         )
@@ -254,6 +249,12 @@ def _move(wanted: PipelineJob) -> MigrateJob:
 def _is_gone(command: Command[OperationAnswer], error: TowpathError) -> bool:
     """Whether a job that is to be removed was removed by somebody else."""
     return isinstance(command, RemoveJob) and error.detail.code is ErrorCode.UNKNOWN_JOB
+
+
+def _reads_from(writer: str) -> ErrorDetail:
+    return ErrorDetail(
+        code=ErrorCode.FAILED, message=f"reads what {writer} writes, whose stream could not be made"
+    )
 
 
 def _comes_after(failed: list[str]) -> ErrorDetail:

@@ -17,6 +17,7 @@ from towpath.artefacts.root import FIELD, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Python
+from towpath.coordinator.pipeline_store import PipelineStore
 from towpath.coordinator.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -37,12 +38,24 @@ that may take seconds, never so long."""
 class Artefacts:
     """Packs, stores and finally deletes user code. Never imports it."""
 
-    def __init__(self, hub: HubArtefacts, root: Path, registry: Registry) -> None:
+    def __init__(
+        self,
+        hub: HubArtefacts,
+        root: Path,
+        registry: Registry,
+        pipelines: PipelineStore,
+        *,
+        called: Path | None = None,
+    ) -> None:
+        """`root` is where user code lies; `called`, how people name that directory, if otherwise."""
         self._hub = hub
         self._root = root
+        self._called = called
         self._registry = registry
+        self._pipelines = pipelines
         self._trials = asyncio.Semaphore(TRIALS)
-        self._can_try = find_spec("pyspark") is not None
+        self.can_try = find_spec("pyspark") is not None
+        """Whether code is tried here: where there is no PySpark, a site must be asked."""
         self._callable: set[tuple[str, str]] = set()
         """Digest and entry of what was tried and can be called."""
 
@@ -69,10 +82,38 @@ class Artefacts:
         if not isinstance(operator, Python) or operator.artefact is None:
             return None
         digest, content = await self._kept(operator.artefact)
-        if self._can_try and (digest, operator.entry) not in self._callable:
+        if self.can_try and (digest, operator.entry) not in self._callable:
             await self._try(digest, content, operator.entry)
-            self._callable.add((digest, operator.entry))
         return digest
+
+    def lies(self, spec: JobSpec) -> bool:
+        """Whether there is anything where the job's code is said to lie."""
+        operator = spec.operator
+        if not isinstance(operator, Python) or operator.artefact is None:
+            return False
+        try:
+            resolve_inside(self._root, operator.artefact, self._called)
+        except TowpathError as error:
+            return error.detail.code is not ErrorCode.INVALID
+        return True
+
+    async def check_kept(self, digest: str) -> None:
+        """Raise `TowpathError` when the hub does not keep an artefact any more, or does not answer."""
+        try:
+            async with asyncio.timeout(STORE_S):
+                is_kept = await self._hub.holds(digest)
+        except (nats.errors.Error, TimeoutError) as error:
+            raise TowpathError(
+                ErrorCode.UNREACHABLE, f"the hub does not say whether it keeps the code: {error}", field=FIELD
+            ) from error
+        if not is_kept:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the code that the job had is not kept any more",
+                field=FIELD,
+                value=digest,
+                allowed="code of the versions that are kept; or apply a description, which brings its own",
+            )
 
     async def _kept(self, named: str) -> tuple[str, bytes]:
         """Digest and content of an artefact that is in the hub's store now."""
@@ -90,10 +131,13 @@ class Artefacts:
             archive = Path(directory) / f"{digest}.zip"
             await asyncio.to_thread(archive.write_bytes, content)
             async with self._trials:
+                if (digest, entry) in self._callable:
+                    return  # Another job has the same code.
                 await check_entry(archive, entry)
+                self._callable.add((digest, entry))
 
     def _packed(self, named: str) -> bytes:
-        return pack(resolve_inside(self._root, named), self._root)
+        return pack(resolve_inside(self._root, named, self._called), self._root)
 
     async def watch(self) -> None:
         """Delete what nobody needs, again and again, until cancelled."""
@@ -105,7 +149,7 @@ class Artefacts:
                 log.warning("artefacts are not looked through: %s", error)
 
     async def sweep(self, unused_s: float) -> list[str]:
-        """Delete what neither a job nor an operation refers to, if it was stored `unused_s` seconds ago.
+        """Delete what no job, operation or version of a pipeline has, if stored `unused_s` seconds ago.
 
         Operations are read first: one that ends meanwhile has left its artefact with its job.
         """
@@ -114,6 +158,7 @@ class Artefacts:
             record, _ = await self._registry.load(operation)
             needed |= {entry.artefact for entry in (record.before, record.after) if entry is not None}
         needed |= {entry.artefact for entry in (await self._registry.jobs()).values()}
+        needed |= await self._pipelines.artefacts()
         gone = await self._hub.discard({digest for digest in needed if digest is not None}, unused_s)
         if gone:
             log.info("deleted artefacts %s", ", ".join(gone))

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from nats.errors import Error as NatsError
 
-from towpath.contracts.commands import MigrationForecast, OperationKind, StrategyName
+from towpath.contracts.commands import ConsistencyCheck, MigrationForecast, OperationKind, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import MeasureState
@@ -38,10 +38,10 @@ PLAIN_BASE_S = {
     StrategyName.PARALLEL: 3.0,
 }
 """Seconds that a migration of small state takes on two cores with warm engines, before there is anything to
-learn from. `parallel` also waits for `WINDOWS_WAITED_FOR` windows."""
+learn from. `parallel` with the check `results` also waits for `WINDOWS_WAITED_FOR` windows."""
 
 WINDOWS_WAITED_FOR = 2
-"""After so many windows the results of two runs usually agree."""
+"""After so many windows the results of two runs usually agree. Serial numbers do before one closes."""
 
 PLAIN_BYTES_PER_S = 10e6
 """How fast state crosses on such a machine."""
@@ -64,13 +64,15 @@ async def forecast(record: OperationRecord, reason: str, world: World) -> Migrat
     more than `MEASURE_S`: its last known size counts then."""
     assert record.strategy is not None, "a migration has a strategy"
     before, after, strategy = record.entry_before, record.entry_after, record.strategy
-    costs = costs_of(await world.registry.latest(LOOK_BACK), strategy)
+    costs = costs_of(await world.registry.latest(LOOK_BACK), record)
     state_bytes, unsaid = 0, ""
     if strategy in CARRYING:
         measured = await _measured(before, world)
         state_bytes = last_known(costs, record.job) if measured is None else measured
         unsaid = "" if measured is not None else "; the source did not say in time how large its state is"
-    total_s, basis = expected(costs, record.job, strategy, state_bytes, window_s=record.window_s)
+    waits = strategy is StrategyName.PARALLEL and record.check is ConsistencyCheck.RESULTS
+    waiting_s = WINDOWS_WAITED_FOR * record.window_s if waits else 0.0
+    total_s, basis = expected(costs, record.job, strategy, state_bytes, waiting_s=waiting_s)
     return MigrationForecast(
         job=record.job,
         source=before.site,
@@ -93,13 +95,21 @@ async def _measured(before: JobEntry, world: World) -> int | None:
         return None
 
 
-def costs_of(records: Sequence[OperationRecord], strategy: StrategyName) -> list[Cost]:
-    """What completed migrations of the strategy cost, in the order of the records."""
+def costs_of(records: Sequence[OperationRecord], like: OperationRecord) -> list[Cost]:
+    """What completed migrations cost that went as `like` shall go, in the order of the records."""
     return [
         Cost(r.job, r.figures.total_s, r.figures.state_bytes)
         for r in records
-        if r.kind is OperationKind.MIGRATE and r.strategy is strategy and r.figures is not None
+        if r.kind is OperationKind.MIGRATE and _course(r) == _course(like) and r.figures is not None
     ]
+
+
+def _course(record: OperationRecord) -> tuple[object, ...]:
+    """What decides how long a migration waits: how results are compared, and how far they may differ."""
+    if record.strategy is not StrategyName.PARALLEL:
+        return (record.strategy,)
+    factor = record.factor if record.check is ConsistencyCheck.RESULTS else None
+    return record.strategy, record.check, factor
 
 
 def last_known(costs: Sequence[Cost], job: str) -> int:
@@ -108,13 +118,13 @@ def last_known(costs: Sequence[Cost], job: str) -> int:
 
 
 def expected(
-    costs: Sequence[Cost], job: str, strategy: StrategyName, state_bytes: int, *, window_s: float = 1.0
+    costs: Sequence[Cost], job: str, strategy: StrategyName, state_bytes: int, *, waiting_s: float = 0.0
 ) -> tuple[float, str]:
-    """Seconds a migration with so much state takes, and what that rests on. `costs`: the newest first."""
+    """Seconds a migration with so much state takes, and what that rests on. `costs`: the newest first;
+    `waiting_s`: how long it waits for results that agree, as long as there is nothing to learn from."""
     own = [cost for cost in costs if cost.job == job][:LEARN_FROM]
     learnt = own or list(costs)[:LEARN_FROM]
     if not learnt:
-        waiting_s = WINDOWS_WAITED_FOR * window_s if strategy is StrategyName.PARALLEL else 0.0
         total_s = PLAIN_BASE_S[strategy] + waiting_s + state_bytes / PLAIN_BYTES_PER_S
         return total_s, "no earlier migration: measured speed of a plain machine"
     per_byte_s = _seconds_per_byte(learnt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from towpath.contracts.commands import (
+    DEFAULT_FACTOR,
     ConsistencyCheck,
     ForecastMigration,
     MigrateJob,
@@ -11,6 +12,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
 from towpath.coordinator.forecasts import forecast
 from towpath.coordinator.world import World, check_free, entry_of, record_of
 from towpath.protocols.choice import choose
@@ -20,22 +22,31 @@ from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, Operat
 async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
     """Raises `TowpathError` when the job cannot be moved there now, or not so."""
     record, reason = await _decide(command, world)
-    if record.strategy is StrategyName.PARALLEL:
-        _check_comparable(command.check)
     expected = await forecast(record, reason, world)
-    return record.model_copy(update={"check": command.check, "factor": command.factor, "forecast": expected})
+    return record.model_copy(update={"forecast": expected})
 
 
-async def forecast_migration(command: ForecastMigration, world: World) -> MigrationForecast:
-    """What the migration would do. Raises `TowpathError` when it would be refused."""
-    record, reason = await _decide(command, world)
+async def forecast_migration(
+    command: ForecastMigration, world: World, spec: JobSpec | None = None
+) -> MigrationForecast:
+    """What the migration would do; with `spec`, once the job is changed to that description.
+
+    Raises `TowpathError` when it would be refused.
+    """
+    record, reason = await _decide(command, world, spec)
     return await forecast(record, reason, world)
 
 
-async def _decide(command: MigrateJob | ForecastMigration, world: World) -> tuple[OperationRecord, str]:
+async def _decide(
+    command: MigrateJob | ForecastMigration, world: World, spec: JobSpec | None = None
+) -> tuple[OperationRecord, str]:
     """The operation, and why it follows its strategy."""
     before = await _movable(command, world)
+    if spec is not None:
+        before = before.model_copy(update={"spec": spec})
     strategy, reason = choose(before.spec, command.strategy)
+    check_comparison(command, strategy)
+    factor = DEFAULT_FACTOR if command.factor is None else command.factor
     record = record_of(
         command,
         OperationKind.MIGRATE,
@@ -45,7 +56,7 @@ async def _decide(command: MigrateJob | ForecastMigration, world: World) -> tupl
         strategy=strategy,
         progress=_progress(command.job, before, world),
     )
-    return record, reason
+    return record.model_copy(update={"check": command.check, "factor": factor}), reason
 
 
 async def _movable(command: MigrateJob | ForecastMigration, world: World) -> JobEntry:
@@ -76,14 +87,32 @@ def _moved(before: JobEntry, to: str, strategy: StrategyName) -> JobEntry:
     )
 
 
-def _check_comparable(check: ConsistencyCheck) -> None:
-    if check is ConsistencyCheck.IDENTITY:
+def check_comparison(command: MigrateJob | ForecastMigration, strategy: StrategyName) -> None:
+    """Raises `TowpathError` (not allowed) when results would not be compared as the command says."""
+    check, compares = command.check, strategy is StrategyName.PARALLEL
+    if compares and check is ConsistencyCheck.IDENTITY:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "two runs of a processing-time window have no results of equal identity",
             field="check",
             value=check.value,
             allowed=[ConsistencyCheck.SERIALS.value, ConsistencyCheck.RESULTS.value],
+        )
+    if check is ConsistencyCheck.RESULTS and not compares:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"{command.job} would move by {strategy}, which compares nothing so",
+            field="check",
+            value=check.value,
+            allowed=f"`{check}` with the strategy `{StrategyName.PARALLEL}`",
+        )
+    if command.factor is not None and check is not ConsistencyCheck.RESULTS:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            f"the check {check} lets no results differ",
+            field="factor",
+            value=command.factor,
+            allowed=f"a factor with the check `{ConsistencyCheck.RESULTS}`",
         )
 
 

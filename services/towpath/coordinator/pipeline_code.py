@@ -2,29 +2,88 @@
 
 from __future__ import annotations
 
-from towpath.contracts.errors import ErrorDetail, TowpathError
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.message import new_identifier
+from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
-from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.contracts.site import SiteState
 from towpath.coordinator.world import World
+from towpath.protocols.record import JobEntry
+
+log = logging.getLogger(__name__)
+
+TRY_S = 30.0
+"""For a site to fetch code and try it: two entries at a time, of 15 s each at most."""
+
+AT_ONCE = 4
+"""Artefacts that are packed and stored at a time: each is in memory meanwhile."""
 
 
-async def tried_code(spec: PipelineSpec, world: World) -> tuple[dict[str, str], list[ErrorDetail]]:
+async def tried_code(
+    spec: PipelineSpec, world: World, running: Mapping[str, JobEntry], kept: Mapping[str, str]
+) -> tuple[dict[str, str], list[ErrorDetail]]:
     """Job → digest of its code, for those that bring code; and what is wrong with the others'.
 
-    Each entry point is imported in a process that is thrown away; one that was tried before is not tried
-    again.
+    Each entry point is imported in a process that is thrown away: here or, where only a site has what it
+    takes, at the job's site. One that was tried before is not tried again. `kept` is code of an earlier
+    apply, by job: it was tried then, and the hub must still have it. A `running` job of the pipeline whose
+    operator stays as it is keeps its code, where none lies there any more.
     """
-    digests: dict[str, str] = {}
-    wrong: list[ErrorDetail] = []
-    for position, job in enumerate(spec.jobs):
-        if not isinstance(job.operator, Python):
-            continue
-        try:
-            digest = await world.artefacts.tried(job.job_spec())
-        except TowpathError as error:
-            field = f"jobs[{position}].{error.detail.field or 'operator'}"
-            wrong.append(error.detail.model_copy(update={"field": field}))
-        else:
-            if digest is not None:
-                digests[job.name] = digest
-    return digests, wrong
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def one(position: int, job: PipelineJob) -> str | ErrorDetail | None:
+        async with slots:
+            try:
+                return await _digest(job, world, running.get(job.name), kept.get(job.name))
+            except TowpathError as error:
+                field = f"jobs[{position}].{error.detail.field or 'operator'}"
+                return error.detail.model_copy(update={"field": field})
+
+    with_code = {n: job for n, job in enumerate(spec.jobs) if isinstance(job.operator, Python)}
+    outcomes = await asyncio.gather(*(one(n, job) for n, job in with_code.items()))
+    by_job = dict(zip((job.name for job in with_code.values()), outcomes, strict=True))
+    digests = {name: outcome for name, outcome in by_job.items() if isinstance(outcome, str)}
+    return digests, [outcome for outcome in outcomes if isinstance(outcome, ErrorDetail)]
+
+
+async def _digest(job: PipelineJob, world: World, running: JobEntry | None, kept: str | None) -> str | None:
+    if kept is not None:
+        await world.artefacts.check_kept(kept)
+        return kept
+    own = job.job_spec()
+    stays = running is not None and running.spec.operator == own.operator
+    if running is not None and stays and running.artefact is not None and not world.artefacts.lies(own):
+        return running.artefact
+    digest = await world.artefacts.tried(own)
+    is_there = stays and running is not None and (running.site, running.artefact) == (job.site, digest)
+    if not is_there and (digest is None or not world.artefacts.can_try):
+        await _try_at_site(job, digest, world)
+    return digest
+
+
+async def _try_at_site(job: PipelineJob, digest: str | None, world: World) -> None:
+    """Let the job's site try code that cannot be tried here: it alone has the environment.
+
+    Raises `TowpathError` (invalid) when the code cannot be called there. A site that is down, or does not
+    answer in time, tries the code when the job is deployed.
+    """
+    operator = job.operator
+    assert isinstance(operator, Python), "other operators bring no code"
+    if job.site not in world.sites.names or world.sites.state(job.site) is SiteState.DOWN:
+        return
+    question = TryCode(
+        site=job.site, operation=f"try-{new_identifier()}", entry=operator.entry, artefact=digest
+    )
+    try:
+        await world.bus.request(question, deadline_s=TRY_S, attempt_s=TRY_S)
+    except (TowpathError, NatsError, OSError) as error:
+        if isinstance(error, TowpathError) and error.detail.code is ErrorCode.INVALID:
+            raise
+        log.warning("code of %s was not tried at %s: %s", job.name, job.site, error)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from towpath.composition.difference import difference, pinned
-from towpath.composition.running import RunningJob
+from towpath.composition.difference import difference, pinned, with_path_of
 from towpath.composition.schedule import in_order, makespan_s
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.commands import ForecastMigration, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.contracts.pipeline import Action, ApplyState, Demand, PipelinePlan, PipelineSpec, PlannedChange
+from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
 from towpath.coordinator.migrations import forecast_migration
+from towpath.coordinator.outlooks import unheard_elsewhere
 from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_record import ApplyRecord, PipelineRecord
+from towpath.coordinator.pipeline_record import PipelineRecord
+from towpath.coordinator.pipeline_room import promised, running_jobs
 from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import readers, reads_of
+from towpath.coordinator.topics import readers
 from towpath.coordinator.world import World
 from towpath.operators.state_compatibility import is_state_compatible
+from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry
 
 KIND_OF = {
@@ -47,8 +49,10 @@ class Decision:
     before: PipelineRecord | None
     changes: list[PlannedChange]
     """In order."""
+    artefacts: Mapping[str, str]
+    """Job → digest of its user code."""
     is_current: bool
-    """Whether the description is the desired one already."""
+    """Whether the description, with the code that it names, is the desired one already."""
     under_way: str | None = None
     """The apply that was under way when this was decided: what it did meanwhile was not seen."""
 
@@ -75,10 +79,18 @@ class Decision:
 
 
 async def decide(
-    spec: PipelineSpec, world: World, store: PipelineStore, *, drop_state: list[str]
+    spec: PipelineSpec,
+    world: World,
+    store: PipelineStore,
+    *,
+    drop_state: list[str],
+    delete: bool = False,
+    kept: Mapping[str, str] | None = None,
 ) -> Decision:
     """What it takes to make the pipeline be as described.
 
+    One that is to be deleted goes whatever jobs elsewhere read of it, as a single job does. `kept` is the
+    code of an earlier apply, job → digest: it is taken as it was then, whatever lies at its path now.
     Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
     """
     pipelines = await store.pipelines()
@@ -86,23 +98,26 @@ async def decide(
     applies = {name: await store.record(pipeline.apply) for name, pipeline in pipelines.items()}
     newest = applies.get(spec.name)
     jobs = await world.registry.jobs()
-    running = _running(jobs, applies.values())
+    running = running_jobs(jobs, applies.values())
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
     sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
-    wrong = problems(spec, sites=sites, mine=mine, others=others)
-    code, bad_code = await tried_code(spec, world)
+    coming = promised(jobs, applies.values(), spec.name)
+    wrong = problems(spec, sites=sites, mine=mine, others=others, promised=coming)
+    wrong += _unsuitable(spec)
+    code, bad_code = await tried_code(spec, world, {name: jobs[name] for name in mine}, kept or {})
     wrong += [*bad_code, *_state_lost(spec, jobs, drop_state, code)]
+    wrong += [] if delete else await unheard_elsewhere(spec, jobs, world.registry)
     if wrong:
-        raise _refusal(wrong)
+        raise refusal(wrong)
     wanted = pinned(spec, mine)
     usual_s = await _usual_s(world)
     changes = [
         await _predicted(c, wanted, world, usual_s) for c in in_order(difference(wanted, mine, others, code))
     ]
     under_way = newest.id if newest is not None and newest.state is ApplyState.RUNNING else None
-    is_current = newest is not None and newest.spec == wanted
-    return Decision(wanted, before, changes, is_current, under_way)
+    is_current = newest is not None and newest.spec == wanted and _same_code(newest.artefacts, code)
+    return Decision(wanted, before, changes, code, is_current, under_way)
 
 
 def read_elsewhere(pipeline: str, jobs: Mapping[str, JobEntry]) -> list[str]:
@@ -119,19 +134,13 @@ async def _is_up(site: str, world: World) -> bool:
     return world.sites.state(site) is not SiteState.DOWN
 
 
-def _running(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -> dict[str, RunningJob]:
-    demands = {job.name: job.resources for record in applies for job in record.spec.jobs}
-    return {
-        name: RunningJob(
-            entry.spec,
-            entry.site,
-            entry.pipeline,
-            demands.get(name, Demand()),
-            entry.artefact,
-            reads_of(entry, jobs),
-        )
-        for name, entry in jobs.items()
-    }
+def _unsuitable(spec: PipelineSpec) -> Iterator[ErrorDetail]:
+    """Strategies by which jobs could not move as they are described, whether they move now or later."""
+    for position, job in enumerate(spec.jobs):
+        try:
+            choose(job, job.strategy)
+        except TowpathError as error:
+            yield error.detail.model_copy(update={"field": f"jobs[{position}].strategy"})
 
 
 def _state_lost(
@@ -144,8 +153,9 @@ def _state_lost(
         if before is None or before.pipeline != spec.name or wanted.name in drop_state:
             continue
         stateful = before.spec.operator.kind in STATEFUL_KINDS
-        same_code = code.get(wanted.name) == before.artefact
-        if stateful and not (same_code and is_state_compatible(before.spec, wanted)):
+        digest = code.get(wanted.name)
+        own = with_path_of(wanted, before.spec) if digest is not None else wanted
+        if stateful and not (digest == before.artefact and is_state_compatible(before.spec, own)):
             wrong.append(
                 ErrorDetail(
                     code=ErrorCode.NOT_ALLOWED,
@@ -157,7 +167,13 @@ def _state_lost(
     return wrong
 
 
-def _refusal(wrong: list[ErrorDetail]) -> TowpathError:
+def _same_code(known: Mapping[str, str], code: Mapping[str, str]) -> bool:
+    """Whether no job's code is another than it was known to be."""
+    return all(known.get(job, digest) == digest for job, digest in code.items())
+
+
+def refusal(wrong: list[ErrorDetail]) -> TowpathError:
+    """One error that carries all of them."""
     first = wrong[0]
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     code = first.code if len({error.code for error in wrong}) == 1 else ErrorCode.INVALID
@@ -190,7 +206,7 @@ async def _predicted(
     if Action.MOVE in change.actions:
         wanted = next(job for job in spec.jobs if job.name == change.job)
         question = ForecastMigration(job=change.job, to=wanted.site, strategy=wanted.strategy)
-        expected = await forecast_migration(question, world)
+        expected = await forecast_migration(question, world, wanted.job_spec())
         total_s, state_bytes = total_s + expected.total_s, expected.state_bytes
         strategy = expected.strategy
     return change.model_copy(

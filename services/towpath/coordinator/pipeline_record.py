@@ -28,6 +28,13 @@ class PipelineRecord(Model):
     """The newest apply."""
     job_versions: dict[JobName, int] = {}
     """Job → the version it is at."""
+    completed: list[int] = []
+    """Versions whose apply has completed, of those that are kept."""
+
+    @property
+    def goes_back_to(self) -> int | None:
+        """The newest version but the desired one whose apply has completed."""
+        return max((version for version in self.completed if version != self.version), default=None)
 
 
 class ApplyRecord(Model):
@@ -38,6 +45,8 @@ class ApplyRecord(Model):
     version: int
     spec: PipelineSpec
     """What the pipeline shall be; no jobs when it is deleted."""
+    artefacts: dict[JobName, str] = {}
+    """Job → digest of its user code, as it was when the apply was accepted."""
     delete: bool = False
     purge: bool = False
     now: bool = False
@@ -64,6 +73,7 @@ class ChangeRecord(Model):
     change: PlannedChange
     state: ChangeState = ChangeState.WAITING
     operations: list[Identifier] = []
+    done: list[Action] = []
     error: ErrorDetail | None = None
     begun_at: datetime | None = None
     ended_at: datetime | None = None
@@ -80,6 +90,7 @@ class ChangeRecord(Model):
             change=self.change,
             state=self.state,
             operations=self.operations,
+            done=self.done,
             error=self.error,
             took_s=took_s,
         )

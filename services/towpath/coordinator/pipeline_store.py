@@ -2,12 +2,14 @@
 
 Keys: `towpath:pipelines` (name → record), `towpath:pipeline-versions:<name>` (version → description),
 `towpath:apply:<id>`, `towpath:apply-changes:<id>` (job → change), `towpath:apply-ended:<id>` (all
-changes of one that has ended), `towpath:applies` (those that have not),
+changes of one that has ended), `towpath:applies` (those that have not), `towpath:applies-unannounced`
+(those that have, and of which nobody was told yet),
 `towpath:pipeline-command:<id>` (→ apply).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, Pipel
 from towpath.coordinator.registry import COMMAND_REMEMBERED_S, PREFIX, Registry
 
 PIPELINES, APPLIES = f"{PREFIX}pipelines", f"{PREFIX}applies"
+UNANNOUNCED = f"{PREFIX}applies-unannounced"
 
 CHANGES = TypeAdapter(list[ChangeRecord])
 
@@ -51,7 +54,7 @@ return {'accepted', ARGV[2]}
 before is kept as long as its command is remembered."""
 
 END_APPLY = """
--- KEYS pipelines, applies, apply, versions, changes, all changes
+-- KEYS pipelines, applies, apply, versions, changes, all changes, unannounced
 -- ARGV name, apply, record, pipeline ('' forgets it), all changes, lifetime of a forgotten one (s)
 if redis.call('SISMEMBER', KEYS[2], ARGV[2]) == 0 then return 'again' end
 redis.call('SET', KEYS[3], ARGV[3])
@@ -65,6 +68,7 @@ if ARGV[4] == '' then
 else
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 end
+redis.call('SADD', KEYS[7], ARGV[2])
 redis.call('SREM', KEYS[2], ARGV[2])
 return 'written'
 """
@@ -130,9 +134,10 @@ class PipelineStore:
         Raises `ChangedMeanwhile`, and `TowpathError` (busy) while another apply is under way.
         """
         name = record.pipeline
-        job_versions = before.job_versions if before else {}
-        pipeline = PipelineRecord(
-            name=name, version=record.version, apply=record.id, job_versions=job_versions
+        standing = before or PipelineRecord(name=name, version=0, apply=record.id)
+        completed = [v for v in standing.completed if v > record.version - VERSIONS_KEPT]
+        pipeline = standing.model_copy(
+            update={"version": record.version, "apply": record.id, "completed": completed}
         )
         keys = [
             PIPELINES,
@@ -183,6 +188,7 @@ class PipelineStore:
             versions_key(record.pipeline),
             changes_key(record.id),
             all_changes_key(record.id),
+            UNANNOUNCED,
         ]
         text = pipeline.model_dump_json() if pipeline else ""
         every = CHANGES.dump_json(list(changes.values()), exclude_defaults=True).decode()
@@ -198,6 +204,14 @@ class PipelineStore:
     async def unfinished(self) -> list[str]:
         """Applies that a coordinator must continue."""
         return sorted(await self._call("smembers", APPLIES))
+
+    async def unannounced(self) -> list[str]:
+        """Applies that have ended, of which a coordinator must still tell."""
+        return sorted(await self._call("smembers", UNANNOUNCED))
+
+    async def announced(self, apply: str) -> None:
+        """The end of the apply was told."""
+        await self._call("srem", UNANNOUNCED, apply)
 
     async def load(self, apply: str) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:
         """An apply and its changes."""
@@ -241,6 +255,14 @@ class PipelineStore:
         found = await self._call("hgetall", versions_key(name))
         versions = [PipelineVersion.model_validate_json(text) for text in found.values()]
         return {version.version: version for version in sorted(versions, key=lambda v: v.version)}
+
+    async def artefacts(self) -> set[str]:
+        """Digests of all user code that versions of pipelines have, and that a rollback may need."""
+        digests: set[str] = set()
+        for name in await self._call("hkeys", PIPELINES):
+            for text in await self._call("hvals", versions_key(name)):
+                digests.update(json.loads(text).get("artefacts", {}).values())
+        return digests
 
     async def _call(self, method: str, *arguments: str) -> Any:
         return await self._registry.patiently(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 from towpath.bus import Bus
@@ -29,14 +30,19 @@ from towpath.contracts.pipeline import (
 )
 from towpath.coordinator.applies import Applies
 from towpath.coordinator.patience import soon
-from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere
+from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere, refusal
 from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.pipeline_room import room_problems
 from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
 from towpath.coordinator.world import World
 from towpath.telemetry.tracing import traceparent
 
 DECISIONS = 5
 """How often a decision is made anew because the pipeline changed meanwhile, before the sender must wait."""
+
+
+HISTORY_BYTES = 4_000_000
+"""Of descriptions in one answer: half of what a message may hold."""
 
 
 class Pipelines:
@@ -46,6 +52,8 @@ class Pipelines:
         self._world = world
         self._store = store
         self._applies = applies
+        self._accepting = asyncio.Lock()
+        """Two applies are not promised the same room."""
 
     async def serve(self, bus: Bus) -> None:
         """Listen for all commands."""
@@ -108,18 +116,13 @@ class Pipelines:
         current = await self._store.pipeline(command.pipeline)
         wanted = command.version
         if wanted is None:
-            wanted = max((v for v in versions if v < current.version), default=0)
-        if wanted not in versions or wanted == current.version:
-            raise TowpathError(
-                ErrorCode.NOT_ALLOWED,
-                "there is no such earlier version",
-                field="version",
-                value=command.version,
-                allowed=[str(v) for v in versions if v != current.version],
-            )
+            wanted = current.goes_back_to
+        if wanted is None or wanted not in versions or wanted == current.version:
+            raise _no_way_back(command, [v for v in versions if v != current.version])
         return await self._accept(
             command,
             versions[wanted].spec,
+            kept=versions[wanted].artefacts,
             wait=command.wait,
             now=command.now,
             at_once=command.at_once,
@@ -133,6 +136,7 @@ class Pipelines:
         return await self._accept(
             command,
             failed.spec,
+            kept=failed.artefacts,
             wait=command.wait,
             now=failed.now,
             purge=failed.purge,
@@ -167,7 +171,16 @@ class Pipelines:
         """See `ShowPipelineHistory`."""
         await soon(self._store.pipeline(command.pipeline))
         versions = await soon(self._store.versions(command.pipeline))
-        return PipelineHistory(versions=[versions[number] for number in sorted(versions, reverse=True)])
+        if command.version is not None and command.version not in versions:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                f"{command.pipeline} has no such version",
+                field="version",
+                value=command.version,
+                allowed=[str(version) for version in versions],
+            )
+        wanted = versions if command.version is None else {command.version: versions[command.version]}
+        return _newest([v for n, v in wanted.items() if command.before is None or n < command.before])
 
     async def _accept(
         self,
@@ -180,13 +193,16 @@ class Pipelines:
         purge: bool = False,
         drop_state: list[str] | None = None,
         delete: bool = False,
+        kept: Mapping[str, str] | None = None,
     ) -> ApplyView:
         """Decide, write, run. The same command again joins or answers from its first apply."""
         apply = await self._store.apply_of(command.id)
         for _ in range(DECISIONS):
             if apply is not None:
                 return await self._applies.follow(apply, wait=wait)
-            decision = await decide(spec, self._world, self._store, drop_state=drop_state or [])
+            decision = await decide(
+                spec, self._world, self._store, drop_state=drop_state or [], delete=delete, kept=kept
+            )
             if decision.under_way is not None:
                 apply = await self._store.apply_of(command.id)
                 if apply is None:
@@ -198,11 +214,21 @@ class Pipelines:
             record = record.model_copy(update={"drop_state": drop_state or []})
             changes = {c.job: _change(c) for c in decision.changes}
             try:
-                apply = await self._store.begin(record, changes, decision.before, _version(record))
+                apply = await self._begin(record, changes, decision)
             except ChangedMeanwhile:
                 continue
             return await self._applies.follow(apply, wait=wait)
         raise TowpathError(ErrorCode.BUSY, "the pipeline keeps changing", field="pipeline", value=spec.name)
+
+    async def _begin(
+        self, record: ApplyRecord, changes: Mapping[str, ChangeRecord], decision: Decision
+    ) -> str:
+        """Accept an apply. Raises `TowpathError` when another one, accepted meanwhile, has taken its room."""
+        async with self._accepting:
+            wrong = await room_problems(record.spec, self._world, self._store)
+            if wrong:
+                raise refusal(wrong)
+            return await self._store.begin(record, changes, decision.before, _version(record))
 
     async def _nothing_to_do(self, decision: Decision) -> ApplyView:
         """What runs is what is described: the newest apply stands for it."""
@@ -216,6 +242,29 @@ class Pipelines:
         )
 
 
+def _newest(versions: list[PipelineVersion]) -> PipelineHistory:
+    """The newest versions that fit into an answer, at least one."""
+    found: list[PipelineVersion] = []
+    size = 0
+    for version in sorted(versions, key=lambda v: v.version, reverse=True):
+        size += len(version.model_dump_json())
+        if found and size > HISTORY_BYTES:
+            return PipelineHistory(versions=found, older=version.version)
+        found.append(version)
+    return PipelineHistory(versions=found)
+
+
+def _no_way_back(command: RollbackPipeline, others: list[int]) -> TowpathError:
+    none_completed = "no other version has been completed"
+    return TowpathError(
+        ErrorCode.NOT_ALLOWED,
+        none_completed if command.version is None else "there is no such earlier version",
+        field="version",
+        value=command.version,
+        allowed=[str(version) for version in others] or "none yet; retry the apply, or delete the pipeline",
+    )
+
+
 def _record(
     command: Command[ApplyView], decision: Decision, *, now: bool, at_once: int, purge: bool, delete: bool
 ) -> ApplyRecord:
@@ -224,6 +273,7 @@ def _record(
         command=command.id,
         version=decision.version,
         spec=decision.spec,
+        artefacts=dict(decision.artefacts),
         delete=delete,
         purge=purge,
         now=now,
@@ -237,7 +287,9 @@ def _record(
 def _version(record: ApplyRecord) -> PipelineVersion | None:
     if record.delete:
         return None
-    return PipelineVersion(version=record.version, at=record.begun_at, spec=record.spec)
+    return PipelineVersion(
+        version=record.version, at=record.begun_at, spec=record.spec, artefacts=record.artefacts
+    )
 
 
 def _change(planned: PlannedChange) -> ChangeRecord:

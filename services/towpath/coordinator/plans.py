@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from towpath.composition.difference import with_path_of
 from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.contracts.operators import STATEFUL_KINDS
+from towpath.contracts.operators import STATEFUL_KINDS, Python
+from towpath.coordinator.audience import check_heard, is_behind
 from towpath.coordinator.inputs import ended, inputs_after
 from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
@@ -32,7 +34,7 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     outlook = outlook or Outlook()
     spec = complete(command.spec)
     jobs = await world.registry.jobs()
-    artefact = await world.artefacts.stored(spec)
+    artefact = outlook.artefacts.get(spec.name) or await world.artefacts.stored(spec)
     await _check_name(spec, artefact, jobs, world, outlook.pipeline)
     await world.sites.check_up(spec.site, "site")
     await world.sites.check_up(spec.output_site, "output.site")
@@ -40,6 +42,8 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, outlook.of(jobs)))
     former = await world.registry.former(spec.name)
     after = new_entry(spec, former, inputs, outlook.pipeline).model_copy(update={"artefact": artefact})
+    if outlook.pipeline is None:
+        check_heard(after, jobs)
     return record_of(
         command,
         OperationKind.DEPLOY,
@@ -57,7 +61,9 @@ async def _check_name(
     existing = jobs.get(spec.name)
     if existing is None:
         return
-    is_the_one = (existing.spec, existing.artefact) == (spec, artefact)
+    same_code = artefact is not None and artefact == existing.artefact
+    wanted = with_path_of(spec, existing.spec) if same_code else spec
+    is_the_one = (existing.spec, existing.artefact) == (wanted, artefact)
     if is_the_one and existing.running and pipeline in (None, existing.pipeline):
         raise Nothing
     await check_free(spec.name, world)
@@ -92,8 +98,11 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     jobs = await world.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
-    artefact = await world.artefacts.stored(spec)
-    if (spec, artefact) == (before.spec, before.artefact) and outlook is None:
+    artefact = await _code(spec, before, command, world, outlook)
+    if artefact is not None and artefact == before.artefact:
+        spec = with_path_of(spec, before.spec)
+    unchanged = (spec, artefact) == (before.spec, before.artefact)
+    if unchanged and outlook is None and not is_behind(before, jobs):
         raise Nothing
     await check_free(spec.name, world)
     await world.sites.check_up(before.site, "site")
@@ -129,6 +138,17 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
         keeps_state=stateful and compatible and not same_inputs and not command.drop_state,
         drain_inputs=ended(before, inputs, coming),
     )
+
+
+async def _code(
+    spec: JobSpec, before: JobEntry, command: UpdateJob, world: World, outlook: Outlook | None
+) -> str | None:
+    """The digest of the changed job's code: as decided on before, as it has it, or of what lies there now."""
+    decided = outlook.artefacts.get(spec.name) if outlook else None
+    brings_code = isinstance(spec.operator, Python) and spec.operator.artefact is not None
+    if decided is None and command.keep_code and brings_code:
+        decided = before.artefact
+    return decided or await world.artefacts.stored(spec)
 
 
 def _adjusted(before: JobEntry, spec: JobSpec) -> JobEntry:
@@ -196,7 +216,8 @@ def _check_audience(
 ) -> None:
     """Raise `TowpathError` when jobs that read the results could not read the changed ones.
 
-    With `whole`, `coming` was checked as a whole: who reads the old topic has another writer, or goes.
+    With `whole`, `coming` was checked as a whole: readers of the old topic, and of the new one, change too,
+    or have what they need.
     """
     spec = after.spec
     jobs = {**coming, spec.name: after}
@@ -210,6 +231,8 @@ def _check_audience(
             value=after.output.topic,
             allowed=[before.output.topic, "another one, in a pipeline that changes the readers as well"],
         )
+    if not whole:
+        check_heard(after, {**coming, spec.name: before})
 
 
 def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> None:

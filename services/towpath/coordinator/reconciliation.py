@@ -147,6 +147,13 @@ def corrections(
         return [ResetRole(site=site, operation=operation, job=job, keep_job=False)]
     output = entry.output
     return [
-        SetEpoch(site=output.site, operation=operation, job=job, epoch=entry.epoch, output=output),
+        SetEpoch(
+            site=output.site,
+            operation=operation,
+            job=job,
+            epoch=entry.epoch,
+            output=output,
+            resumes=entry.resumes,
+        ),
         StartJob(site=site, operation=operation, assignment=entry.assignment()),
     ]

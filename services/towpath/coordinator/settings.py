@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,9 @@ class Settings:
     sites: tuple[str, ...]
     """Names of the sites that are known before their first heartbeat."""
     artefact_root: Path
-    """What users' code must lie in."""
+    """What users' code must lie in, as people name it."""
+    artefact_mount: Path | None = None
+    """Where the coordinator finds that, if it is elsewhere: in its container."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
     """What sites have for jobs that say what they need."""
     down_after_s: float = 5.0
@@ -36,7 +39,8 @@ class Settings:
 
     @classmethod
     def from_home(cls, home: Path) -> Settings:
-        """The settings of the mesh that was set up in the directory `home`. Raises `TowpathError`."""
+        """The settings of the mesh that was set up in the directory `home`. The environment variable
+        TOWPATH_ARTEFACTS says where the artefact root was put into a container. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         return cls(
             hub_url=mesh.hub_url,
@@ -49,4 +53,5 @@ class Settings:
             sites=tuple(mesh.sites),
             capacities={name: access.spec.capacity for name, access in mesh.sites.items()},
             artefact_root=Path(mesh.spec.artefact_root or Home(home).artefacts),
+            artefact_mount=Path(mount) if (mount := os.environ.get("TOWPATH_ARTEFACTS")) else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from nats.errors import Error as NatsError
 
@@ -50,6 +51,27 @@ def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
 def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     """Jobs whose rejected events go to the topic."""
     return [n for n, e in jobs.items() if (e.output.site, e.output.rejected_topic) == (site, topic)]
+
+
+class Source(NamedTuple):
+    """A stream behind a topic."""
+
+    job: str
+    """Who writes it."""
+    stream: str
+    is_rejected: bool
+    """Whether it has the events that the job rejects, not its results."""
+
+
+def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[Source]:
+    """All streams that are written where the topic is."""
+    return [
+        *(Source(name, jobs[name].output.stream, False) for name in writers(jobs, site, topic)),
+        *(
+            Source(name, rejected_stream(jobs[name].output.stream), True)
+            for name in rejecters(jobs, site, topic)
+        ),
+    ]
 
 
 def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
@@ -117,11 +139,7 @@ def _resolve(spec: JobSpec, wanted: Input, field: str, jobs: Mapping[str, JobEnt
             value=wanted.topic,
             allowed="a topic of another job or of devices",
         )
-    found = [(n, jobs[n].output.stream, False) for n in writers(jobs, wanted.site, wanted.topic)]
-    found += [
-        (n, rejected_stream(jobs[n].output.stream), True) for n in rejecters(jobs, wanted.site, wanted.topic)
-    ]
-    found = [row for row in found if row[0] != spec.name]
+    found = [source for source in sources(jobs, wanted.site, wanted.topic) if source.job != spec.name]
     if not found:
         raise TowpathError(
             ErrorCode.UNKNOWN_TOPIC,

@@ -35,6 +35,8 @@ class Outlook:
     """Jobs as they will be, new ones too."""
     leaving: frozenset[str] = frozenset()
     """Jobs that will be removed."""
+    artefacts: Mapping[str, str] = field(default_factory=dict)
+    """Job → digest of the user code that was decided on, and that the hub keeps."""
 
     def of(self, jobs: Mapping[str, JobEntry]) -> dict[str, JobEntry]:
         """All jobs as they will be."""

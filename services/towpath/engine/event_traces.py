@@ -25,6 +25,7 @@ from towpath.engine.batch_spans import batch_attributes
 from towpath.engine.sink import StoredBatch
 from towpath.mesh.names import local_stream
 from towpath.streams.pages import StoredMessage
+from towpath.telemetry.shipping import SAMPLED_EVENT
 from towpath.telemetry.tracing import ids_of, record, span_of, trace_of
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ class EventTraces:
         trace, parent = sent.ids or (trace_of(*event), None)
         stored, batch = span_of(*event, "stored"), span_of(*event, job, "batch")
         place = {"towpath.site": source.site, "towpath.stream": source.stream}
-        about = {"towpath.job": job, **place, "towpath.serial": sampled.serial}
+        about = {"towpath.job": job, **place, "towpath.serial": sampled.serial, SAMPLED_EVENT: True}
         # A trigger may have begun to wait for events before this one was there.
         begun_ns = max(report.begun_ns, stored_ns)
         sent_ns = min(sent.sent_ns or stored_ns, stored_ns)

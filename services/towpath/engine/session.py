@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from towpath.engine.class_archive import archive_option
 from towpath.engine.masters import is_cluster, placed
 from towpath.engine.settings import Settings
 from towpath.faults import spark_daemon
@@ -91,7 +92,7 @@ def start_session(settings: Settings, python: str = sys.executable) -> SparkSess
         .config("spark.local.dir", str(scratch))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config(f"{_ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
-        .config("spark.driver.extraJavaOptions", java_options)
+        .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
     for key, value in (TUNING | placed(settings.spec, java_options)).items():
         builder = builder.config(key, value)

@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
+from towpath.faults.clock import real_time_ns
 from towpath.faults.items import Items
 from towpath.faults.points import SINK_PUBLISH
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
@@ -96,13 +96,15 @@ class SinkConnection:
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
-    def published_since(self, *, site: str, stream: str, epoch: int, generation: int, batch: int) -> set[str]:
+    def published_since(
+        self, *, site: str, stream: str, job: str, epoch: int, generation: int, batch: int
+    ) -> set[str]:
         """See `published_since`; blocks."""
 
         async def work() -> set[str]:
             client = (await self._connected()).connection
             return await published_since(
-                client, site=site, stream=stream, generation=generation, batch=batch, epoch=epoch
+                client, site=site, stream=stream, generation=generation, batch=batch, job=job, epoch=epoch
             )
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
@@ -175,12 +177,12 @@ class JobSink:
         results = [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
         if SINK_PUBLISH.rules:
             results = [*SINK_PUBLISH.through(results, RESULTS, job=job, topic=output.topic)]
-        begun_ns = time.time_ns()
+        begun_ns = real_time_ns()
         new = self._store(batch, output.stream, results)
         self.results += new
         # Results of which some were stored before are repeated: when they were first stored is not known.
         if self.on_stored is not None and 0 < new == len(results):
-            self.on_stored(StoredBatch(batch, results, begun_ns, time.time_ns()))
+            self.on_stored(StoredBatch(batch, results, begun_ns, real_time_ns()))
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:
@@ -203,6 +205,7 @@ class JobSink:
             self._known[stream] = self.connection.published_since(
                 site=self.assignment.output.site,
                 stream=stream,
+                job=self.assignment.spec.name,
                 epoch=self.assignment.epoch,
                 generation=self.assignment.generation,
                 batch=batch,

@@ -18,7 +18,8 @@ from towpath.contracts.faults import (
 )
 from towpath.faults.conditions import FUNCTIONS
 from towpath.faults.registry import Fault, faults
-from towpath.faults.validation import World, targets
+from towpath.faults.validation import targets
+from towpath.faults.world import World
 
 
 def catalogue(world: World) -> FaultCatalogue:

@@ -18,6 +18,7 @@ from towpath.contracts.faults import (
     ListRules,
     LoadRules,
     Metric,
+    RenewRules,
     Rule,
     RuleList,
     RulesSet,
@@ -25,7 +26,8 @@ from towpath.contracts.faults import (
     UnloadRules,
 )
 from towpath.faults.explanation import explain
-from towpath.faults.validation import World, problems
+from towpath.faults.validation import problems
+from towpath.faults.world import World
 from towpath.guard.keeper import Keeper
 from towpath.injector.catalogue import catalogue
 from towpath.injector.courier import ATTEMPT_S, Letter
@@ -48,12 +50,16 @@ class Handlers:
         self._rules = rules
         self._surroundings = surroundings
         self._metrics = metrics
+        self._changing = asyncio.Lock()
+        """Held from when rules are judged until they are loaded: an unloading that was sent later comes
+        later, and what it unloads is not loaded again because it was found loaded."""
         self._heard: set[str] = set()
         """Scopes whose metrics are heard."""
 
     async def serve(self) -> None:
         """Listen for all commands."""
         await self._bus.serve(LoadRules, self.load)
+        await self._bus.serve(RenewRules, self.renew)
         await self._bus.serve(UnloadRules, self.unload)
         await self._bus.serve(ListRules, self.list_rules)
         await self._bus.serve(ExplainRule, self.explain)
@@ -62,19 +68,34 @@ class Handlers:
 
     async def load(self, command: LoadRules) -> RuleList:
         """See `LoadRules`."""
+        async with self._changing:
+            await self._judge(command.rules)
+            sites = await self.serve_sites()
+            scoped = {rule.name: (rule, scopes_of(rule, sites, self._home)) for rule in command.rules}
+            change = self._rules.load(scoped, command.lease_s)
+        await self._rules.spread(change)
+        return self._rules.list()
+
+    async def _judge(self, rules: Sequence[Rule]) -> None:
+        """Raise `TowpathError` with all that is wrong with rules that are not loaded yet."""
         # An equal rule was judged when it was loaded; what it is about may have gone since.
-        new = self._rules.loaded.different(command.rules)
+        new = self._rules.loaded.different(rules)
         if new:
             world = await self._surroundings.world(new)
             wrong = {rule.name: await asyncio.to_thread(all_problems, rule, world) for rule in new}
-            refuse(command.rules, wrong)
-        sites = await self.serve_sites()
-        scoped = {rule.name: (rule, scopes_of(rule, sites, self._home)) for rule in command.rules}
-        return await self._rules.load(scoped, command.lease_s)
+            refuse(rules, wrong)
+
+    async def renew(self, command: RenewRules) -> RuleList:
+        """See `RenewRules`."""
+        self._rules.loaded.renew(command.versions, command.lease_s)
+        return self._rules.list()
 
     async def unload(self, command: UnloadRules) -> RuleList:
         """See `UnloadRules`."""
-        return await self._rules.unload(command.names)
+        async with self._changing:
+            change = self._rules.unload(command.names)
+        await self._rules.spread(change)
+        return self._rules.list()
 
     async def list_rules(self, _: ListRules) -> RuleList:
         """See `ListRules`."""

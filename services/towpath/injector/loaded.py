@@ -123,6 +123,13 @@ class LoadedRules:
             loaded.append(self._load(rule, scopes, lease_ends_at))
         return Change(tuple(loaded), tuple(ended))
 
+    def renew(self, versions: Mapping[str, int], lease_s: float) -> None:
+        """Give another lease to those of these rules that are loaded in these versions."""
+        for name, version in versions.items():
+            loaded = self._rules.get(name)
+            if loaded is not None and loaded.told.version == version:
+                loaded.lease_ends_at = self._clock() + lease_s
+
     def unload(self, names: Collection[str] | None) -> Change:
         """Unload rules of these names, or all. Names that are not loaded are left out."""
         wanted = list(self._rules) if names is None else [name for name in names if name in self._rules]

@@ -51,22 +51,20 @@ class Rules:
         }
         self._announcing: set[asyncio.Task[None]] = set()
 
-    async def load(self, rules: Mapping[str, tuple[Rule, Sequence[str]]], lease_s: float | None) -> RuleList:
-        """Load rules by name, each with its scopes. Returns when those have them who can be reached.
+    def load(self, rules: Mapping[str, tuple[Rule, Sequence[str]]], lease_s: float | None) -> Change:
+        """Load rules by name, each with its scopes. `spread` tells everybody of the change.
 
         Raises `TowpathError` when there would be too many.
         """
         change = self.loaded.load(rules, lease_s)
         self.distribution.changed(change.scopes)
-        await self._spread(change)
-        return self.list()
+        return change
 
-    async def unload(self, names: Sequence[str] | None) -> RuleList:
-        """Unload rules of these names, or all."""
+    def unload(self, names: Sequence[str] | None) -> Change:
+        """Unload rules of these names, or all. `spread` tells everybody of the change."""
         change = self.loaded.unload(names)
         self.distribution.changed(change.scopes)
-        await self._spread(change)
-        return self.list()
+        return change
 
     def list(self) -> RuleList:
         """What is loaded."""
@@ -82,8 +80,7 @@ class Rules:
 
     async def close(self) -> None:
         """Unload everything. What nobody takes in time ends with its lease."""
-        change = self.loaded.unload(None)
-        self.distribution.changed(change.scopes)
+        change = self.unload(None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SETTLE_S):
                 await asyncio.gather(self.distribution.settled(change.scopes), self._links.look())
@@ -92,7 +89,7 @@ class Rules:
         await self.distribution.close()
         await self._record.write(self._recorded())
 
-    async def _spread(self, change: Change) -> None:
+    async def spread(self, change: Change) -> None:
         """Wait until those have heard of a change who can be reached, then tell everybody."""
         if not (change.loaded or change.ended):
             return
@@ -141,7 +138,7 @@ class Rules:
             if change.ended:
                 self.distribution.changed(change.scopes)
                 # Aside: a scope that does not answer holds up no other rule's end.
-                self._own(asyncio.create_task(self._spread(change)))
+                self._own(asyncio.create_task(self.spread(change)))
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _record_links(self) -> None:

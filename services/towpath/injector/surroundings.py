@@ -15,12 +15,11 @@ from towpath.containers.daemon import listed as listed_containers
 from towpath.containers.running import own_id
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.faults import HUB_SCOPE, OnTarget, Rule, TargetKind
-from towpath.faults.explanation import looking_processes
-from towpath.faults.validation import World
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
+from towpath.faults.world import World, looking_processes
 from towpath.guard.scopes import guard_name
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import SUPERVISOR
+from towpath.mesh.names import LINKS_PROCESS, SUPERVISOR, processes_of
 from towpath.mesh.state import MeshState
 from towpath.processes import listed
 
@@ -31,10 +30,6 @@ JOBS_S = 2.0
 
 DOCKER_S = 2
 """For the answer of Docker's daemon, where there is one."""
-
-SHARED_PROCESSES = (HUB_SCOPE, "redis", "coordinator", "monitor", "injector", "api", SUPERVISOR)
-SITE_PARTS = ("agent", "engine", "nats")
-"""Processes that a mesh has, also while one is just being started anew."""
 
 
 class Surroundings:
@@ -83,11 +78,11 @@ class Surroundings:
     def _look(self, mesh: MeshState, about_containers: bool) -> World:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
-        expected = {*SHARED_PROCESSES, *(f"{site}-{part}" for site in sites for part in SITE_PARTS)}
-        links = {"links"} if mesh.spec.emulate_links else set[str]()
+        # Also while one of them is just being started anew.
+        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links)}
         return World(
             sites=frozenset(sites),
-            processes=frozenset(known | expected | links),
+            processes=frozenset(known | expected),
             links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
             jobs=frozenset(self._jobs),
             archives=self._archives(sites),
@@ -106,7 +101,7 @@ def looking(rule: Rule, world: World) -> list[str]:
         return looking_processes(rule, world)
     if event.target is TargetKind.CONTAINER:
         return [event.name] if event.name in world.containers else []
-    hit = "links" if event.target is TargetKind.LINK else event.name
+    hit = LINKS_PROCESS if event.target is TargetKind.LINK else event.name
     return [name for name in sorted(world.processes) if name == hit]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from towpath.contracts.errors import TowpathError
 from towpath.local.app import run
 from towpath.mesh.home import Home
-from towpath.mesh.lifecycle import SUPERVISOR
+from towpath.mesh.names import SUPERVISOR
 from towpath.processes.claim import ALREADY_CLAIMED, AlreadyClaimedError, claim
 from towpath.telemetry.logs import start_logging
 

@@ -96,7 +96,9 @@ class WindowCheck:
         watch, before = self._watch, self._watch.interim or 0
         while True:
             try:
-                newest = await newest_before(self._bus.connection, watch.output, before)
+                newest = await newest_before(
+                    self._bus.connection, watch.output.site, watch.output.stream, before
+                )
             except (TimeoutError, NatsError, OSError) as error:
                 self._trouble = f"{watch.output.site} does not answer: {error}"
                 await asyncio.sleep(POLL_S)

@@ -56,8 +56,9 @@ class Options:
     """Between one rule and the next. The thesis has a minute."""
     delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
     """One staircase for each: a delay of so many milliseconds with every so-manieth line."""
-    warm_up_s: float = 15.0
-    """Lines that come before the first phase: the first micro-batches start Python workers."""
+    warm_up_s: float = 45.0
+    """Lines that come before the first phase: the first micro-batches start Python workers, and they get
+    faster for the better part of a minute."""
     trigger_s: float = 1.0
 
 

@@ -12,9 +12,11 @@ from towpath.faults.registry import HeldFault, Target, fault
 
 @fault("clock_skew")
 class ClockSkew(HeldFault):
-    """Sets off what a Python process takes for the time: the times in its messages, and `time.time`.
+    """Sets off what a Python process takes for the time: the times in its messages, `time.time` and
+    `time.time_ns`.
 
-    Timeouts go by another clock. An engine's JVM and the servers are not affected.
+    `datetime.now` stays right, and so do the times of traces. Timeouts go by another clock. An engine's JVM
+    and the servers are not affected.
     """
 
     applies_to = frozenset({TargetKind.CLOCK.value})

@@ -45,17 +45,13 @@ class Emit(PointFault, CallFault):
                     compile_value(expression)
             return given
 
-        def expressions(self) -> list[str]:
-            """Everything in it that has a value."""
-            texts = [*self.labels.values(), self.entity or ""]
-            return [self.value, *(each for text in texts for each in _EXPRESSION.findall(text))]
-
     measures: ClassVar[bool] = True
 
     @classmethod
-    def asks(cls, parameters: Parameters) -> frozenset[str]:
-        """See `Fault.asks`."""
-        return frozenset[str]().union(*(compile_value(each).shared for each in parameters.expressions()))
+    def expressions(cls, parameters: Parameters) -> Sequence[str]:
+        """The value, and what stands in braces."""
+        texts = [*parameters.labels.values(), parameters.entity or ""]
+        return [parameters.value, *(each for text in texts for each in _EXPRESSION.findall(text))]
 
     def measured(self, evaluate: Callable[[str], Any]) -> Sequence[Measurement]:
         """The one measurement."""

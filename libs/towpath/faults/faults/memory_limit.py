@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from towpath.containers.limits import MEGABYTE
 from towpath.containers.lowering import limit_memory, memory_limits, restore_memory
 from towpath.contracts.message import Model
 from towpath.faults.container_fault import Before, ContainerFault
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
     from docker.client import DockerClient
     from docker.models.containers import Container
 
-MEGABYTE = 10**6
-
 
 class Parameters(Model):
     """How little it gets."""
 
     megabytes: int = Field(ge=8, le=10_000_000)
-    """Of 1,000,000 bytes, with no swap on top."""
+    """Each of 1,048,576 bytes, as everywhere where containers are limited, with no swap on top."""
 
 
 @fault("memory_limit")

@@ -14,7 +14,10 @@ from towpath.faults.registry import Call, CallFault, PointFault, T, fault
 
 @fault("throw")
 class Throw(PointFault, CallFault):
-    """Raises an exception: nothing of a bundle with a hit passes; at `entry` the function is not called."""
+    """Raises an exception: nothing of a bundle with a hit passes; at `entry` the function is not called.
+
+    A Python worker of Spark ends with it, and `once`, `first` and `every` begin anew in the next one.
+    """
 
     class Parameters(Model):
         """Which exception."""
@@ -31,6 +34,11 @@ class Throw(PointFault, CallFault):
             if not is_exception(name):
                 raise ValueError("not an exception of Python; others are named module:Class")
             return name
+
+    @classmethod
+    def exceptions(cls, parameters: Parameters) -> Sequence[str]:
+        """The one it raises, unless it is Python's."""
+        return [parameters.error] if ":" in parameters.error else []
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """Raise instead of letting anything pass."""

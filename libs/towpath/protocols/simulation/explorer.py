@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -33,13 +34,18 @@ class Node:
 
 @dataclass
 class Explorer:
-    """Every course with at most so many faults, those with fewer faults first."""
+    """Every course with at most so many faults, those with fewer faults first.
+
+    There are thousands with one fault and millions with two: of those it can draw a sample.
+    """
 
     plan: Plan
     reconcile: Reconcile
     faults: int
     most_moves: int
     """It gives up looking after so many moves."""
+    sampled: bool = False
+    """Courses with few and with many faults by turns, so that a search that is given up has seen of both."""
     between: tuple[str, str] = ("jfk", "cloud")
     """Sites between which the job moves."""
     seed: int = 1
@@ -47,8 +53,8 @@ class Explorer:
     """Faults to look at; None for all."""
     moves: int = 0
     """Moves made."""
-    ends: int = 0
-    """Courses looked at to their end."""
+    ends: Counter[int] = field(default_factory=Counter)
+    """Number of faults → courses looked at to their end."""
     reached_faults: int = 0
     """Courses with fewer faults than this were all looked at."""
     _seen: set[Hashable] = field(default_factory=set)
@@ -57,20 +63,30 @@ class Explorer:
         """A scenario that violates an invariant, its last line the violation; None if none was found."""
         waiting: list[list[Node]] = [[] for _ in range(self.faults + 1)]
         waiting[0].append(Node(start, 0, 0, ()))
-        for self.reached_faults, nodes in enumerate(waiting):
-            # In no order, so that a search that is given up has looked everywhere a little.
-            random.Random(self.seed).shuffle(nodes)
-            while nodes:
-                if self.moves >= self.most_moves:
-                    return None
-                # The last first: a course is followed to its end before the next one is begun.
-                try:
-                    for following in self._after(nodes.pop()):
-                        waiting[following.faults].append(following)
-                except FoundViolation as found:
-                    return found.script
-        self.reached_faults = self.faults + 1
+        draw = random.Random(self.seed)
+        goes_on: int | None = None
+        while any(waiting) and self.moves < self.most_moves:
+            level = self._begun_course(waiting, draw) if goes_on is None else goes_on
+            # The last first: a course is followed to its end before the next one is begun.
+            node, goes_on = waiting[level].pop(), None
+            try:
+                for following in self._after(node):
+                    waiting[following.faults].append(following)
+                    goes_on = level if following.faults == level else goes_on
+            except FoundViolation as found:
+                return found.script
+        self.reached_faults = next((n for n, nodes in enumerate(waiting) if nodes), self.faults + 1)
         return None
+
+    def _begun_course(self, waiting: list[list[Node]], draw: random.Random) -> int:
+        """Number of faults of the course to follow now, which becomes the last of its kind."""
+        kinds = [faults for faults, nodes in enumerate(waiting) if nodes]
+        faults = draw.choice(kinds) if self.sampled else kinds[0]
+        nodes = waiting[faults]
+        # In no order, so that a search that is given up has looked everywhere a little.
+        place = draw.randrange(len(nodes))
+        nodes[place], nodes[-1] = nodes[-1], nodes[place]
+        return faults
 
     def _after(self, node: Node) -> Iterator[Node]:
         trial = node.trial
@@ -107,7 +123,7 @@ class Explorer:
         return Node(trial, node.begun, node.faults + _cost(move), script)
 
     def _end(self, node: Node) -> None:
-        self.ends += 1
+        self.ends[node.faults] += 1
         try:
             node.trial.copy().end(self.reconcile)
         except Violation as violation:
@@ -125,7 +141,11 @@ class Explorer:
         yield from (Move(verb) for verb in ("lose", "lose-answer", "repeat", "copy", "delay", "refuse"))
         if trial.upcoming is not None and _settles(trial.upcoming):
             yield from (Move("die", str(line)) for line in LINES_TO_DIE_AT)
-        yield from (Move("stall", site) for site in _running(trial) if site not in trial.mesh.stalled)
+        for site in _hosting(trial):
+            yield Move("crash", site)
+            yield Move("interrupt", site)
+            if site not in trial.mesh.stalled:
+                yield Move("stall", site)
         yield Move("forget")
         yield Move("crash", MONITOR)
         if not trial.is_aborted:
@@ -148,5 +168,5 @@ def _settles(command: str) -> bool:
     return command.split("-", 1)[1] in ("set-epoch", "remove-divert", "divert-undo", "set-epoch-undo")
 
 
-def _running(trial: Trial) -> list[str]:
+def _hosting(trial: Trial) -> list[str]:
     return [name for name, site in trial.mesh.sites.items() if trial.job in site.hosted]

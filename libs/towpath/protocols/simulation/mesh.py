@@ -46,8 +46,8 @@ class SimulatedMesh:
         """Sites whose engines stand still."""
         self.dies_after: int | None = None
         """The output's agent dies after so many more lines of a change of epoch."""
-        self._transfers: dict[str, tuple[str, int]] = {}
-        """Operation → digest and serial of the state that arrived last."""
+        self._transfers: dict[str, tuple[str, int, int | None]] = {}
+        """Operation → digest and serial of the state that arrived last, and what it says to repeat."""
 
     def copy(self, clock: SimulatedClock) -> SimulatedMesh:
         """A mesh that goes its own way from here."""
@@ -63,7 +63,11 @@ class SimulatedMesh:
     def key(self) -> Hashable:
         """Equal for meshes that behave equally from here on."""
         sites = tuple(
-            (name, tuple(_hosted_key(h) for h in s.hosted.values()), *map(_items, (s.roles, s.checkpoints)))
+            (
+                name,
+                tuple(_hosted_key(h) for h in s.hosted.values()),
+                *map(_items, (s.roles, s.checkpoints, s.planned)),
+            )
             for name, s in self.sites.items()
         )
         outputs = tuple(
@@ -87,6 +91,11 @@ class SimulatedMesh:
         """A site's agent, or the monitor, is killed and started again."""
         self.monitor.lose_memory() if party == MONITOR else self.sites[party].lose_memory()
 
+    def interrupt(self, site: str) -> None:
+        """A site's engine is killed when it has published a micro-batch of each job, and committed none."""
+        for job in list(self.sites[site].hosted):
+            self.sites[site].interrupt(job)
+
     def forget_ids(self) -> None:
         """Time passes: the server forgets the message ids it has seen."""
         for output in self.outputs.values():
@@ -109,18 +118,19 @@ class SimulatedMesh:
                 raise AgentDied
         self.work(0)
 
-    def transfer(self, operation: str, serial: int) -> str:
-        """A state crosses to the target; its digest."""
-        digest = f"{operation}@{serial}"
-        self._transfers[operation] = (digest, serial)
+    def transfer(self, operation: str, serial: int, planned: int | None) -> str:
+        """A state crosses to the target, with the end of the micro-batch it says to repeat; its digest."""
+        digest = f"{operation}@{serial}" if planned is None else f"{operation}@{serial}+{planned}"
+        self._transfers[operation] = (digest, serial, planned)
         return digest
 
-    def arrived(self, operation: str, digest: str) -> int:
-        """The state that arrived. Raises `TowpathError` (failed) when it is another one."""
+    def arrived(self, operation: str, digest: str) -> tuple[int, int | None]:
+        """The state that arrived, and what it says to repeat. Raises `TowpathError` (failed) when it is
+        another one."""
         found = self._transfers.get(operation)
         if found is None or found[0] != digest:
             raise TowpathError(ErrorCode.FAILED, "the state has not arrived completely")
-        return found[1]
+        return found[1], found[2]
 
     def work(self, events: int = 1) -> None:
         """Events come in, and every running job does a micro-batch when it is its turn."""

@@ -21,6 +21,7 @@ MESSAGE_MOVES: dict[str, str] = {
 OTHER_MOVES: dict[str, str] = {
     "late": "a copy, or a delayed command, arrives",
     "crash": "a site's agent, or the monitor, is killed and starts again",
+    "interrupt": "a site's engine is killed between publishing a micro-batch and committing it",
     "stall": "a site's engine stands still until the operations have ended",
     "go": "a site's engine goes on",
     "work": "everybody does a micro-batch",

@@ -34,6 +34,7 @@ from towpath.contracts.migration import (
     SiteCommand,
     StartJob,
     StopJob,
+    TryCode,
 )
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
@@ -85,10 +86,20 @@ class SimulatedSite:
     """Job → operation in which this site plays a part."""
     checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
     """Job and generation → last serial covered."""
+    planned: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Job and generation → last serial of a micro-batch that was begun and not committed: part of the
+    checkpoint, so that it is repeated as it was."""
 
     def copy(self, mesh: SimulatedMesh) -> SimulatedSite:
         """The same site in another mesh."""
-        return SimulatedSite(self.name, mesh, dict(self.hosted), dict(self.roles), dict(self.checkpoints))
+        return replace(
+            self,
+            mesh=mesh,
+            hosted=dict(self.hosted),
+            roles=dict(self.roles),
+            checkpoints=dict(self.checkpoints),
+            planned=dict(self.planned),
+        )
 
     def handle(self, command: SiteCommand[Any]) -> Model:
         """Carry a command out; the agent remembers no earlier answer. Raises `TowpathError`."""
@@ -106,7 +117,12 @@ class SimulatedSite:
             for job, hosted in self.hosted.items()
         ]
 
-    def work(self, job: str) -> None:
+    def interrupt(self, job: str) -> None:
+        """The engine is killed between publishing a micro-batch and committing it, and starts again."""
+        self.work(job, commits=False)
+        self.hosted[job] = replace(self.hosted[job], is_first_batch=True)
+
+    def work(self, job: str, *, commits: bool = True) -> None:
         """One micro-batch: published, then committed. Nothing is committed that nobody took."""
         hosted = self.hosted[job]
         output = self.mesh.outputs.get(job)
@@ -116,15 +132,26 @@ class SimulatedSite:
         if output.is_fenced(epoch):
             self.hosted[job] = replace(hosted, is_fenced=True)
             return
-        end = self.mesh.stored if self.mesh.batch is None else min(self.mesh.stored, begin + self.mesh.batch)
+        place = (job, hosted.assignment.generation)
+        repeated = None if Weakness.CUT_ANEW in self.mesh.weak else self.planned.get(place)
+        end = repeated or self._newest(begin)
         if end <= begin:
             return
         reads_back = hosted.is_first_batch or Weakness.PUBLISH_BY_MEMORY not in self.mesh.weak
         if hosted.awaits_state and output.accepts(epoch):
             raise Violation(f"{job} runs at {self.name} without its state")
         if output.publish(epoch, _results(begin, end, hosted.has_windows), reads_back=reads_back):
-            self.checkpoints[job, hosted.assignment.generation] = end
+            if not commits:
+                self.planned[place] = end
+                return
+            self.planned.pop(place, None)
+            self.checkpoints[place] = end
             self.hosted[job] = replace(hosted, is_first_batch=False)
+
+    def _newest(self, begin: int) -> int:
+        """Last serial of a micro-batch that begins now."""
+        stored, batch = self.mesh.stored, self.mesh.batch
+        return stored if batch is None else min(stored, begin + batch)
 
     def _state(self, job: str, hosted: Hosted) -> JobState:
         if not hosted.running:
@@ -162,14 +189,15 @@ class SimulatedSite:
         self._with_role(command.job, command.operation)
         hosted = self._hosted(command.job)
         at = self._checkpoint(hosted.assignment)
-        digest = self.mesh.transfer(command.operation, at)
+        digest = self.mesh.transfer(command.operation, at, self._planned(hosted.assignment))
         return Shipped(serials=_serials(hosted, at), batch=at, digest=digest, state_bytes=100)
 
     def _on_pause_transfer(self, command: PauseTransfer) -> Paused:
         self._with_role(command.job, command.operation)
         paused = self._stop(command.job)
         if command.transfer_state:
-            digest = self.mesh.transfer(command.operation, next(iter(paused.serials.values())))
+            planned = self._planned(self._hosted(command.job).assignment)
+            digest = self.mesh.transfer(command.operation, next(iter(paused.serials.values())), planned)
             paused = paused.model_copy(update={"digest": digest, "state_bytes": 100})
         return paused
 
@@ -183,6 +211,10 @@ class SimulatedSite:
         """The last serial covered; without a checkpoint, where the assignment says to begin."""
         start = assignment.inputs[0].after_serial or 0
         return self.checkpoints.setdefault((assignment.spec.name, assignment.generation), start)
+
+    def _planned(self, assignment: Assignment) -> int | None:
+        """Last serial of the micro-batch that the checkpoint says to repeat."""
+        return self.planned.get((assignment.spec.name, assignment.generation))
 
     def _on_report_progress(self, command: ReportProgress) -> JobStatus:
         hosted = self._hosted(command.job)
@@ -222,9 +254,12 @@ class SimulatedSite:
             return hosted
         place = (command.job, hosted.assignment.generation)
         if command.after_serials is not None:
-            self.checkpoints[place] = next(iter(command.after_serials.values()))
+            self.checkpoints[place], planned = next(iter(command.after_serials.values())), None
         else:
-            self.checkpoints[place] = self.mesh.arrived(command.operation, wanted)
+            self.checkpoints[place], planned = self.mesh.arrived(command.operation, wanted)
+        self.planned.pop(place, None)
+        if planned is not None:
+            self.planned[place] = planned
         return replace(hosted, restored=wanted, awaits_state=False)
 
     def _on_observe_progress(self, command: ObserveProgress) -> JobStatus:
@@ -262,6 +297,7 @@ class SimulatedSite:
         hosted = self.hosted.pop(job, None)
         if hosted is not None:
             self.checkpoints.pop((job, hosted.assignment.generation), None)
+            self.planned.pop((job, hosted.assignment.generation), None)
 
     def _on_start_job(self, command: StartJob) -> Done:
         job = command.assignment.spec.name
@@ -297,6 +333,7 @@ class SimulatedSite:
         if command.forget:
             del self.hosted[command.job]
             self.checkpoints = {k: v for k, v in self.checkpoints.items() if k[0] != command.job}
+            self.planned = {k: v for k, v in self.planned.items() if k[0] != command.job}
         return paused
 
     def _on_prepare_output(self, command: PrepareOutput) -> Done:
@@ -316,6 +353,9 @@ class SimulatedSite:
         return Done()
 
     def _on_check_spec(self, command: CheckSpec) -> Done:
+        return Done()
+
+    def _on_try_code(self, command: TryCode) -> Done:
         return Done()
 
 

@@ -170,6 +170,8 @@ class Trial:
                 self._deliver_late(move.what)
             case "crash":
                 self.mesh.lose_memory(move.what)
+            case "interrupt":
+                self.mesh.interrupt(move.what)
             case "stall":
                 self.mesh.stalled.add(move.what)
             case "go":

@@ -34,6 +34,8 @@ class Weakness(StrEnum):
     """Monitor: forwards all from the beginning after a restart, without reading the output."""
     PUBLISH_BY_MEMORY = "publish-by-memory"
     """Job: only its first micro-batch after a start is compared with what the output holds."""
+    CUT_ANEW = "cut-anew"
+    """Job: a micro-batch that was interrupted is planned anew, not repeated as it was."""
     RESUME_TWICE = "resume-twice"
     """Target: a job that runs is put back by a repeated `ResumeJob`."""
     RESET_ANY_OPERATION = "reset-any-operation"

@@ -44,50 +44,48 @@ DEADLINE_S, ATTEMPT_S = 120.0, 10.0
 Content = dict[str, Any]
 
 
-def load_rules(
-    rules: list[Content], lease_s: float = LONGEST_LEASE_S, on: Any = None, at: Any = None
-) -> Content:
+def load_rules(rules: list[Content], lease_s: float = LONGEST_LEASE_S, on: Any = None) -> Content:
     """Load fault rules; they end by themselves after `lease_s` seconds."""
     return _send(LoadRules.model_validate({"rules": rules, "lease_s": lease_s}), on)
 
 
-def unload_rules(names: list[str] | None = None, on: Any = None, at: Any = None) -> Content:
+def unload_rules(names: list[str] | None = None, on: Any = None) -> Content:
     """Unload fault rules; null: all."""
     return _send(UnloadRules(names=names), on)
 
 
-def migrate(job: str, to: str | None = None, on: Any = None, at: Any = None, **options: Any) -> Content:
+def migrate(job: str, to: str | None = None, on: Any = None, **options: Any) -> Content:
     """Move a job; without `to`, to the only other site."""
     return asyncio.run(_migrate(job, to, on, options))
 
 
-def deploy(job: Content, on: Any = None, at: Any = None) -> Content:
+def deploy(job: Content, on: Any = None) -> Content:
     """Deploy a job: a spec, or a standard one."""
     parsed: Any = TypeAdapter(ScenarioJob).validate_python(job)
     return _send(DeployJob(spec=spec_of(parsed)), on)
 
 
-def update(spec: Content, drop_state: bool = False, on: Any = None, at: Any = None) -> Content:
+def update(spec: Content, drop_state: bool = False, on: Any = None) -> Content:
     """Change a job into this one."""
     return _send(UpdateJob(spec=JobSpec.model_validate(spec), drop_state=drop_state), on)
 
 
-def scale(job: str, on: Any = None, at: Any = None, **changes: Any) -> Content:
+def scale(job: str, on: Any = None, **changes: Any) -> Content:
     """Change how much a job takes at a time, and how often."""
     return asyncio.run(_scale(job, changes, on))
 
 
-def apply(spec: Content, on: Any = None, at: Any = None) -> Content:
+def apply(spec: Content, on: Any = None) -> Content:
     """Apply a pipeline."""
     return _send(ApplyPipeline(spec=PipelineSpec.model_validate(spec)), on)
 
 
-def remove(job: str, drain: bool = False, on: Any = None, at: Any = None) -> Content:
+def remove(job: str, drain: bool = False, on: Any = None) -> Content:
     """Stop a job."""
     return _send(RemoveJob(job=job, drain=drain), on)
 
 
-def node(do: str, on: Any = None, at: Any = None, **details: Any) -> Content:
+def node(do: str, on: Any = None, **details: Any) -> Content:
     """Do something to nodes of the emulated topology that is up under `TOWPATH_HOME`, to its end."""
     return asyncio.run(_node({"do": do, **details}, on))
 

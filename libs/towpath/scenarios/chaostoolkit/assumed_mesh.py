@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from towpath.contracts.faults import TargetKind
+from towpath.mesh.names import SITE_PARTS
 from towpath.scenarios.chaostoolkit.exporting import Document
-from towpath.scenarios.checking import SITE_PROCESSES
 
 _MOVED = ("migrate", "scale", "remove")
 
@@ -60,7 +60,7 @@ def _sites_of_rule(rule: Document) -> Iterator[str]:
         event.get("target") == TargetKind.MACHINE and name != "hub"
     ):
         yield name
-    elif part in SITE_PROCESSES and site:
+    elif part in SITE_PARTS and site:
         yield site
 
 

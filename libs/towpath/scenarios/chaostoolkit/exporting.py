@@ -34,6 +34,9 @@ API, TOKEN = "towpath_api", "token"
 EXTENDED = ("mesh", "jobs", "pipeline", "load", "phases", "expect", "collect", "vary")
 """Fields of a scenario that stand in the extension."""
 
+ORDER = "order"
+"""Field of the extension: which step of the scenario each step of the method is, if not in its order."""
+
 FUNCTIONS = {
     "load": "load_rules",
     "unload": "unload_rules",
@@ -59,6 +62,10 @@ def exported(scenario: Scenario) -> Document:
     asks_rest = any(isinstance(probe, RestProbe) for probe in scenario.steady_state)
     # Only where it is used: Chaos Toolkit wants every secret to be there.
     secrets = {"secrets": {EXTENSION: {TOKEN: {"type": "env", "key": "TOWPATH_TOKEN"}}}} if asks_rest else {}
+    order = _in_time(scenario)
+    extension = {name: content[name] for name in EXTENDED if name in content}
+    if order != sorted(order):
+        extension[ORDER] = order
     return {
         "version": VERSION,
         "title": scenario.name,
@@ -69,9 +76,7 @@ def exported(scenario: Scenario) -> Document:
             API: {"type": "env", "key": "TOWPATH_API", "default": "http://127.0.0.1:8080"},
         },
         **secrets,
-        "extensions": [
-            {"name": EXTENSION, **{name: content[name] for name in EXTENDED if name in content}},
-        ],
+        "extensions": [{"name": EXTENSION, **extension}],
         "steady-state-hypothesis": {
             "title": "Steady state",
             "probes": [_probe(probe) for probe in scenario.steady_state],
@@ -81,20 +86,21 @@ def exported(scenario: Scenario) -> Document:
     }
 
 
+def _in_time(scenario: Scenario) -> list[int]:
+    """Positions of the steps, earliest first. What waits for an event does so from the beginning."""
+    return sorted(range(len(scenario.timeline)), key=lambda i: scenario.timeline[i].at or 0.0)
+
+
 def _method(scenario: Scenario) -> list[Document]:
-    """Steps with a time in its order, each with the pause before it; where they stand is kept."""
+    """Steps in order of time, each with the pause before it."""
     actions: list[Document] = []
     now = 0.0
-    for position, step in enumerate(scenario.timeline):
+    for position in _in_time(scenario):
+        step = scenario.timeline[position]
         action = _action(position, step)
-        if step.at is not None:
-            # Negative when a step stands behind a later one: there is no pause then, and order tells.
-            pause = round(step.at - now, 6)
-            if pause > 0:
-                action["pauses"] = {"before": pause}
-            elif pause < 0:
-                action["provider"]["arguments"]["at"] = step.at
-            now = max(now, step.at)
+        if step.at is not None and step.at > now:
+            action["pauses"] = {"before": round(step.at - now, 6)}
+            now = step.at
         actions.append(action)
     return actions
 

@@ -26,12 +26,19 @@ HANDLED = (
 
 def probe_of_request(provider: Mapping[str, Any], tolerance: Any, place: str) -> Document:
     """The probe that a GET is. Raises `TowpathError` when it does not go to Towpath."""
+    path = check_request(provider, place)
+    statuses = tolerance if isinstance(tolerance, list) else [tolerance]
+    if not statuses or not all(isinstance(s, int) and not isinstance(s, bool) for s in statuses):
+        raise _refused("not a status", f"{place}.tolerance", tolerance, "a number such as 200, or several")
+    return {"probe": "rest", "path": path, **({"status": tolerance} if tolerance != 200 else {})}
+
+
+def check_request(provider: Mapping[str, Any], place: str) -> str:
+    """What a GET asks Towpath for. Raises `TowpathError` for any other request."""
     path = _path(provider, place)
     if str(provider.get("method") or "GET").upper() != "GET":
         raise _refused("a probe changes nothing", f"{place}.provider.method", provider.get("method"), "GET")
-    if not isinstance(tolerance, int) or isinstance(tolerance, bool):
-        raise _refused("not a status", f"{place}.tolerance", tolerance, "a number such as 200")
-    return {"probe": "rest", "path": path, **({"status": tolerance} if tolerance != 200 else {})}
+    return path
 
 
 def step_of_request(provider: Mapping[str, Any], place: str) -> Document:

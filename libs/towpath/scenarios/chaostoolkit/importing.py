@@ -13,6 +13,7 @@ from towpath.composition.texts import load
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
 from towpath.contracts.scenario import Scenario
+from towpath.contracts.scenario_load import LONGEST_S
 from towpath.scenarios.chaostoolkit.assumed_mesh import assumed_mesh
 from towpath.scenarios.chaostoolkit.configuration import substituted
 from towpath.scenarios.chaostoolkit.exporting import (
@@ -20,27 +21,24 @@ from towpath.scenarios.chaostoolkit.exporting import (
     EXTENDED,
     EXTENSION,
     FUNCTIONS,
+    ORDER,
     PROBES,
     WRAPPED,
     Document,
 )
-from towpath.scenarios.chaostoolkit.http_steps import probe_of_request, step_of_request
+from towpath.scenarios.chaostoolkit.http_steps import check_request, probe_of_request, step_of_request
 from towpath.scenarios.reading import parse
 
 ACTION_OF = {function: action for action, function in FUNCTIONS.items()}
 
-RANGED = {
-    "throughput": lambda low, high: {"within_percent": round(high - 100, 6)},
-    "output_gap": lambda low, high: {"at_most_s": high},
-    "latency": lambda low, high: {"at_most_s": high},
-    "lag": lambda low, high: {"at_most_events": int(high)},
-    "metric": lambda low, high: {
-        name: value
-        for name, value in (("at_least", low), ("at_most", high))
-        if abs(value) < sys.float_info.max
-    },
-}
-"""Probes whose tolerance is a range, and what it says of them."""
+LIMITED = {"output_gap": "at_most_s", "latency": "at_most_s", "lag": "at_most_events"}
+"""Probes of which less is never worse, and the field that says how much there may be."""
+
+RANGED = ("throughput", *LIMITED, "metric")
+"""Probes whose tolerance is a range."""
+
+SAME_DISTANCE = 1e-6
+"""Percentages that differ by less are the same."""
 
 
 def read_experiment(path: Path) -> Document:
@@ -69,12 +67,19 @@ def imported(experiment: Mapping[str, Any], *, allow_process: bool = False) -> S
         **({"description": description} if description != name else {}),
         **{field: extension[field] for field in EXTENDED if field in extension},
         "steady_state": list(_probes(experiment)),
-        "timeline": list(_steps(experiment, allow_process)),
+        "timeline": _as_written(list(_steps(experiment, allow_process)), extension.get(ORDER)),
     }
     _check_rollbacks(experiment)
     if not extension:
         document["mesh"] = assumed_mesh(document)
     return parse(document, "experiment")
+
+
+def _as_written(steps: list[Document], order: Any) -> list[Document]:
+    """The steps in the order of the scenario that was exported, unless somebody added some or took some."""
+    if not isinstance(order, list) or sorted(order, key=str) != sorted(range(len(steps)), key=str):
+        return steps
+    return [step for _, step in sorted(zip(order, steps, strict=True), key=lambda pair: pair[0])]
 
 
 def _extension(experiment: Mapping[str, Any]) -> Document:
@@ -116,7 +121,8 @@ def _probe(provider: Mapping[str, Any], tolerance: Any, place: str) -> Document:
     if function not in RANGED:
         raise _refused("no such probe", f"{place}.provider.func", function, [*RANGED, "site_up", "http: GET"])
     low, high = _range(tolerance, place)
-    return {"probe": function, **(provider.get("arguments") or {}), **RANGED[function](low, high)}
+    said = _tolerated(str(function), low, high, place)
+    return {"probe": function, **(provider.get("arguments") or {}), **said}
 
 
 def _range(tolerance: Any, place: str) -> tuple[float, float]:
@@ -126,21 +132,69 @@ def _range(tolerance: Any, place: str) -> tuple[float, float]:
     raise _refused("not a range", f"{place}.tolerance", tolerance, "type: range, range: [from, to]")
 
 
+def _tolerated(function: str, low: float, high: float, place: str) -> Document:
+    """What a range says of a probe. Raises `TowpathError` when the probe cannot say it."""
+    if function == "metric":
+        bounds = (("at_least", low), ("at_most", high))
+        return {name: value for name, value in bounds if abs(value) < sys.float_info.max}
+    if function == "throughput":
+        within = high - 100
+        if within <= 0 or abs(100 - low - within) > SAME_DISTANCE:
+            allowed = "a range that goes as far below 100 as above, such as [80, 120]"
+            raise _refused("not a tolerance of this probe", f"{place}.tolerance", f"[{low}, {high}]", allowed)
+        return {"within_percent": round(within, 6)}
+    if low > 0:
+        allowed = f"[0, {high:g}]: less is never worse"
+        raise _refused("not a tolerance of this probe", f"{place}.tolerance", f"[{low}, {high}]", allowed)
+    return {LIMITED[function]: int(high) if function == "lag" else high}
+
+
 def _steps(experiment: Mapping[str, Any], allow_process: bool) -> Iterator[Document]:
     now = 0.0
-    for position, entry in enumerate(experiment.get("method") or []):
+    for position, written in enumerate(experiment.get("method") or []):
         place = f"method.{position}"
-        pauses = entry.get("pauses") or {}
-        now = round(now + float(pauses.get("before", 0)), 6)
-        provider = entry.get("provider") or {}
+        entry = _meant(written, experiment, place)
+        pauses, provider = entry.get("pauses") or {}, entry.get("provider") or {}
+        now = round(now + _pause(pauses, "before", place), 6)
         if entry.get("type") == "probe":
-            if provider.get("module") != PROBES:
-                raise _foreign(provider, place, PROBES)
-            continue  # Probes look all the time.
-        if entry.get("type") != "action":
+            _check_probe(provider, place)  # It is not a step: probes look all the time.
+        elif entry.get("type") == "action":
+            yield _step(provider, place, now, allow_process)
+        else:
             raise _refused("neither action nor probe", f"{place}.type", entry.get("type"), "action, probe")
-        yield _step(provider, place, now, allow_process)
-        now = round(now + float(pauses.get("after", 0)), 6)
+        now = round(now + _pause(pauses, "after", place), 6)
+
+
+def _meant(entry: Mapping[str, Any], experiment: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """The activity that an entry of the method is, or refers to by its name."""
+    if "ref" not in entry:
+        return entry
+    hypothesis = experiment.get("steady-state-hypothesis") or {}
+    activities = [*(hypothesis.get("probes") or []), *(experiment.get("method") or [])]
+    named = {str(each["name"]): each for each in activities if "name" in each}
+    if entry["ref"] not in named:
+        raise _refused("no activity of this name", f"{place}.ref", entry["ref"], sorted(named))
+    return named[entry["ref"]]
+
+
+def _pause(pauses: Mapping[str, Any], which: str, place: str) -> float:
+    """Seconds."""
+    given = pauses.get(which, 0)
+    try:
+        seconds = float(given)
+    except (TypeError, ValueError):
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_S:
+        allowed = f"seconds, from 0 to {LONGEST_S:g}"
+        raise _refused("not a length of time", f"{place}.pauses.{which}", given, allowed)
+    return seconds
+
+
+def _check_probe(provider: Mapping[str, Any], place: str) -> None:
+    if provider.get("type") == "http":
+        check_request(provider, place)
+    elif provider.get("module") != PROBES:
+        raise _foreign(provider, place, PROBES)
 
 
 def _step(provider: Mapping[str, Any], place: str, now: float, allow_process: bool) -> Document:
@@ -148,7 +202,7 @@ def _step(provider: Mapping[str, Any], place: str, now: float, allow_process: bo
     when: Document = {"at": now}
     if isinstance(arguments, dict):
         arguments = dict(arguments)
-        when = {"on": arguments.pop("on")} if "on" in arguments else {"at": arguments.pop("at", now)}
+        when = {"on": arguments.pop("on")} if "on" in arguments else {"at": now}
     if provider.get("type") == "http":
         return when | step_of_request(provider, place)
     if provider.get("type") == "process":

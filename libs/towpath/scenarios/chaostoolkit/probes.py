@@ -55,9 +55,9 @@ def site_up(site: str) -> bool:
     return asyncio.run(_site_up(site))
 
 
-def metric(name: str, entity: str | None = None) -> float:
-    """The next value of a metric, within some seconds."""
-    return asyncio.run(_metric(name, entity))
+def metric(name: str, entity: str | None = None, max_age_s: float = METRIC_S) -> float:
+    """The next value of a metric, within `max_age_s` seconds."""
+    return asyncio.run(_metric(name, entity, max_age_s))
 
 
 async def _throughput(job: str, over_s: float) -> float:
@@ -108,12 +108,12 @@ async def _site_up(site: str) -> bool:
     return any(status.site == site and status.state is SiteState.UP for status in sites)
 
 
-async def _metric(name: str, entity: str | None) -> float:
+async def _metric(name: str, entity: str | None, within_s: float) -> float:
     heard: asyncio.Queue[Metric] = asyncio.Queue()
     async with connected() as mesh:
         await mesh.bus.subscribe(Metric, heard.put, name=name)
         try:
-            async with asyncio.timeout(METRIC_S):
+            async with asyncio.timeout(within_s):
                 while True:
                     found = await heard.get()
                     if entity in (None, found.entity):

@@ -45,6 +45,7 @@ class Jobs:
             if view.operation is not None and "Idempotency-Key" not in request.headers:
                 raise _being_changed(view)
             fields["spec"] = patched(view.spec, patch)
+            fields["keep_code"] = not names_code(patch)
             accepted = await self._commands.accept(request, UpdateJob, fields)
         return await self._commands.finish(route, request, *accepted)
 
@@ -60,6 +61,12 @@ class Jobs:
             value=name,
             allowed=[job.spec.name for job in jobs],
         )
+
+
+def names_code(patch: Any) -> bool:
+    """Whether a patch speaks of the job's code: only then is it read anew from where it lies."""
+    operator = patch.get("operator") if isinstance(patch, dict) else None
+    return isinstance(operator, dict) and "artefact" in operator
 
 
 def patched(spec: JobSpec, patch: Any) -> JobSpec:

@@ -137,11 +137,23 @@ export class ActionsView {
   }
 }
 
+const PLAN = ["Job", "Does", "Site", "Strategy", "Because", "Takes"];
+
 function planTable(plan) {
-  const rows = plan.changes.map((planned) => make("tr", {}, make("td", {}, planned.job), make("td", {}, planned.actions.join(", ")),
+  const rows = plan.changes.flatMap((planned) => [make("tr", {}, make("td", {}, planned.job), make("td", {}, planned.actions.join(", ")),
     make("td", {}, planned.target && planned.source !== planned.target ? `${planned.source ?? "new"} → ${planned.target}` : planned.target ?? planned.source ?? ""),
-    make("td", {}, planned.strategy ?? ""), make("td", {}, planned.reason), make("td", { class: "number" }, duration(planned.predicted_s))));
+    make("td", {}, planned.strategy ?? ""), make("td", {}, planned.reason), make("td", { class: "number" }, duration(planned.predicted_s))),
+  planned.fields.length > 0 && make("tr", {}, make("td", { colspan: PLAN.length }, fieldsTable(planned)))]);
   return make("div", { class: "scroll" }, make("table", {},
     make("caption", {}, `Plan for ${plan.pipeline}, version ${plan.version}: about ${duration(plan.predicted_s)}, ${bytes(plan.predicted_bytes)} of state`),
-    make("thead", {}, make("tr", {}, ["Job", "Does", "Site", "Strategy", "Because", "Takes"].map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, rows)));
+    make("thead", {}, make("tr", {}, PLAN.map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, rows)));
+}
+
+/** Each field that differs, with its whole old and new value. */
+function fieldsTable({ job, fields }) {
+  const said = (value) => (value === null ? "–" : JSON.stringify(value));
+  return make("table", { class: "fields" }, make("caption", {}, `What differs in ${job}`),
+    make("thead", {}, make("tr", {}, ["Field", "Now", "Then"].map((t) => make("th", { scope: "col" }, t)))),
+    make("tbody", {}, fields.map(({ field, old, new: wanted }) => make("tr", {}, make("th", { scope: "row", class: "code" }, field),
+      make("td", { class: "code" }, said(old)), make("td", { class: "code" }, said(wanted))))));
 }

@@ -29,7 +29,9 @@ export function flowsOf(jobs) {
   });
 }
 
-const producersOf = (jobs) => new Map([...jobs].map(([name, job]) => [`${job.output.site}/${job.output.stream}`, name]));
+/** Of a job of the past its output may be unknown. */
+const producersOf = (jobs) => new Map([...jobs].filter(([, job]) => job.output)
+  .map(([name, job]) => [`${job.output.site}/${job.output.stream}`, name]));
 
 function sourcesOf(job, producers) {
   return job.inputs.map((input) => {

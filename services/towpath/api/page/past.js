@@ -8,6 +8,8 @@ import { rate, seconds, tone } from "./wording.js";
 
 /** Where a sample counts: a point says something of the step before it, and of one more. */
 const STEPS = 2;
+/** Kinds of events that name sites and jobs as they were. */
+const TELLING = new Set(["site", "job", "operation"]);
 
 /** Samples, quick to look up: `entity/metric` → sorted points, over all sites. */
 export function indexOf(series) {
@@ -19,69 +21,140 @@ export function indexOf(series) {
   return index;
 }
 
+/** How many of `items`, which are in order of time, are not later than `at`. */
+function countUntil(items, at, timeOf) {
+  let [low, high] = [0, items.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (timeOf(items[middle]) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
 /** The newest value at `at`, if it is not older than some steps. */
 export function valueAt(index, key, at, step) {
   const points = index.get(key) ?? [];
-  let [low, high] = [0, points.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (points[middle][0] <= at) low = middle + 1;
-    else high = middle;
-  }
-  const found = points[low - 1];
+  const found = points[countUntil(points, at, (point) => point[0]) - 1];
   return found && at - found[0] <= STEPS * step + 5 ? found[1] : null;
 }
 
-/** Sites, places of jobs and migrations at `at`, after all events until then. `jobs`: what they are (LiveJob). */
-export function stateAt(events, jobs, sites, at) {
-  const state = { sites: new Map([...sites].map((name) => [name, "up"])), places: new Map(), states: new Map(), moves: new Map() };
-  for (const { subject, body } of events) {
-    if (seconds(body.at) > at) break;
+/** Events of the mesh in order of time: [{at, serial, subject, kind, id, what, body}]. */
+export function momentsOf(events) {
+  return events.map(({ serial, subject, body }) => {
     const [kind, id, what] = subject.split(".").slice(3);
-    if (kind === "site") state.sites.set(body.site, body.state);
+    return { at: seconds(body.at), serial, subject, kind, id, what, body };
+  }).sort((a, b) => a.at - b.at || a.serial - b.serial);
+}
+
+/**
+ * What was recorded, quick to look through: {moments, first: job → how it was before the first of them,
+ * stays: site → [first, last] moment that names it, sites, today}. `jobs` and `sites` are those of today (Map
+ * of name → LiveJob, names): jobs and sites that are gone are known from the events alone.
+ */
+export const recordOf = (moments, jobs, sites) => ({ moments, first: firstOf(moments, jobs), stays: staysOf(moments), sites: [...sites], today: jobs });
+
+/** The moments until `at`, that one included. */
+export const momentsUntil = (record, at) => record.moments.slice(0, countUntil(record.moments, at, (moment) => moment.at));
+
+/** Jobs that were there before anything was recorded: those whose first event is not that they begin. */
+function firstOf(moments, jobs) {
+  const found = new Map();
+  for (const { kind, what, body } of moments) {
+    const known = found.get(body.job);
+    if (known && !known.output && body.output) Object.assign(known, wiringOf(body));
+    if (found.has(body.job)) continue;
+    if (kind === "operation" && what === "begun") found.set(body.job, body.source ? jobAt(body.source, body, jobs) : null);
+    else if (kind === "operation" && isRemoved(what, body)) found.set(body.job, null);
+    else if (kind === "job" && body.state !== "held") found.set(body.job, jobAt(body.site, body, jobs));
+  }
+  for (const [name, job] of jobs) if (!found.has(name)) found.set(name, jobAt(job.site, job, jobs));
+  return new Map([...found].filter(([, job]) => job));
+}
+
+const isRemoved = (what, body) => what === "ended" && body.kind === "remove" && body.state === "completed";
+
+const jobAt = (site, body, jobs) => ({ site, state: "running", ...wiringOf(body, jobs.get(body.job)) });
+
+/** What a job reads and writes, as an event says, or else as it is today: old events say nothing of it. */
+function wiringOf(body, today) {
+  const { inputs, output } = body.output ? body : today ?? { inputs: [], output: null };
+  return { inputs, output };
+}
+
+function staysOf(moments) {
+  const stays = new Map();
+  for (const { at, kind, body } of moments) {
+    if (!TELLING.has(kind)) continue;
+    for (const site of [body.site, body.source, body.target]) {
+      if (site) stays.set(site, [stays.get(site)?.[0] ?? at, at]);
+    }
+  }
+  return stays;
+}
+
+/** Sites (name → state), jobs (name → {site, state, inputs, output}) and migrations at `at`, after all events until then. */
+export function stateAt(record, at) {
+  const there = [...record.stays].filter(([, [from, to]]) => from <= at && at <= to).map(([name]) => name);
+  const state = { sites: new Map([...record.sites, ...there].map((name) => [name, "up"])), moves: new Map(), before: new Map(),
+    jobs: new Map([...record.first].map(([name, job]) => [name, { ...job }])) };
+  for (const { at: when, kind, id, what, body } of record.moments) {
+    if (when > at) break;
+    if (kind === "site" && state.sites.has(body.site)) state.sites.set(body.site, body.state);
     if (kind === "job") takeJob(state, body);
-    if (kind === "operation") takeOperation(state, id, what, body);
+    if (kind === "operation") takeOperation(state, id, what, body, record.today.get(body.job));
   }
   return state;
 }
 
+/** A site may still speak of a job that is elsewhere by now, or gone. */
 function takeJob(state, { job, site, state: how }) {
-  if (!state.places.has(job) && how !== "held") state.places.set(job, site);
-  if (state.places.get(job) === site) state.states.set(job, how);
+  const known = state.jobs.get(job);
+  if (known?.site === site) known.state = how;
 }
 
-function takeOperation(state, id, what, body) {
-  if (what === "begun" && body.kind === "migrate") {
-    state.moves.set(body.job, { ...body, steps: [] });
-    state.places.set(body.job, body.source);
-  } else if (what === "begun" && body.target) state.places.set(body.job, body.target);
-  else if (what === "step") state.moves.get(body.job)?.steps.push(body);
-  else if (what === "ended") {
-    const move = state.moves.get(body.job);
-    if (move && body.kind === "migrate" && body.state === "completed") {
-      state.places.set(body.job, move.target);
-      state.states.set(body.job, "running");
-    }
-    if (body.kind === "remove" && body.state === "completed") state.places.delete(body.job);
-    if (move?.operation === id) state.moves.delete(body.job);
+function takeOperation(state, id, what, body, today) {
+  const known = state.jobs.get(body.job);
+  if (what === "step") state.moves.get(body.job)?.steps.push(body);
+  else if (what === "begun") {
+    state.before.set(id, known ?? null);
+    const site = body.kind === "migrate" ? body.source : body.target;
+    if (site) state.jobs.set(body.job, { state: known?.state ?? "starting", site, ...wiringOf(body, today) });
+    if (body.kind === "migrate") state.moves.set(body.job, { ...body, steps: [] });
+  } else if (what === "ended") {
+    if (body.state === "completed") complete(state, body, known);
+    else if (body.state === "rolled_back") rollBack(state, body.job, state.before.get(id), known);
+    if (state.moves.get(body.job)?.operation === id) state.moves.delete(body.job);
   }
 }
 
+function complete(state, body, known) {
+  const move = state.moves.get(body.job);
+  if (body.kind === "remove") state.jobs.delete(body.job);
+  else if (body.kind === "migrate" && move && known) Object.assign(known, { site: move.target, state: "running" });
+  else if (known?.state === "starting") known.state = "running";
+}
+
+/** What the operation had begun to change is as before; `before` is null for a job that was new. */
+function rollBack(state, job, before, known) {
+  if (before === null) state.jobs.delete(job);
+  else if (before && known) Object.assign(known, { inputs: before.inputs, output: before.output });
+}
+
 /** The picture's view of a moment. */
-export function viewAt(events, index, { jobs, sites, at, step }) {
-  const state = stateAt(events, jobs, sites, at);
-  const known = new Map([...jobs].filter(([name]) => state.places.has(name)));
+export function viewAt(record, index, { at, step }) {
+  const { sites, jobs, moves } = stateAt(record, at);
   const speed = (name) => valueAt(index, `job:${name}/job.event_rate`, at, step);
   return {
-    sites: [...state.sites].sort().map(([name, how]) => ({ name, tone: tone(how), note: how })),
-    links: [...state.sites].map(([site, how]) => ({ site, tone: how === "down" ? "bad" : "good", note: "" })),
-    jobs: inFlowOrder(known).map((name) => {
-      const move = state.moves.get(name);
+    sites: [...sites].sort().map(([name, how]) => ({ name, tone: tone(how), note: how })),
+    links: [...sites].map(([site, how]) => ({ site, tone: how === "down" ? "bad" : "good", note: "" })),
+    jobs: inFlowOrder(jobs).map((name) => {
+      const move = moves.get(name);
       const arrived = move?.steps.some((step_) => step_.step === "record-owner" && step_.phase === "confirmed");
-      const site = arrived ? move.target : state.places.get(name);
-      return { name, site, tone: tone(state.states.get(name) ?? "running"), speed: speed(name) === null ? "" : rate(speed(name)),
+      const site = arrived ? move.target : jobs.get(name).site;
+      return { name, site, tone: tone(jobs.get(name).state), speed: speed(name) === null ? "" : rate(speed(name)),
         title: `${name} at ${site}`, move: move && !arrived ? { target: move.target, fraction: fractionOf(move.strategy, move.steps) } : null };
     }),
-    flows: flowsOf(known).map((flow) => ({ ...flow, flowing: (speed(flow.to) ?? 0) > 0, label: "" })),
+    flows: flowsOf(jobs).map((flow) => ({ ...flow, flowing: (speed(flow.to) ?? 0) > 0, label: "" })),
   };
 }

@@ -5,9 +5,9 @@
 import { make, say } from "./elements.js";
 import { history } from "./history.js";
 import { keptEvents } from "./live.js";
-import { indexOf, viewAt } from "./past.js";
+import { indexOf, momentsOf, momentsUntil, recordOf, viewAt } from "./past.js";
 import { MeshPicture } from "./picture.js";
-import { clock, dated, seconds, sentence } from "./wording.js";
+import { clock, dated, sentence } from "./wording.js";
 
 const SPEEDS = [1, 5, 20, 100];
 const SPANS = [[600, "the last 10 minutes"], [3600, "the last hour"], [86_400, "the last day"], [0, "everything kept"]];
@@ -32,9 +32,11 @@ export class ReplayView {
     this.#load();
   }
 
-  /** What happens now is no part of what is looked at. */
-  show() {
-    if (!this.events && this.model.jobs.size) this.#draw();
+  /** What happens now is no part of what is looked at; which jobs and sites there are tells of the past, too. */
+  show(sections = null) {
+    if (!this.moments || (sections && !sections.has("jobs") && !sections.has("sites"))) return;
+    this.#remember();
+    this.#draw();
   }
 
   end() {
@@ -45,23 +47,28 @@ export class ReplayView {
   async #load() {
     say(this.note, "Reading what was recorded …");
     try {
-      const all = (await keptEvents()).sort((a, b) => a.serial - b.serial);
+      const moments = momentsOf(await keptEvents());
       const until = Date.now() / 1000;
       const length = Number(this.span.value);
-      const oldest = all.length ? seconds(all[0].body.at) - MARGIN_S : until - 60;
-      this.from = length ? Math.max(until - length, oldest) : oldest;
-      this.until = Math.max(until, this.from + 1);
-      // Events before the span say how it begins.
-      this.events = all;
+      const oldest = moments.length ? moments[0].at - MARGIN_S : until - 60;
+      const from = length ? Math.max(until - length, oldest) : oldest;
+      const series = await history(["job.event_rate"], ["job:*"], { since: from, until, points: 600 }).catch(() => []);
+      [this.from, this.until] = [from, Math.max(until, from + 1)];
       this.step = Math.max(2, Math.round((this.until - this.from) / 600));
-      const series = await history(["job.event_rate"], ["job:*"], { since: this.from, until: this.until, points: 600 }).catch(() => []);
       this.index = indexOf(series);
-      say(this.note, `${all.length} events, ${series.length} series, from ${dated(this.from)} on`);
+      // Those before the span say how it begins.
+      this.moments = moments;
+      this.#remember();
+      say(this.note, `${moments.length} events, ${series.length} series, from ${dated(this.from)} on`);
     } catch (error) {
       say(this.note, error.message);
       return;
     }
     if (!this.ended) this.#scrubbed();
+  }
+
+  #remember() {
+    this.record = recordOf(this.moments, this.model.jobs, this.model.sites.keys());
   }
 
   #scrubbed() {
@@ -70,11 +77,11 @@ export class ReplayView {
   }
 
   #draw() {
-    if (!this.events) return;
-    this.picture.show(viewAt(this.events, this.index, { jobs: this.model.jobs, sites: this.model.sites.keys(), at: this.at, step: this.step }));
+    if (!this.moments) return;
+    this.picture.show(viewAt(this.record, this.index, { at: this.at, step: this.step }));
     say(this.when, dated(this.at));
     this.slider.setAttribute("aria-valuetext", dated(this.at));
-    const seen = this.events.filter(({ body }) => seconds(body.at) <= this.at);
+    const seen = momentsUntil(this.record, this.at);
     if (seen.length === this.listed) return;
     this.listed = seen.length;
     this.list.replaceChildren(...seen.slice(-25).reverse().map(({ subject, body }) => make("li", {},
@@ -85,7 +92,7 @@ export class ReplayView {
     this.playing = !this.playing;
     say(this.play, this.playing ? "Pause" : "Play");
     this.play.setAttribute("aria-pressed", String(this.playing));
-    if (!this.playing || !this.events) return;
+    if (!this.playing || !this.moments) return;
     if (Number(this.slider.value) >= 1000) this.at = this.from;
     let before = performance.now();
     const step = (time) => {

@@ -1,0 +1,79 @@
+"""What exists in a mesh, by name, and which of its processes would look at a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.faults import HUB_SCOPE, AtPoint, DataPoint, OnTarget, Rule, RuleEvent
+
+_SERVERS = ("nats", "redis", "mosquitto")
+"""Ends of the names of processes that run no Python: no rule sets their clock."""
+
+_ENGINE, _AGENT = "engine", "agent"
+_PASSED_IN: Mapping[DataPoint, str] = {
+    DataPoint.SOURCE_READ: _ENGINE,
+    DataPoint.OPERATOR_BATCH: _ENGINE,
+    DataPoint.OPERATOR_EVENT: _ENGINE,
+    DataPoint.SINK_PUBLISH: _ENGINE,
+    DataPoint.CHECKPOINT_SHIP: _AGENT,
+    DataPoint.AGENT_COMMAND: _AGENT,
+}
+"""Ends of the names of processes where something passes a point; all others are passed everywhere."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What exists in a mesh, by name."""
+
+    sites: frozenset[str] = frozenset()
+    processes: frozenset[str] = frozenset()
+    """Of all scopes, also those that are just being started anew."""
+    links: frozenset[str] = frozenset()
+    """Sites whose link is emulated."""
+    jobs: frozenset[str] = frozenset()
+    containers: frozenset[str] = frozenset()
+    """Of the daemon that the injector asks, also those that do not run."""
+    networks: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """Container → names of the networks that it is on."""
+    own_container: str | None = None
+    """The one that the injector runs in, if it does."""
+    without_daemon: ErrorDetail | None = None
+    """Why it is not known which containers there are."""
+    archives: tuple[Path, ...] = ()
+    """Zips with user code."""
+
+    @property
+    def scopes(self) -> list[str]:
+        """The hub and the sites."""
+        return [HUB_SCOPE, *sorted(self.sites)]
+
+    def scope_of(self, process: str) -> str:
+        """The scope of a process: those of a site begin with its name."""
+        of_site = [site for site in self.sites if process.startswith(f"{site}-")]
+        return max(of_site, key=len, default=HUB_SCOPE)
+
+
+def runs_python(process: str) -> bool:
+    """Whether a process of this name runs Python code: a broker and the store do not."""
+    return process != HUB_SCOPE and not process.endswith(_SERVERS)
+
+
+def looking_processes(rule: Rule, world: World) -> list[str]:
+    """Names of the processes that would look at a rule; none for an event outside code."""
+    if isinstance(rule.event, OnTarget):
+        return []
+    where = rule.where
+    return [
+        name
+        for name in passing_processes(rule.event, world)
+        if where.process in (None, name) and where.site in (None, world.scope_of(name))
+    ]
+
+
+def passing_processes(event: RuleEvent, world: World) -> list[str]:
+    """Names of the processes in which something passes the event's point, or the event's code may run."""
+    end = _PASSED_IN.get(event.point, "") if isinstance(event, AtPoint) else ""
+    return [name for name in sorted(world.processes) if runs_python(name) and name.endswith(end)]

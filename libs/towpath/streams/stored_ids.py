@@ -1,0 +1,63 @@
+"""Ids of what an output has stored while a shadow was open beside it: its server may have forgotten them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from nats.aio.client import Client
+
+from towpath.streams import pages
+from towpath.streams.published import label_order
+from towpath.streams.publisher import BATCH_HEADER
+
+DIGEST_BYTES = 16
+
+
+class StoredIds:
+    """Grows as it reads on. Of each id a digest is kept and nothing of the message: a million takes 80 MB."""
+
+    def __init__(self, connection: Client, site: str, after: Mapping[str, int]) -> None:
+        """`after`: the streams to read, each with the serial number behind which reading begins."""
+        self._connection = connection
+        self._site = site
+        self._after = dict(after)
+        self._begin = dict(after)
+        self._digests: set[bytes] = set()
+
+    def __contains__(self, identity: str) -> bool:
+        return _digest(identity) in self._digests
+
+    async def read(self) -> None:
+        """Take in what was stored since the last time. Raises `TimeoutError` if the site does not answer."""
+        for stream, after in self._after.items():
+            async for messages in pages.pages_after(self._connection, self._site, stream, after):
+                self._add(messages)
+                self._after[stream] = messages[-1].serial
+
+    async def read_back(self, stream: str, label: str) -> None:
+        """Take in what micro-batch `label`, or a later one, stored before reading began.
+
+        A run that goes on from a checkpoint repeats what was published and not yet committed. Raises
+        `TimeoutError` when the site does not answer.
+        """
+        last = self._begin.get(stream, 0)
+        while last > 0:
+            first = max(1, last - pages.PAGE + 1)
+            messages = await pages.page(self._connection, self._site, stream, first, last - first + 1)
+            before = [message for message in messages if message.serial <= last]
+            self._add(message for message in before if _order(message) >= label_order(label))
+            if not before or _order(before[0]) < label_order(label):
+                return
+            last = first - 1
+
+    def _add(self, messages: Iterable[pages.StoredMessage]) -> None:
+        self._digests.update(_digest(message.identity) for message in messages)
+
+
+def _digest(identity: str) -> bytes:
+    return hashlib.blake2b(identity.encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def _order(message: pages.StoredMessage) -> tuple[int, ...]:
+    return label_order(message.headers.get(BATCH_HEADER, "0.0"))

@@ -1,0 +1,67 @@
+"""Meshes that run as containers: who starts them, ends them and keeps their logs is compose."""
+
+from __future__ import annotations
+
+import shlex
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.home import Home
+from towpath.mesh.private_file import make_private_directory
+
+COMPOSE = {"up": "up --detach", "down": "stop", "status": "ps", "logs": "logs"}
+"""Our command → that of compose which does the same."""
+
+
+def mark_as_containers(home: Home) -> None:
+    """Let the mesh of a home run as containers. Raises `TowpathError` when it is one of processes."""
+    if home.state.exists() and not home.secrets.is_dir():
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "here is a mesh of this machine's own processes",
+            field="home",
+            value=str(home.root),
+            allowed="a directory of its own",
+        )
+    # Before there is a mesh: so it is never taken for one of processes.
+    make_private_directory(home.secrets)
+
+
+def compose_instead(home: Home, command: str) -> str | None:
+    """What people call instead of `up`, `down`, `status` or `logs` where the mesh runs as containers.
+
+    Null: it does not.
+    """
+    if not home.secrets.is_dir():
+        return None
+    # Here: what containers take is nothing for a mesh of processes.
+    from towpath.emulation.project import Project
+
+    project = Project(home)
+    if not project.topology_file.exists():
+        return f"docker compose {COMPOSE[command]}"
+    if command == "up":
+        return f"towpath --home {shlex.quote(str(home.root.parent))} fog up"
+    file = shlex.quote(str(project.compose_file))
+    return f"docker compose --file {file} --project-name {project.name} {COMPOSE[command]}"
+
+
+def not_of_processes(home: Home, command: str) -> TowpathError:
+    """The refusal of a command that looks after processes, and names what people call instead."""
+    return TowpathError(
+        ErrorCode.NOT_ALLOWED,
+        "this mesh runs as containers",
+        field="home",
+        value=str(home.root),
+        allowed=f"`{compose_instead(home, command)}`",
+    )
+
+
+def nothing_runs(home: Home) -> TowpathError:
+    """The mesh of a home does not answer, or there is none: how it is started."""
+    start = compose_instead(home, "up") or "towpath up"
+    return TowpathError(
+        ErrorCode.UNREACHABLE,
+        f"no mesh runs here; start one first with `{start}`",
+        field="home",
+        value=str(home.root),
+    )

@@ -1,0 +1,59 @@
+"""What a pipeline's jobs will be, and which jobs elsewhere that leaves without what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.coordinator.audience import unheard
+from towpath.coordinator.plans import changed_entry, complete, new_entry
+from towpath.coordinator.registry import Registry
+from towpath.coordinator.world import Outlook
+from towpath.protocols.record import JobEntry
+
+
+async def look_ahead(
+    spec: PipelineSpec,
+    leaving: Iterable[str],
+    jobs: Mapping[str, JobEntry],
+    registry: Registry,
+    artefacts: Mapping[str, str] | None = None,
+) -> Outlook:
+    """All jobs of the pipeline as they will be, still at the sites where they are."""
+    coming: dict[str, JobEntry] = {}
+    for job in spec.jobs:
+        own, before = job.job_spec(), jobs.get(job.name)
+        if before is None:
+            former = await registry.former(job.name)
+            coming[job.name] = new_entry(complete(own), former, [], spec.name)
+        else:
+            changed = complete(own, before.spec).model_copy(update={"site": before.spec.site})
+            # One that an earlier coordinator was deploying will run as well.
+            coming[job.name] = changed_entry(changed, before).model_copy(update={"running": True})
+    return Outlook(spec.name, coming, frozenset(leaving), artefacts or {})
+
+
+async def unheard_elsewhere(
+    spec: PipelineSpec, jobs: Mapping[str, JobEntry], registry: Registry
+) -> list[ErrorDetail]:
+    """What jobs outside a pipeline would lose or not get, each error where the pipeline describes the writer.
+
+    `jobs` are all that there are. A name that somebody else has is an error of its own, and left out here.
+    """
+    elsewhere = {name for name, entry in jobs.items() if entry.pipeline != spec.name}
+    if not elsewhere:
+        return []
+    own = spec.model_copy(update={"jobs": [job for job in spec.jobs if job.name not in elsewhere]})
+    positions = {job.name: position for position, job in enumerate(spec.jobs)}
+    leaving = jobs.keys() - elsewhere - {job.name for job in own.jobs}
+    outlook = await look_ahead(own, leaving, jobs, registry)
+    changing = frozenset(outlook.coming) | outlook.leaving
+    return [
+        each.error.model_copy(update={"field": f"jobs[{positions[each.writer]}].{each.error.field}"})
+        if each.writer in positions
+        else each.error.model_copy(
+            update={"field": "jobs", "message": f"{each.writer} is missing here: {each.error.message}"}
+        )
+        for each in unheard(jobs, outlook.of(jobs), changing)
+    ]

@@ -1,0 +1,56 @@
+"""What jobs take of their sites: those that run, and those that an apply under way is about to bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from towpath.composition.placement import resource_problems
+from towpath.composition.running import RunningJob
+from towpath.contracts.errors import ErrorDetail
+from towpath.contracts.message import SiteName
+from towpath.contracts.pipeline import ApplyState, Demand, PipelineSpec
+from towpath.coordinator.pipeline_record import ApplyRecord
+from towpath.coordinator.pipeline_store import PipelineStore
+from towpath.coordinator.topics import reads_of
+from towpath.coordinator.world import World
+from towpath.protocols.record import JobEntry
+
+
+def running_jobs(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -> dict[str, RunningJob]:
+    """All jobs, each with what the newest apply of its pipeline says that it needs."""
+    demands = {job.name: job.resources for record in applies for job in record.spec.jobs}
+    return {
+        name: RunningJob(
+            entry.spec,
+            entry.site,
+            entry.pipeline,
+            demands.get(name, Demand()),
+            entry.artefact,
+            reads_of(entry, jobs),
+        )
+        for name, entry in jobs.items()
+    }
+
+
+def promised(
+    jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord], pipeline: str
+) -> dict[SiteName, list[Demand]]:
+    """Site → what other pipelines' jobs will need there that are not there yet: their apply is under way."""
+    coming: dict[SiteName, list[Demand]] = {}
+    for record in applies:
+        if record.pipeline == pipeline or record.state is not ApplyState.RUNNING:
+            continue
+        for job in record.spec.jobs:
+            if job.name not in jobs or jobs[job.name].site != job.site:
+                coming.setdefault(job.site, []).append(job.resources)
+    return coming
+
+
+async def room_problems(spec: PipelineSpec, world: World, store: PipelineStore) -> list[ErrorDetail]:
+    """Jobs of a pipeline that their sites have no room for as things stand at this moment."""
+    capacities = {site: world.sites.capacity(site) for site in world.sites.names}
+    applies = [await store.record(pipeline.apply) for pipeline in (await store.pipelines()).values()]
+    jobs = await world.registry.jobs()
+    running = running_jobs(jobs, applies)
+    others = {name: job for name, job in running.items() if job.pipeline != spec.name}
+    return resource_problems(spec, capacities, others, promised(jobs, applies, spec.name))

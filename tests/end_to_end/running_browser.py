@@ -1,0 +1,58 @@
+"""A real browser for tests of the live page, and the page's files for those that need no mesh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, sync_playwright
+
+from towpath.api.handlers.page import FIRST, FOLDER, TYPES
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="Chromium is not installed: `make setup` as root, or install the package chromium",
+)
+
+NOWHERE = "http://page.invalid"
+"""Where the page's files are, for a browser that asks for nothing else."""
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Chromium, which ends with the block."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield started
+        started.close()
+
+
+@contextmanager
+def page_without_mesh(browser: Browser) -> Iterator[Page]:
+    """The page's modules and styles, with nothing behind them."""
+
+    def answer(route: Route) -> None:
+        name = PurePosixPath(urlsplit(route.request.url).path).name or FIRST
+        path = FOLDER / name
+        if not path.is_file():
+            route.fulfill(status=503, content_type="application/json", body='{"detail": "no mesh"}')
+            return
+        route.fulfill(body=path.read_bytes(), content_type=TYPES.get(path.suffix, "text/plain"))
+
+    page = browser.new_page(viewport={"width": 1360, "height": 900})
+    try:
+        page.route("**/*", answer)
+        page.goto(NOWHERE)
+        # Nobody can log in here.
+        page.locator("#login").evaluate("dialog => dialog.close()")
+        yield page
+    finally:
+        page.close()

@@ -1,0 +1,76 @@
+"""Events of the coordinator on their way into the EVENTS stream, and rules that look at them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_trial import Bench, loaded
+
+from towpath.contracts.faults import RuleLoaded
+from towpath.contracts.links import LinkChanged, LinkConditions
+from towpath.coordinator import announcements
+from towpath.coordinator.announcements import Announcements
+from towpath.faults.points import BUS_SEND
+
+EVENT = LinkChanged(site="jfk", conditions=LinkConditions())
+
+
+class Stream:
+    """Keeps what is published, as a bus whose connection leads to a stream."""
+
+    def __init__(self) -> None:
+        self.connection = self
+        self.sent: list[bytes] = []
+        self.identifiers: set[str] = set()
+
+    def jetstream(self) -> Stream:
+        return self
+
+    async def publish(self, subject: str, body: bytes, *, timeout: float, headers: dict[str, str]) -> None:
+        self.sent.append(body)
+        self.identifiers.add(headers["Nats-Msg-Id"])
+
+
+@pytest.fixture
+def stream() -> Stream:
+    return Stream()
+
+
+@pytest.fixture
+def announced(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Announcements:
+    monkeypatch.setattr(announcements, "ATTEMPT_S", 0.01)
+    bus: Any = stream
+    return Announcements(bus)
+
+
+def look(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: dict[str, Any], condition: str) -> None:
+    rule = Bench(directory).active(loaded({"point": "bus.send"}, fault, condition=condition))
+    monkeypatch.setattr(BUS_SEND, "rules", (rule,))
+
+
+@pytest.mark.parametrize("fault", ["drop", "throw"])
+async def test_event_when_a_rule_keeps_its_first_sending_then_it_is_sent_again(
+    announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
+) -> None:
+    look(monkeypatch, tmp_path, {"fault": fault}, "once")
+    await announced.publish(EVENT)
+    assert stream.sent == [EVENT.to_bytes()]
+
+
+async def test_event_when_it_is_sent_twice_then_the_stream_can_tell_that_it_is_one(
+    announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    look(monkeypatch, tmp_path, {"fault": "duplicate"}, f'subject == "{EVENT.to_subject()}"')
+    await announced.publish(EVENT)
+    assert stream.sent == [EVENT.to_bytes()] * 2
+    assert len(stream.identifiers) == 1
+
+
+async def test_event_when_it_is_about_rules_then_no_rule_looks_at_it(
+    announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    look(monkeypatch, tmp_path, {"fault": "drop"}, "true")
+    await announced.publish(RuleLoaded(rule="slow", version=1, scopes=["jfk"]))
+    assert len(stream.sent) == 1

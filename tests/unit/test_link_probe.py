@@ -1,0 +1,76 @@
+"""A way is measured as far as it answers, and a narrow one is not filled by measuring it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from towpath.bus import Bus
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.metrics import Echo, EchoAnswer
+from towpath.mesh import link_probe
+from towpath.mesh.link_probe import ANSWER_S, LARGE_S, LinkProbe
+from towpath.telemetry.link_figures import SMALL_PROBES
+
+
+@dataclass
+class Way:
+    """As much of a bus as a probe uses: messages larger than `carries` characters never come back."""
+
+    carries: int
+    large_deadlines_s: list[float] = field(default_factory=list)
+    small: int = 0
+
+    async def request(self, command: Echo, *, deadline_s: float) -> EchoAnswer:
+        if command.payload:
+            self.large_deadlines_s.append(deadline_s)
+        else:
+            assert deadline_s == ANSWER_S
+            self.small += 1
+        if len(command.payload) > self.carries:
+            raise TowpathError(ErrorCode.UNREACHABLE, "no answer")
+        return EchoAnswer(payload=command.payload)
+
+
+async def metrics(probe: LinkProbe) -> list[str]:
+    return [sample.metric for sample in await probe.measure("lga")]
+
+
+def probing(way: Way) -> LinkProbe:
+    return LinkProbe(cast(Bus, cast(Any, way)))
+
+
+async def test_link_when_it_is_too_narrow_for_the_large_message_then_has_a_round_trip() -> None:
+    way = Way(carries=1000)
+    assert await metrics(probing(way)) == ["link.round_trip"]
+    assert way.large_deadlines_s == [LARGE_S]
+
+
+@pytest.mark.parametrize("carries", [1000, 100_000])
+async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_is_due(
+    carries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(link_probe, "monotonic", lambda: clock[0])
+    way = Way(carries)
+    probe = probing(way)
+    await metrics(probe)
+    for moment in (115.0, 399.0):
+        clock[0] = moment
+        assert await metrics(probe) == ["link.round_trip"]
+    assert len(way.large_deadlines_s) == 1
+    clock[0] = 400.0
+    await metrics(probe)
+    assert len(way.large_deadlines_s) == 2
+    assert way.small == 4 * SMALL_PROBES
+
+
+async def test_large_message_when_the_small_ones_do_not_come_back_then_is_not_sent_but_next_time() -> None:
+    way = Way(carries=-1)
+    probe = probing(way)
+    assert await metrics(probe) == []
+    assert way.large_deadlines_s == []
+    way.carries = 100_000
+    assert await metrics(probe) == ["link.round_trip", "link.bandwidth"]

@@ -1,0 +1,72 @@
+"""What probes see: how fast jobs are where nobody says how fast they should be, and metrics that are old."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from towpath.contracts.faults import Metric
+from towpath.contracts.scenario import MetricProbe, ThroughputProbe
+from towpath.scenarios import sampler as sampling
+from towpath.scenarios.probes import measure
+from towpath.scenarios.sampler import Progress, Sampler
+
+NOW = 1000.0
+JOB: Any = SimpleNamespace(view=SimpleNamespace(inputs=[SimpleNamespace(site="jfk", stream="IN")]))
+
+
+def rising(by: int) -> deque[Progress]:
+    """So many more each second, until now."""
+    return deque(Progress(NOW - 5 + second, by * second) for second in range(6))
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Sampler:
+    monkeypatch.setattr(sampling, "time", SimpleNamespace(time=lambda: NOW))
+    found = Sampler(None, None)  # type: ignore[arg-type]
+    found.jobs["hourly"] = JOB
+    return found
+
+
+THROUGHPUT = ThroughputProbe(job="hourly", within_percent=20)
+
+
+@pytest.mark.parametrize(
+    ("processed", "stored", "inside"), [(100, 100, True), (50, 100, False), (100, 0, False)]
+)
+async def test_throughput_when_the_scenario_sends_nothing_then_is_told_against_what_was_stored(
+    seen: Sampler, processed: int, stored: int, inside: bool
+) -> None:
+    seen._progress["hourly"] = rising(processed)
+    seen._stored["jfk", "IN"] = rising(stored)
+    [found] = await measure([THROUGHPUT], seen)
+    assert (found.value, found.inside) == (100 * processed / stored if stored else None, inside)
+
+
+async def test_throughput_when_it_is_not_known_what_was_stored_then_nothing_is_measured(
+    seen: Sampler,
+) -> None:
+    seen._progress["hourly"] = rising(100)
+    [found] = await measure([THROUGHPUT], seen)
+    assert (found.value, found.inside) == (None, False)
+
+
+async def test_metric_when_nobody_sent_it_for_too_long_then_is_outside_its_tolerance(
+    seen: Sampler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = {
+        "at": "2026-01-01T00:00:00Z",
+        "site": "jfk",
+        "entity": "hourly",
+        "name": "batch_s",
+        "value": 1.0,
+    }
+    await seen._on_metric(Metric.model_validate(sent))
+    probe = MetricProbe(name="batch_s", at_most=2.0, max_age_s=15)
+    assert [found.inside for found in await measure([probe], seen)] == [True]
+    monkeypatch.setattr(sampling, "time", SimpleNamespace(time=lambda: NOW + 16))
+    [found] = await measure([probe], seen)
+    assert (found.value, found.inside) == (None, False)
