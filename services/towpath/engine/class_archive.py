@@ -21,23 +21,8 @@ import pyspark
 MAKING_S = 300.0
 """For a session, its warm-up and writing the archive, on a slow machine."""
 
-_ONE_RUN = """
-import sys
-from pathlib import Path
-from pyspark import SparkContext
-from towpath.contracts.site import EngineSpec
-from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
-from towpath.engine.warm_up import warm_up
-
-directory, option = Path(sys.argv[1]), sys.argv[2]
-session = start_session(Settings("none", EngineSpec(java_options=option), "", "", "", directory))
-warm_up(session)
-java = SparkContext._gateway.proc
-session.stop()
-java.stdin.close()  # It ends, and writes the archive before it does.
-java.wait()
-"""
+_RECORDING = "towpath.engine.class_recording"
+"""The module that runs the session. Only its name: it uses this one."""
 
 
 def class_archive() -> Path:
@@ -72,7 +57,7 @@ def make_class_archive() -> Path:
     with tempfile.TemporaryDirectory(prefix="class-archive-", dir=archive.parent) as directory:
         made = Path(directory, "made.jsa")
         option = f"-XX:ArchiveClassesAtExit={made} -Xlog:cds=off -Xlog:cds+dynamic=off"
-        command = [sys.executable, "-c", _ONE_RUN, directory, option]
+        command = [sys.executable, "-m", _RECORDING, directory, option]
         run = subprocess.run(command, timeout=MAKING_S, check=False, capture_output=True, text=True)
         if run.returncode != 0 or not made.exists():
             raise RuntimeError(f"no archive of classes was written: {run.stderr.strip()[-2000:]}")
