@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 
 from benchmark import CLOUD, EDGE, Benchmark, Say, Scale
 from figures import Case, Measured, Target, Value, rounded
 from measured_mesh import MeasuredMesh, NotInTime
 from migration_course import Course, Runner, Wish
+from migration_distinct import DistinctReports
 from migration_measures import GAP, GAP_IN_INTERVALS, TOTAL, completeness, costs, ratio, raw
-from migration_stateful import CHANGE_S, CHANGED_SHARE, StatefulWindows
+from migration_stateful import CHANGE_S, CHANGED_SHARE, StatefulJob, StatefulWindows
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
@@ -18,12 +20,41 @@ RATE, HIGH_RATE = 5_000, 20_000
 SMALLEST, MIDDLE, LARGEST = 10, 36, 1_000
 """Megabytes of state."""
 
+
+@dataclass(frozen=True)
+class Point:
+    """What is measured at once."""
+
+    rate: int
+    """Events per second."""
+    megabytes: int
+    workload: type[StatefulJob] = StatefulWindows
+
+    @property
+    def name(self) -> str:
+        """Its column."""
+        return f"{self.workload.prefix}, {self.megabytes:,} MB, {self.rate:,}/s"
+
+
+_USUAL = (Point(RATE, SMALLEST), Point(RATE, MIDDLE), Point(RATE, 100), Point(HIGH_RATE, MIDDLE))
+_DISTINCT = Point(RATE, SMALLEST, DistinctReports)
+
 POINTS = {
-    Scale.QUICK: ((RATE, SMALLEST),),
-    Scale.DEFAULT: ((RATE, SMALLEST), (RATE, MIDDLE), (RATE, 100), (HIGH_RATE, MIDDLE)),
-    Scale.FULL: ((RATE, SMALLEST), (RATE, MIDDLE), (RATE, 100), (RATE, LARGEST), (HIGH_RATE, MIDDLE)),
+    Scale.QUICK: (Point(RATE, SMALLEST),),
+    Scale.DEFAULT: (*_USUAL, _DISTINCT, Point(RATE, 100, DistinctReports)),
+    Scale.FULL: (*_USUAL, Point(RATE, LARGEST), _DISTINCT, Point(RATE, LARGEST, DistinctReports)),
 }
-"""(events per second, megabytes)."""
+
+NOTES = [
+    f"results every second while the state's other keys wait; {CHANGED_SHARE:.0%} of them change within the "
+    f"first {CHANGE_S:.0f} s of a migration",
+    f"`{StatefulWindows.prefix}`: Spark looks through all of the state in every micro-batch, for windows "
+    "that can be closed; in the end all are, and the checker sees every one",
+    f"`{DistinctReports.prefix}`: Spark looks up what comes, and nothing else, so what remains is the "
+    "migration; in the end everything comes once more, and the checker sees what was forgotten",
+    "first round: the whole checkpoint, while the job runs; later rounds: what had changed meanwhile; "
+    "medians over the migrations",
+]
 
 MOVES = {Scale.QUICK: 1, Scale.DEFAULT: 2, Scale.FULL: 4}
 
@@ -35,44 +66,41 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     """Fill the state, then move the job back and forth while results come and some keys change."""
     assert mesh is not None
     measured.upright = True
-    measured.notes += [
-        f"results of ten keys every second while the state's other keys wait; {CHANGED_SHARE:.0%} of them "
-        f"change within the first {CHANGE_S:.0f} s of a migration; in the end all windows close, and the "
-        "checker sees every one",
-        "first round: the whole checkpoint, while the job runs; later rounds: what had changed meanwhile; "
-        "medians over the migrations",
-    ]
+    measured.notes += NOTES
+    wishes = [Wish(StrategyName.HANDOVER)] * MOVES[scale]
+    if scale is not Scale.QUICK:
+        say("warming up")
+        await Runner(mesh, StatefulWindows(RATE, SMALLEST), wishes, lambda text: None).run()
     failures: list[str] = []
-    smallest: Value = None
-    for rate, megabytes in POINTS[scale]:
-        name = f"{megabytes:,} MB, {rate:,}/s"
-        say(name)
-        workload = StatefulWindows(rate, megabytes)
+    smallest: dict[type[StatefulJob], Value] = {}
+    for point in POINTS[scale]:
+        say(point.name)
+        workload = point.workload(point.rate, point.megabytes)
         try:
-            wishes = [Wish(StrategyName.HANDOVER)] * MOVES[scale]
             course = await Runner(mesh, workload, wishes, say).run()
         except (TowpathError, NotInTime, RuntimeError) as error:
-            failures.append(f"{name}: {error}")
+            failures.append(f"{point.name}: {error}")
             continue
-        found = costs(course) | shipment(course, megabytes) | {"keys": workload.keys} | completeness(course)
-        if (rate, megabytes) == (RATE, SMALLEST):
-            smallest = found[GAP]
-        elif rate == RATE:
-            found[AGAINST_SMALLEST] = ratio(found[GAP], smallest)
-        measured.cases.append(Case(name, found, targets(rate, megabytes), course.faults))
-        measured.raw[name] = raw(course)
+        found = costs(course) | shipment(course, point.megabytes) | {"keys": workload.keys}
+        found |= completeness(course)
+        if point.megabytes == SMALLEST:
+            smallest[point.workload] = found[GAP]
+        elif point.rate == RATE:
+            found[AGAINST_SMALLEST] = ratio(found[GAP], smallest.get(point.workload))
+        measured.cases.append(Case(point.name, found, targets(point), course.faults))
+        measured.raw[point.name] = raw(course)
     if failures:
         raise RuntimeError("; ".join(failures))
 
 
-def targets(rate: int, megabytes: int) -> dict[str, Target]:
+def targets(point: Point) -> dict[str, Target]:
     """Targets of a point; those at the high rate are only reported."""
-    if rate != RATE:
+    if point.rate != RATE:
         return {}
     found = {GAP_IN_INTERVALS: Target(at_most=2), LATER_SHARE: Target(at_most=2)}
-    if megabytes == MIDDLE:
+    if point.megabytes == MIDDLE:
         found[TOTAL] = Target(at_most=8)
-    if megabytes == LARGEST:
+    if point.megabytes == LARGEST:
         found[AGAINST_SMALLEST] = Target(at_most=1.5)
     return found
 

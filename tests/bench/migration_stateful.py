@@ -1,4 +1,4 @@
-"""A windowed job with as much state as wished that nevertheless has results every second.
+"""Jobs with as much state as wished that nevertheless have results every second; here a windowed one.
 
 Windows stay open for the watermark's delay. Three loads use that, all by the time that events carry: a
 backlog of random tokens, made *now*, is state that stays; the main load lies almost the delay in the past, so
@@ -9,6 +9,7 @@ moves the watermark. While the job moves, a fourth load changes one per cent of 
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -26,7 +27,7 @@ from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict, judge
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Window
+from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Operator, Window
 from towpath.mesh.names import IN_STREAM
 
 DELAY_S = 3_600.0
@@ -59,10 +60,9 @@ STORE_S, FILL_S, CLOSE_S = 300.0, 900.0, 240.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class StatefulWindows(Workload):
-    """Events and distinct tokens per second and sensor."""
+class StatefulJob(Workload):
+    """A job that has a backlog of distinct tokens behind it, which is its state."""
 
-    prefix = "stateful"
     size_s = 1.0
 
     def __init__(self, rate: int, megabytes: int) -> None:
@@ -73,31 +73,31 @@ class StatefulWindows(Workload):
         self._size = 250 if megabytes <= 100 else 1_100
         self._backlog = int(megabytes * 1e6 / (self._size - TOKEN_BYTES + 20))
         self._stored_from = self._stored_until = 0.0
-        self._truth: dict[Identity, dict[str, int]] = {}
 
     @property
+    @abstractmethod
     def keys(self) -> int:
-        """Windows × sensors of the backlog, of those seconds that were filled from beginning to end."""
-        return SENSORS * max(1, int(self._stored_until - self._stored_from))
+        """How many the state has, once the backlog is in it."""
 
     @property
     def change_rate(self) -> float:
         """Keys changed per second while the job moves, at most `CHANGED_SHARE` of all."""
         return CHANGED_SHARE * self.keys / CHANGE_S
 
+    @abstractmethod
+    def operator(self, mesh: MeasuredMesh) -> Operator:
+        """What the job computes."""
+
     async def start(self, mesh: MeasuredMesh, after: int) -> JobSpec:
         """Deploys the job on a backlog, and waits until that is its state."""
         site = EDGE.name
         self._stored_from = time.time()
-        backlog = mesh.load_spec(
-            site, events=self._backlog, connections=4, sensors=SENSORS, size=self._size, random=True
-        )
-        await send(backlog, STORE_S)
+        await send(self.backlog(mesh), STORE_S)
         self._stored_until = time.time()
         job = await mesh.job(
             self.prefix,
             site,
-            _operator(),
+            self.operator(mesh),
             after=after,
             trigger_s=self.trigger_s,
             max_events_per_batch=LARGEST_BATCH,
@@ -110,33 +110,74 @@ class StatefulWindows(Workload):
         await until(filled, FILL_S, f"{job.name} with its state")
         return job
 
-    def loads(self, mesh: MeasuredMesh) -> list[LoadSpec]:
-        """The main load, whose windows close at once, and the clock that closes them."""
-        site, connections = EDGE.name, max(1, self.rate // CONNECTION_RATE)
-        past_s = AHEAD_OF_WATERMARK_S - DELAY_S
-        return [
-            mesh.load_spec(
-                site,
-                rate=float(self.rate),
-                connections=connections,
-                sensors=ACTIVE_SENSORS,
-                ahead_s=past_s,
-            ),
-            mesh.load_spec(site, rate=CLOCK_RATE, sensors=1, ahead_s=-CLOCK_BEHIND_S),
-        ]
+    def backlog(self, mesh: MeasuredMesh) -> LoadSpec:
+        """The same reports with the same tokens each time; only their time is another."""
+        return mesh.load_spec(
+            EDGE.name, events=self._backlog, connections=4, sensors=SENSORS, size=self._size, random=True
+        )
 
-    async def while_moving(self, mesh: MeasuredMesh) -> None:
-        """Changes some keys of the backlog, each once: one second further for every second that passes."""
-        changes = mesh.load_spec(
+    def main_load(self, mesh: MeasuredMesh, ahead_s: float = 0.0) -> LoadSpec:
+        """What comes all the time, and hardly changes how much state there is."""
+        connections = max(1, self.rate // CONNECTION_RATE)
+        return mesh.load_spec(
+            EDGE.name,
+            rate=float(self.rate),
+            connections=connections,
+            sensors=ACTIVE_SENSORS,
+            ahead_s=ahead_s,
+        )
+
+    def changes(self, mesh: MeasuredMesh, **options: object) -> LoadSpec:
+        """Reports that change so many keys of the state as `CHANGED_SHARE` says."""
+        return mesh.load_spec(
             EDGE.name,
             rate=self.change_rate,
             events=max(1, int(CHANGED_SHARE * self.keys)),
             sensors=SENSORS,
             size=self._size,
             random=True,
-            ahead_s=self._stored_from - time.time(),
+            **options,
         )
-        await send(changes, STORE_S)
+
+
+class StatefulWindows(StatefulJob):
+    """Events and distinct tokens per second and sensor."""
+
+    prefix = "windows"
+
+    def __init__(self, rate: int, megabytes: int) -> None:
+        super().__init__(rate, megabytes)
+        self._truth: dict[Identity, dict[str, int]] = {}
+
+    @property
+    def keys(self) -> int:
+        """Windows × sensors of the backlog, of those seconds that were filled from beginning to end."""
+        return SENSORS * max(1, int(self._stored_until - self._stored_from))
+
+    def operator(self, mesh: MeasuredMesh) -> Window:
+        """Windows that stay open."""
+        return Window(
+            fields={"sensor": FieldType.STRING, "token": FieldType.STRING, "at": FieldType.TIMESTAMP},
+            size_s=self.size_s,
+            event_time="at",
+            watermark_s=DELAY_S,
+            key=["sensor"],
+            aggregates={
+                "events": Aggregate(function=AggregateFunction.COUNT),
+                "tokens": Aggregate(function=AggregateFunction.DISTINCT, field="token"),
+            },
+        )
+
+    def loads(self, mesh: MeasuredMesh) -> list[LoadSpec]:
+        """The main load, whose windows close at once, and the clock that closes them."""
+        return [
+            self.main_load(mesh, AHEAD_OF_WATERMARK_S - DELAY_S),
+            mesh.load_spec(EDGE.name, rate=CLOCK_RATE, sensors=1, ahead_s=-CLOCK_BEHIND_S),
+        ]
+
+    async def while_moving(self, mesh: MeasuredMesh) -> None:
+        """Changes some keys of the backlog, each once: one second further for every second that passes."""
+        await send(self.changes(mesh, ahead_s=self._stored_from - time.time()), STORE_S)
 
     async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
         """One event far in the future closes all windows, also those of the backlog."""
@@ -176,18 +217,4 @@ def _columns(page: list[JetStreamMessage]) -> pd.DataFrame:
             "sensor": reports.sensors_of(payloads),
             "token": reports.tokens_of(payloads),
         }
-    )
-
-
-def _operator() -> Window:
-    return Window(
-        fields={"sensor": FieldType.STRING, "token": FieldType.STRING, "at": FieldType.TIMESTAMP},
-        size_s=StatefulWindows.size_s,
-        event_time="at",
-        watermark_s=DELAY_S,
-        key=["sensor"],
-        aggregates={
-            "events": Aggregate(function=AggregateFunction.COUNT),
-            "tokens": Aggregate(function=AggregateFunction.DISTINCT, field="token"),
-        },
     )

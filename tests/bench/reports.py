@@ -64,6 +64,11 @@ def sensors_of(payloads: Sequence[bytes]) -> np.ndarray:
     return _numbers([payload[SENSOR.start + 1 : SENSOR.stop] for payload in payloads], 5)
 
 
+def numbers_of(payloads: Sequence[bytes]) -> np.ndarray:
+    """Number of each report, counted from 0."""
+    return _numbers([payload[NUMBER] for payload in payloads], 10) - FIRST_NUMBER
+
+
 def times_of(payloads: Sequence[bytes]) -> np.ndarray:
     """The reports' own time, as numpy's microseconds since 1970."""
     text = b"".join(payload[AT][:23] for payload in payloads).decode()

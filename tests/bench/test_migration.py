@@ -12,9 +12,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import migration_distinct
 import migration_grid
 import migration_measures
 import migration_pictures
+import reports
 from benchmark import Scale
 from figures import Case, Measured
 from load import LoadReport
@@ -242,6 +244,27 @@ def test_truth_of_a_stateful_job_when_windows_are_open_then_they_are_not_expecte
         (0, "s00001"): {"events": 2, "tokens": 1},
         (0, "s00002"): {"events": 1, "tokens": 1},
     }
+
+
+def test_truth_of_distinct_reports_when_the_backlog_comes_again_then_none_of_it_is_expected():
+    every, change = migration_distinct.EVERY, migration_distinct.FIRST_CHANGE
+    events = pd.DataFrame(
+        {
+            "at": [1_000, 1_900, 2_000, 2_100, 2_200, 2_300],
+            "number": [5, 6, 7, every, change, change + 1],
+            "is_shared": [True, True, True, False, False, False],
+        }
+    )
+    truth = migration_distinct.truth_of(events, "a")
+    number = change + reports.FIRST_NUMBER
+    assert [values["report"] for values in truth.values()] == [
+        "1000/1000",
+        "2000/1000",
+        f"2200/{number}",
+    ]
+    last = [*truth][-1]
+    assert isinstance(last, WindowIdentity)
+    assert last.end - last.start == timedelta(milliseconds=number)
 
 
 def test_expected_windows_when_made_of_counts_then_they_are_what_the_checker_reads():

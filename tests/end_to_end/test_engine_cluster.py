@@ -14,6 +14,7 @@ from conftest import free_port
 from towpath.bus import Bus
 from towpath.checker.collector import ResultCollector
 from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, StrategyName
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState
 from towpath.drill.events import EventClock
@@ -67,8 +68,16 @@ async def until(what: str, condition: Callable[[], object], within_s: float) -> 
 
 async def until_up(stage: Stage) -> None:
     async with asyncio.timeout(UP_S):
-        while [s.state for s in await stage.ask_sites()] != [SiteState.UP] * 2:
+        while await states(stage) != [SiteState.UP] * 2:
             await asyncio.sleep(0.5)
+
+
+async def states(stage: Stage) -> list[SiteState]:
+    """Of all sites; none while nobody knows them yet."""
+    try:
+        return [site.state for site in await stage.ask_sites()]
+    except TowpathError:
+        return []
 
 
 @asynccontextmanager
