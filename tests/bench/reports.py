@@ -30,6 +30,9 @@ SENSOR = slice(11, 17)
 NUMBER = slice(23, 33)
 AT = slice(40, 64)
 
+_WORD = 4
+"""Bytes that the random generator makes at a time; what a call leaves of them is lost."""
+
 _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8)
 
 
@@ -49,9 +52,14 @@ def patch(rows: np.ndarray, numbers: np.ndarray, sensors: np.ndarray, at: dateti
 
 
 def patch_token(rows: np.ndarray, random: np.random.Generator) -> None:
-    """Fill the tokens with random letters: all different, and nothing a compressor could shorten much."""
+    """Fill the tokens with random letters: all different, and nothing a compressor could shorten much.
+
+    The same generator gives the same tokens however many reports are made at a time: each takes whole words.
+    """
     start, stop = len(_HEAD), rows.shape[1] - len(_TAIL)
-    rows[:, start:stop] = _LETTERS[random.integers(0, 64, (len(rows), stop - start), np.uint8)]
+    in_words = -(-(stop - start) // _WORD) * _WORD
+    letters = random.integers(0, 64, (len(rows), in_words), np.uint8)
+    rows[:, start:stop] = _LETTERS[letters[:, : stop - start]]
 
 
 def stamp(at: datetime) -> bytes:

@@ -246,6 +246,18 @@ def test_truth_of_a_stateful_job_when_windows_are_open_then_they_are_not_expecte
     }
 
 
+@pytest.mark.parametrize("size", [250, 1_099, 1_100, 1_101])
+def test_tokens_when_reports_are_made_in_other_portions_then_are_the_same(size: int):
+    def tokens(*portions: int) -> list[bytes]:
+        random = np.random.default_rng(0)
+        rows = [np.tile(np.frombuffer(reports.template(size), np.uint8), (count, 1)) for count in portions]
+        for portion in rows:
+            reports.patch_token(portion, random)
+        return [row.tobytes() for portion in rows for row in portion]
+
+    assert tokens(7) == tokens(1, 3, 2, 1)
+
+
 def test_truth_of_distinct_reports_when_the_backlog_comes_again_then_none_of_it_is_expected():
     every, change = migration_distinct.EVERY, migration_distinct.FIRST_CHANGE
     events = pd.DataFrame(
