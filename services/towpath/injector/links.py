@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import cast
@@ -96,7 +96,7 @@ class _Held:
 class LinkRules:
     """All rules about links.
 
-    Invariant: a link that differs from how it was before is in `held`, and restores itself soon.
+    Invariant: a link that differs from how it was before is in `held`, on disk too, and restores itself soon.
     """
 
     def __init__(
@@ -104,13 +104,13 @@ class LinkRules:
         loaded: LoadedRules,
         bus: Bus,
         shared: Callable[[str], float | None],
-        held_changed: asyncio.Event,
+        remember: Callable[[], Awaitable[None]],
     ) -> None:
-        """`shared` gives what conditions ask of the whole mesh; `held_changed` is set when `held` changes."""
+        """`shared` gives what conditions ask of the whole mesh; `remember` puts `held` on disk."""
         self._loaded = loaded
         self._bus = bus
         self._shared = shared
-        self._held_changed = held_changed
+        self._remember = remember
         self._carried: dict[RuleVersion, _Carried] = {}
         self._held: dict[str, _Held] = {}
         self._looking = asyncio.Lock()
@@ -172,7 +172,7 @@ class LinkRules:
         if site not in self._held:
             # On record before the link is touched: whoever follows knows what to restore.
             self._held[site] = _Held(await self._as_it_is(site))
-            self._held_changed.set()
+            await self._remember()
         held = self._held[site]
         wanted = held.before.remaining()
         for each in rules:
@@ -191,7 +191,7 @@ class LinkRules:
             RestoreLink(site=site) if before.perfect else ShapeLink(site=site, conditions=before)
         )
         del self._held[site]
-        self._held_changed.set()
+        await self._remember()
 
     async def _as_it_is(self, site: str) -> RecordedLink:
         links = (await self._bus.request(ListLinks(), deadline_s=DEADLINE_S)).links

@@ -38,12 +38,11 @@ class Rules:
         self._bus = bus
         self._record = record
         self._earlier = recorded
-        self._held_changed = asyncio.Event()
         self.loaded = LoadedRules(recorded.versions)
         # By the clock too: greater than what was used also when the record is lost.
         revision = max(recorded.revision, int(time.time() * 1000)) + 1
         self.distribution = Distribution(self.loaded, revision, self._note)
-        self._links = LinkRules(self.loaded, bus, self.distribution.shared_value, self._held_changed)
+        self._links = LinkRules(self.loaded, bus, self.distribution.shared_value, self._remember)
         self._links.take_over(recorded.links)
         self._earlier_counts: dict[tuple[str, int], list[RuleCount]] = {
             (each.rule, each.version): [RuleCount(rule=each.rule, version=each.version)]
@@ -75,7 +74,6 @@ class Rules:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._links.carry_out())
             tasks.create_task(self._expire())
-            tasks.create_task(self._record_links())
             tasks.create_task(self._end_earlier())
 
     async def close(self) -> None:
@@ -87,7 +85,7 @@ class Rules:
                 await self._tell_ended(change.ended)
         await end([*self._announcing])
         await self.distribution.close()
-        await self._record.write(self._recorded())
+        await self._remember()
 
     async def spread(self, change: Change) -> None:
         """Wait until those have heard of a change who can be reached, then tell everybody."""
@@ -95,9 +93,7 @@ class Rules:
             return
         # All at once: the earlier it holds, the more exact is what is measured. An injector that dies before
         # the record is written is followed by one that ends all rules of all scopes anyhow.
-        await asyncio.gather(
-            self.distribution.settled(change.scopes), self._links.look(), self._record.write(self._recorded())
-        )
+        await asyncio.gather(self.distribution.settled(change.scopes), self._links.look(), self._remember())
         for each in change.loaded:
             loaded = RuleLoaded(rule=each.name, version=each.told.version, scopes=list(each.scopes))
             await self._publish(loaded)
@@ -125,7 +121,7 @@ class Rules:
             why, count = RuleEnd.INJECTOR_STARTED, total(counts)
             await self._publish(RuleEnded(rule=rule, version=version, why=why, count=count))
         self._earlier_counts.clear()
-        await self._record.write(self._recorded())
+        await self._remember()
 
     def _note(self, scope: str, count: RuleCount) -> None:
         self.loaded.note(scope, count)
@@ -141,11 +137,9 @@ class Rules:
                 self._own(asyncio.create_task(self.spread(change)))
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _record_links(self) -> None:
-        while True:
-            await self._held_changed.wait()
-            self._held_changed.clear()
-            await self._record.write(self._recorded())
+    async def _remember(self) -> None:
+        """Put on disk what is loaded, and how links were before they were made worse."""
+        await self._record.write(self._recorded())
 
     def _recorded(self) -> Recorded:
         loaded = [
