@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -112,26 +112,42 @@ async def newest(bus: Bus) -> Values:
     return {(s.entity, s.metric): s.points[-1][1] for s in await read(bus)}
 
 
+def unprocessed(values: Values, stored: int) -> list[str]:
+    """Which figures do not say yet that both jobs have processed all events of a stream.
+
+    Each is of a moment of its own: while jobs go on, they need not agree with one another.
+    """
+    clean = stored - values.get(("job:clean-jfk", "job.rejected"), 0)
+    wanted: Values = {
+        ("stream:IN", "stream.events"): stored,
+        ("job:clean-jfk", "job.events"): stored,
+        ("job:clean-jfk", "job.backlog"): 0,
+        ("job:clean-jfk", "job.results"): clean,
+        ("stream:OUT_clean-jfk", "stream.events"): clean,
+        ("job:hourly-jfk", "job.events"): clean,
+        ("job:hourly-jfk", "job.backlog"): 0,
+    }
+    wrong = [
+        f"{entity} {metric}"
+        for (entity, metric), value in wanted.items()
+        if values.get((entity, metric)) != value
+    ]
+    # What closes a window is processed before the window's result is stored.
+    windows = values.get(("job:hourly-jfk", "job.results"), 0)
+    if not 0 < windows <= values.get(("stream:OUT_hourly-jfk", "stream.events"), 0):
+        wrong.append("job:hourly-jfk job.results")
+    # Measured every ten seconds only: the one with state may still have its first size.
+    sizes = [values.get((f"job:{job}", "job.checkpoint.size"), 0) for job in ("clean-jfk", "hourly-jfk")]
+    return wrong if sizes[0] < sizes[1] else [*wrong, "job:hourly-jfk job.checkpoint.size"]
+
+
 async def until_settled(bus: Bus, stored: int) -> Values:
     """The newest values, once both jobs have processed everything and every metric has been measured."""
-    wanted = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES}
+    every = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES}
     values: Values = {}
 
-    def missing() -> Sequence[str]:
-        done = values.get(("stream:IN", "stream.events")) == stored and all(
-            values.get((f"job:{job}", "job.backlog")) == 0
-            # What closes a window is processed before the window's result is stored.
-            and values.get((f"job:{job}", "job.results"), 0) > 0
-            for job in ("clean-jfk", "hourly-jfk")
-        )
-        # Streams are measured apart from jobs: their newest figures may be of an earlier moment.
-        results = [values.get(("job:clean-jfk", "job.results"))]
-        results += [values.get(("stream:OUT_clean-jfk", "stream.events"))]
-        done = done and results[0] == results[1]
-        # Measured every ten seconds only: the one with state may still have its first size.
-        sizes = [values.get((f"job:{job}", "job.checkpoint.size"), 0) for job in ("clean-jfk", "hourly-jfk")]
-        done = done and sizes[0] < sizes[1]
-        return sorted(wanted - {metric for _, metric in values}) + ([] if done else ["all processed"])
+    def missing() -> list[str]:
+        return sorted(every - {metric for _, metric in values}) + unprocessed(values, stored)
 
     try:
         async with asyncio.timeout(WITHIN_S):
@@ -156,11 +172,7 @@ async def test_site_when_jobs_run_then_measures_all_that_a_site_can(mesh: Home) 
         {metric: value for (entity, metric), value in values.items() if entity == f"job:{job}"}
         for job in ("clean-jfk", "hourly-jfk")
     )
-    assert clean["job.events"] == stored
     assert clean["job.rejected"] >= EVENTS // 100
-    assert clean["job.results"] + clean["job.rejected"] == stored
-    assert clean["job.results"] == values["stream:OUT_clean-jfk", "stream.events"] == hourly["job.events"]
-    assert values["stream:OUT_hourly-jfk", "stream.events"] >= hourly["job.results"]
     assert hourly["job.state.rows"] >= 0
     assert clean["job.checkpoint.size"] > 100
     assert 0 < clean["job.latency.end_to_end.p50"] <= clean["job.latency.end_to_end.max"] < WITHIN_S
