@@ -124,7 +124,7 @@ async def load_all_ten(trial: Trial) -> list[psutil.Process]:
     await trial.load(*TEN)
     await trial.until(lambda: trial.sees() == HIT)
     await trial.until(lambda: is_paused(trial) and is_full(trial) and len(loads(trial)) >= 2)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not ((await link(trial, "lga")).cut and (await link(trial, "jfk")).delay_ms == 10):
             await asyncio.sleep(0.05)
     return loads(trial)
@@ -194,7 +194,7 @@ async def test_rules_end_when_their_loader_stops_renewing_them(trial: Trial) -> 
     while time.monotonic() < begun + 6:
         [view] = (await trial.load(DROP, lease_s=3)).rules
         assert (view.version, view.until is not None) == (1, True)
-    await trial.until(lambda: trial.sees() == UNTOUCHED, within_s=5)
+    await trial.until(lambda: trial.sees() == UNTOUCHED)
     await trial.until(lambda: trial.ended)
     assert [(event.rule, event.why) for event in trial.ended] == [("drop", RuleEnd.EXPIRED)]
 
@@ -289,7 +289,7 @@ async def test_metrics_are_heard_and_kept_when_rules_emit_them(trial: Trial) -> 
 
 async def test_condition_hears_of_another_site_when_it_asks_for_its_load(trial: Trial) -> None:
     await trial.load({**CUT, "condition": "cpu_percent(jfk) >= 0"})
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not (await link(trial, "lga")).cut:
             await asyncio.sleep(0.05)
 
@@ -298,7 +298,7 @@ async def test_link_is_as_it_was_before_when_the_rule_that_made_it_worse_ends(tr
     by_hand = LinkConditions(delay_ms=7)
     await trial.ask(ShapeLink(site="jfk", conditions=by_hand))
     await trial.load(SLOW)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while (await link(trial, "jfk")).delay_ms <= 7:
             await asyncio.sleep(0.05)
     await trial.unload()
@@ -307,7 +307,7 @@ async def test_link_is_as_it_was_before_when_the_rule_that_made_it_worse_ends(tr
     await trial.end_injector(signal.SIGKILL)
     await trial.start_injector()
     await trial.ask(ListRules())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while await link(trial, "jfk") != by_hand:
             await asyncio.sleep(0.05)
 

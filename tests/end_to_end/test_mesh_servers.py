@@ -256,7 +256,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
             body = str(number).encode()
             await engine.jetstream().publish("sink.jfk.board.1", body, headers={key: value})
         async with subscriber() as board:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 got = [(str(m.topic), m.payload, m.qos) async for m in _take(board, 3)]
         assert got == [("stats/hourly", str(number).encode(), 1) for number in range(3)]
 
