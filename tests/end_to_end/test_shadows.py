@@ -394,6 +394,40 @@ async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothi
         assert [n for n in await held(connection, stream) if n != 99] == list(range(12))
 
 
+async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_last_is_not_repeated(
+    streams: SiteStreams, connection: Client
+) -> None:
+    """A site that was off comes back, and its job is handed over at once."""
+    for rejected in (False, True):
+        await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
+        await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
+    await forget(streams, 1)
+    shadows = Shadows(streams)
+    await shadows.open(HANDOVER)
+    for rejected in (False, True):
+        await publish(connection, 3, range(2, 8), batch="1.7", rejected=rejected)
+    await do_settle(shadows, settle())
+    for stream in (OUTPUT.stream, rejected_stream(OUTPUT.stream)):
+        assert [n for n in await held(connection, stream) if n != 99] == list(range(8))
+
+
+async def test_settle_when_it_dies_and_is_repeated_after_long_then_amended_results_are_there_once(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadows = Shadows(streams)
+    await shadows.open(DIVERT)
+    await publish(connection, 3, range(10, 12))
+    command = settle(amended=[AmendedResult(identity="amended", body='{"n": 98}')])
+    with monkeypatch.context() as patch:
+        break_at("accept", shadows, patch)
+        with pytest.raises(ConnectionError):
+            await do_settle(shadows, command)
+    await forget(streams, 2)
+    monkeypatch.setattr(shadows_module, "REMEMBERED", timedelta(0))
+    await do_settle(shadows, command)
+    assert [n for n in await held(connection) if n != 99] == [98, 10, 11]
+
+
 async def test_settle_when_much_is_to_be_read_then_the_source_publishes_meanwhile(
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,29 @@ async def test_published_since_when_another_run_had_the_output_then_all_of_its_i
     assert len(await known_at_restart(connection, 63, epoch=4)) == 4_090, "only what the other run stored"
 
 
+async def test_published_since_when_the_owner_has_not_passed_what_another_run_stored_then_its_successor_knows(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 1_000), batch=60)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    await publish(connection, results(3, 1_000, 50), batch=56)
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    others = {f"hourly/{n}" for n in range(1_000, 1_050)}
+
+    await streams.set_epoch("hourly", 5, OUTPUT)
+    assert await known_at_restart(connection, 61, epoch=5) == others, "moved before it published anything"
+    await streams.set_epoch("hourly", 6, OUTPUT)
+    await publish(connection, results(6, 1_050, 7), batch=57)
+    await streams.set_epoch("hourly", 7, OUTPUT, resumes=5)
+    others |= {f"hourly/{n}" for n in range(1_050, 1_057)}
+    assert await known_at_restart(connection, 61, epoch=7) == others, "given back once more"
+
+    await publish(connection, results(7, 1_057, 1), batch=61)
+    await streams.set_epoch("hourly", 8, OUTPUT)
+    assert await known_at_restart(connection, 62, epoch=8) == set(), "the owner is past all that"
+
+
 async def test_published_since_when_epoch_is_yet_to_come_then_own_ids_are_found_unless_they_go_aside(
     streams: SiteStreams, connection: Client
 ) -> None:

@@ -132,6 +132,23 @@ async def pages_after(
             yield [message for message in messages if message.serial <= last]
 
 
+async def pages_before(
+    connection: Client, site: str, stream: str, last: int, *, after: int = 0
+) -> AsyncIterator[list[StoredMessage]]:
+    """Backwards from serial `last` to behind `after`, page by page, each in order and none of them empty.
+
+    Ends where nothing older is kept. Raises `TimeoutError` when the site does not answer.
+    """
+    while last > after:
+        first = max(after + 1, last - PAGE + 1)
+        found = await page(connection, site, stream, first, last - first + 1)
+        messages = [message for message in found if message.serial <= last]
+        if not messages:
+            return
+        yield messages
+        last = first - 1
+
+
 async def overlap(connection: Client, site: str, stream: str, metadata: dict[str, str] | None) -> set[str]:
     """Ids of what others stored that an output's present owner may publish, too: see `names.OVERLAP`.
 
@@ -146,7 +163,7 @@ async def overlap(connection: Client, site: str, stream: str, metadata: dict[str
 
 def overlap_range(metadata: dict[str, str] | None) -> tuple[int, int]:
     """Serial numbers of that: `after` < serial ≤ `through`."""
-    after, _, through = (metadata or {}).get(OVERLAP, "0-0").partition("-")
+    after, _, through = ((metadata or {}).get(OVERLAP) or "0-0").partition("-")
     return int(after), int(through) if through else sys.maxsize
 
 
@@ -156,11 +173,8 @@ async def newest_before(connection: Client, site: str, stream: str, epoch: int) 
     Raises `TimeoutError` when the site does not answer.
     """
     last = await last_serial(connection, site, stream)
-    while last > 0:
-        first = max(1, last - PAGE + 1)
-        messages = await page(connection, site, stream, first, last - first + 1)
-        older = [m for m in messages if m.serial <= last and max(epochs_of([m.subject]), default=0) < epoch]
+    async for messages in pages_before(connection, site, stream, last):
+        older = [message for message in messages if max(epochs_of([message.subject]), default=0) < epoch]
         if older:
             return older[-1]
-        last = first - 1
     return None

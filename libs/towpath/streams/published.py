@@ -10,7 +10,7 @@ from __future__ import annotations
 from nats.aio.client import Client
 
 from towpath.mesh.names import epochs_of, shadow_stream
-from towpath.streams.pages import PAGE, PAGE_DEADLINE_S, last_serial, overlap, overlap_range, page
+from towpath.streams.pages import PAGE_DEADLINE_S, last_serial, overlap, overlap_range, pages_before
 from towpath.streams.publisher import BATCH_HEADER, stream_config
 
 
@@ -49,17 +49,13 @@ async def published_since(
     last = await last_serial(connection, site, stream)
     found = await overlap(connection, site, stream, config.get("metadata"))
     after, through = overlap_range(config.get("metadata"))
-    while last > 0:
-        if after < last <= through:
-            last = after
-            continue
-        first = max(1, last - PAGE + 1, through + 1 if last > through else 1)
-        messages = await page(connection, site, stream, first, last - first + 1)
-        labels = [(m.headers.get(BATCH_HEADER, "0.0"), m.identity) for m in messages if m.serial <= last]
-        found |= {identity for label, identity in labels if label_order(label) >= (generation, batch)}
-        if not labels or label_order(labels[0][0]) < (generation, batch):
-            break
-        last = first - 1
+    for behind, newest in ((through, last), (0, min(after, last))):
+        async for messages in pages_before(connection, site, stream, newest, after=behind):
+            labels = [label_order(m.headers.get(BATCH_HEADER, "0.0")) for m in messages]
+            ours = zip(labels, messages, strict=True)
+            found |= {message.identity for label, message in ours if label >= (generation, batch)}
+            if labels[0] < (generation, batch):
+                return found
     return found
 
 

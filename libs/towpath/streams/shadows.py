@@ -43,7 +43,7 @@ UNSETTLED = "towpath-unsettled"
 in the output."""
 
 REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
-"""Younger than this, a shadow holds nothing whose id the output could have forgotten."""
+"""Younger than this, the output remembers the ids of all that was stored since a shadow was opened."""
 
 PATIENCE_S = 10.0
 """For the site's own server to store what is taken over."""
@@ -159,7 +159,7 @@ class Shadows:
             raise epoch_is_over(job, epoch, accepted)
         if accepted != epoch:
             info = await self._info(job)
-            overlaps: dict[str, str] = {}
+            overlaps: dict[str, str] | None = None
             if info is None:
                 await self.streams.accept(job, settlement.interim, command.output)
             else:
@@ -197,24 +197,28 @@ class Shadows:
         ):
             subject, waits = kind(self.site, job, interim), kind(self.site, job, settlement.epoch)
             if stream == output:
-                new += await self._amend(publisher, command, settlement)
+                new += await self._amend(publisher, command, settlement, stored)
             async for messages in pages_after(*self._shadow(job), after, subject=names.shadow_subject(waits)):
                 fresh = [message for message in messages if message.identity not in stored]
                 total += len(messages)
                 new += await self._store(publisher, fresh, subject, stream)
         log.info("%s: %d messages taken over from the shadow, %d were new", job, total, new)
 
-    async def _amend(self, publisher: Publisher, command: SetEpoch, settlement: Settlement) -> int:
-        """Publish the amended results, as if they were of the micro-batch that comes behind them."""
+    async def _amend(
+        self, publisher: Publisher, command: SetEpoch, settlement: Settlement, stored: StoredIds
+    ) -> int:
+        """Publish the amended results, as if they were of the micro-batch that comes behind them; but those
+        that an earlier try has stored."""
         job, output = command.job, command.output.stream
-        if not settlement.amended:
-            return 0
         life = await stream_life(self.streams.connection, self.site, output)
         subject = names.sink_subject(self.site, job, settlement.interim)
         amended = [
-            Outgoing(subject, f"{life}/{result.identity}", result.body.encode())
+            Outgoing(subject, identity, result.body.encode())
             for result in settlement.amended
+            if (identity := f"{life}/{result.identity}") not in stored
         ]
+        if not amended:
+            return 0
         behind = names.sink_subject(self.site, job, settlement.epoch)
         label = await self._label(job, behind, settlement.after_position) or "0.0"
         return await publisher.publish(amended, site=self.site, stream=output, batch=label)
@@ -229,27 +233,28 @@ class Shadows:
         return self.streams.connection, self.site, names.shadow_stream(job)
 
     async def _stored_ids(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> StoredIds:
-        """Ids that the output holds and may have forgotten as ids; none while it remembers them all."""
-        connection, job, output = self.streams.connection, command.job, command.output.stream
-        created = shadow.created or datetime.now(UTC)
-        if datetime.now(UTC) - created < REMEMBERED:
-            return StoredIds(connection, self.site, {})
-        stored = StoredIds(connection, self.site, dict(_marks(command.output, shadow)))
+        """Ids that the output holds and may have forgotten as ids.
+
+        What was stored before the shadow was opened may be of any age: who goes on from a checkpoint repeats
+        it, however long ago its job stood still.
+        """
+        marks = dict(_marks(command.output, shadow))
+        age = datetime.now(UTC) - (shadow.created or datetime.now(UTC))
+        stored = StoredIds(self.streams.connection, self.site, marks if age >= REMEMBERED else {})
         await stored.read()
-        for kind, stream in (
-            (names.sink_subject, output),
-            (names.rejected_subject, names.rejected_stream(output)),
-        ):
-            label = await self._label(job, kind(self.site, job, settlement.epoch), 0)
+        for kind, stream in zip((names.sink_subject, names.rejected_subject), marks, strict=True):
+            label = await self._label(command.job, kind(self.site, command.job, settlement.epoch), 0)
             if label is not None:
-                await stored.read_back(stream, label)
+                await stored.read_back(stream, marks[stream], label)
         return stored
 
     async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
         """Stream → what was stored in it since the shadow was opened, as `names.OVERLAP` says it."""
         connection = self.streams.connection
         return {
-            stream: f"{after}-{await last_serial(connection, self.site, stream)}"
+            stream: await self.streams.widened_overlap(
+                stream, f"{after}-{await last_serial(connection, self.site, stream)}"
+            )
             for stream, after in _marks(output, shadow)
         }
 

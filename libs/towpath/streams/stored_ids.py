@@ -22,7 +22,6 @@ class StoredIds:
         self._connection = connection
         self._site = site
         self._after = dict(after)
-        self._begin = dict(after)
         self._digests: set[bytes] = set()
 
     def __contains__(self, identity: str) -> bool:
@@ -35,21 +34,16 @@ class StoredIds:
                 self._add(messages)
                 self._after[stream] = messages[-1].serial
 
-    async def read_back(self, stream: str, label: str) -> None:
-        """Take in what micro-batch `label`, or a later one, stored before reading began.
+    async def read_back(self, stream: str, last: int, label: str) -> None:
+        """Take in what micro-batch `label`, or a later one, stored up to serial `last`.
 
         A run that goes on from a checkpoint repeats what was published and not yet committed. Raises
         `TimeoutError` when the site does not answer.
         """
-        last = self._begin.get(stream, 0)
-        while last > 0:
-            first = max(1, last - pages.PAGE + 1)
-            messages = await pages.page(self._connection, self._site, stream, first, last - first + 1)
-            before = [message for message in messages if message.serial <= last]
-            self._add(message for message in before if _order(message) >= label_order(label))
-            if not before or _order(before[0]) < label_order(label):
+        async for messages in pages.pages_before(self._connection, self._site, stream, last):
+            self._add(message for message in messages if _order(message) >= label_order(label))
+            if _order(messages[0]) < label_order(label):
                 return
-            last = first - 1
 
     def _add(self, messages: Iterable[pages.StoredMessage]) -> None:
         self._digests.update(_digest(message.identity) for message in messages)

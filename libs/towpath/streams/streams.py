@@ -27,7 +27,7 @@ from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
 from towpath.mesh import names
-from towpath.streams.pages import newest_before
+from towpath.streams.pages import newest_before, overlap_range
 from towpath.streams.recall import RECALLED_EVENTS
 
 DUPLICATE_WINDOW_S = 120.0
@@ -82,18 +82,20 @@ class SiteStreams:
         """Let the job's output streams accept `epoch` only.
 
         With `resumes`, the run that goes on published last under that epoch: what later ones have stored is
-        marked, for it may compute that again. Repeated, the mark stays as it is. Raises `TowpathError`
-        (fenced) when they accept a later epoch.
+        marked, for it may compute that again. Repeated, the mark stays as it is; so it does while nobody has
+        published anything behind what it spans, for so long it may still be computed again. Raises
+        `TowpathError` (fenced) when they accept a later epoch.
         """
         accepted = await self.accepted_epoch(output.stream)
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
         kept = [one.stream for one in _kept_by(job, output)]
-        overlaps: dict[str, str] = {}
         if accepted == epoch:
             overlaps = {stream: await self._overlap_of(stream) for stream in kept}
         elif resumes is not None:
             overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
+        else:
+            overlaps = {stream: await self._current_overlap(stream) for stream in kept}
         await self.accept(job, epoch, output, overlaps=overlaps)
         # Only now nobody adds to what the mark spans.
         ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
@@ -108,6 +110,21 @@ class SiteStreams:
             return ""
         return (info.config.metadata or {}).get(names.OVERLAP, "")
 
+    async def _current_overlap(self, stream: str) -> str:
+        """The same, unless something was stored behind what the mark spans: whoever did that is past it."""
+        mark = await self._overlap_of(stream)
+        if not mark:
+            return ""
+        last = (await self.jetstream.stream_info(stream)).state.last_seq
+        return mark if last <= overlap_range({names.OVERLAP: mark})[1] else ""
+
+    async def widened_overlap(self, stream: str, mark: str) -> str:
+        """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
+        the two nobody has published, so what the earlier one spans may still be computed again, too."""
+        earlier, through = overlap_range({names.OVERLAP: await self._overlap_of(stream)})
+        after, _, end = mark.partition("-")
+        return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
+
     async def _open_overlap(self, stream: str, epoch: int) -> str:
         """A mark of all that owners after `epoch` have stored and may still store."""
         try:
@@ -116,7 +133,7 @@ class SiteStreams:
             return ""
         older = await newest_before(self.connection, self.site, stream, epoch + 1)
         after = 0 if older is None else older.serial
-        return f"{after}-" if last else ""
+        return await self.widened_overlap(stream, f"{after}-") if last else ""
 
     async def _ended(self, stream: str, mark: str) -> str:
         """The mark with its end; what it spans may be nothing."""
@@ -145,7 +162,9 @@ class SiteStreams:
     async def _close(self, job: str, output: ResolvedOutput) -> None:
         # Rejects first: whoever finds the result stream finds both.
         for kept in reversed(_kept_by(job, output)):
-            await self._ensure_output(kept, names.closed_subject(self.site, kept.stream), {})
+            await self._ensure_output(
+                kept, names.closed_subject(self.site, kept.stream), await self._current_overlap(kept.stream)
+            )
 
     async def accept(
         self,
@@ -159,18 +178,15 @@ class SiteStreams:
         """Let the job's output streams accept `epoch` and nothing else, made if need be.
 
         `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
-        has, for each of the streams, what `names.OVERLAP` shall say.
+        has, for each of the streams, what `names.OVERLAP` shall say; null: as before.
         """
-
-        def metadata(stream: str) -> dict[str, str]:
-            marks = {} if diverted is None else {names.DIVERTED: str(diverted)}
-            overlap = (overlaps or {}).get(stream)
-            return marks | ({names.OVERLAP: overlap} if overlap else {})
-
         # Rejects first: the result stream's change is the moment ownership changes hands.
         for kept in reversed(_kept_by(job, output)):
-            subject = kept.subject(self.site, job, epoch)
-            await self._ensure_output(kept, subject, metadata(kept.stream))
+            if overlaps is None:
+                overlap = await self._current_overlap(kept.stream)
+            else:
+                overlap = overlaps.get(kept.stream, "")
+            await self._ensure_output(kept, kept.subject(self.site, job, epoch), overlap, diverted)
 
     async def accepted_epoch(self, stream: str) -> int | None:
         """The epoch that an output stream accepts; None when there is none, or it accepts nobody."""
@@ -250,7 +266,9 @@ class SiteStreams:
         first = state["first_seq"] if state["messages"] else state["last_seq"] + 1
         return StreamBounds(first, state["last_seq"])
 
-    async def _ensure_output(self, kept: _Kept, accepts: str, metadata: dict[str, str]) -> None:
+    async def _ensure_output(
+        self, kept: _Kept, accepts: str, overlap: str, diverted: int | None = None
+    ) -> None:
         """An output stream, republished to the topic: for QoS 1 sessions by the stream itself, for
         everybody else (QoS 0, NATS) by a one-message stream fed from it. A stream republishes to one
         place only, hence the second; it is on disk, so it knows after a crash where it stood.
@@ -258,12 +276,13 @@ class SiteStreams:
         public = subject_of(kept.topic)
         # Whatever is accepted now: the one-message stream may still have to pass on earlier epochs.
         every_epoch = kept.subject(self.site, kept.job, "*")
+        marks = {names.OVERLAP: overlap, names.DIVERTED: "" if diverted is None else str(diverted)}
         stored = self._kept(kept.stream, subjects=[accepts])
         await self._ensure(
             replace(
                 stored,
                 republish=RePublish(src=every_epoch, dest=names.MQTT_DELIVERY + public),
-                metadata=metadata,
+                metadata={key: mark for key, mark in marks.items() if mark},
             )
         )
         live = StreamConfig(

@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from towpath.contracts.monitor import Watch
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.follower import Follower
-from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
+from towpath.streams.pages import StoredMessage, last_serial, pages_before
 from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher
 
 PATIENCE_S = 5.0
@@ -103,14 +103,11 @@ class Forwarding:
         """Backwards, because nobody knows at which serial number the shadow began."""
         known: set[str] = set()
         last = await last_serial(self._connection, self._site, self._rejected)
-        while last > 0:
-            first = max(1, last - PAGE + 1)
-            messages = await page(self._connection, self._site, self._rejected, first, last - first + 1)
+        async for messages in pages_before(self._connection, self._site, self._rejected, last):
             recent = [message for message in messages if _stored_at(message) >= since]
             known |= {message.identity for message in recent}
-            if len(recent) < len(messages) or not messages:
+            if len(recent) < len(messages):
                 break
-            last = first - 1
         return known
 
 

@@ -189,10 +189,10 @@ class SimulatedOutput:
         if Weakness.HALF_SETTLED_IS_SETTLED in self.weak:
             self._note_settled()
         yield
-        for amended in settlement.amended:
-            self.store(parse_result(amended.identity))
-            yield
         reads_back = Weakness.SETTLE_BY_MEMORY not in self.weak
+        for amended in settlement.amended:
+            self.store(parse_result(amended.identity), reads_back=reads_back)
+            yield
         for position, result in self.shadow.of(taken_over) if self.shadow else []:
             if result.rejected or position > settlement.after_position:
                 self.store(result, reads_back=reads_back)
