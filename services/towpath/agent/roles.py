@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
@@ -45,6 +46,8 @@ from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 START_S = 45.0
 """For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
 
@@ -68,7 +71,7 @@ class Roles:
         self.jobs = jobs
         self.reception = reception
         self.redis = redis
-        self._sending: dict[str, asyncio.Task[Sent]] = {}
+        self._sending: dict[str, asyncio.Task[Any]] = {}
         """Transfers under way, by job: whoever tells the source to go on ends them."""
 
     async def recover(self) -> None:
@@ -135,7 +138,10 @@ class Roles:
             paused = await self.jobs.halt(waiting)
             if not command.transfer_state:
                 return paused
-            sent = await self._send(command, self.jobs.store.checkpoint(waiting), command.have)
+            checkpoint = self.jobs.store.checkpoint(waiting)
+            sent = await self._unless_called_off(
+                command.job, lambda: self._send(command, checkpoint, command.have)
+            )
             return paused.model_copy(
                 update={"files": sent.files, "state_bytes": sent.state_bytes, "digest": sent.digest}
             )
@@ -143,6 +149,9 @@ class Roles:
     async def ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
         """Source: send the state of the running job, then what changed meanwhile, until that is little."""
         await self._with_role(command.job, command.operation)
+        return await self._unless_called_off(command.job, lambda: self._ship(command))
+
+    async def _ship(self, command: ShipCheckpoint) -> Shipped:
         assignment = self.jobs.get(command.job)
         store = self.jobs.store
         have, rounds, files = dict(command.have), list[int](), 0
@@ -168,42 +177,45 @@ class Roles:
     async def _send(
         self, command: PauseTransfer | ShipCheckpoint, checkpoint: Path, have: dict[str, str]
     ) -> Sent:
-        """Send what the target lacks, unless the source is told meanwhile that nobody needs it."""
-        sending = asyncio.create_task(
-            send(
-                self.redis,
-                command.operation,
-                checkpoint,
-                have,
-                generation=new_identifier(),
-                within_s=TRANSFER_S,
-                job=command.job,
-                rest=REST_WHILE_RUNNING if isinstance(command, ShipCheckpoint) else 0.0,
-            ),
-            name=f"send {command.job}",
+        """Send what the target lacks."""
+        return await send(
+            self.redis,
+            command.operation,
+            checkpoint,
+            have,
+            generation=new_identifier(),
+            within_s=TRANSFER_S,
+            job=command.job,
+            rest=REST_WHILE_RUNNING if isinstance(command, ShipCheckpoint) else 0.0,
         )
-        self._sending[command.job] = sending
+
+    async def _unless_called_off(self, job: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do what sends state, unless the source is told meanwhile that nobody needs it.
+
+        What an earlier migration of the job still sends ends before: both use the same directory.
+        """
+        while job in self._sending:
+            await self._call_off(job)
+        sending = asyncio.create_task(work(), name=f"send {job}")
+        self._sending[job] = sending
         try:
             await asyncio.wait({sending})
         finally:
-            sending.cancel()
-            self._sending.pop(command.job, None)
+            await end([sending])
+            if self._sending.get(job) is sending:
+                del self._sending[job]
         if sending.cancelled():
-            raise TowpathError(
-                ErrorCode.FAILED, "the transfer was called off", field="job", value=command.job
-            )
+            raise TowpathError(ErrorCode.FAILED, "the transfer was called off", field="job", value=job)
         return sending.result()
 
-    def _call_off(self, job: str) -> None:
+    async def _call_off(self, job: str) -> None:
         """End a transfer under way: it holds the job, and its end is not needed."""
-        sending = self._sending.get(job)
-        if sending is not None:
-            sending.cancel()
+        await end([self._sending.get(job)])
 
     async def resume(self, command: ResumeJob) -> Resumed:
         """Consume from here on: with the state that arrived, without state, or with what was here."""
         job = command.job
-        self._call_off(job)
+        await self._call_off(job)
         async with self.jobs.lock(job):
             assignment = self.jobs.get(job)
             if assignment.epoch > command.epoch:
@@ -251,7 +263,7 @@ class Roles:
         by_reconciliation = command.operation.startswith(RECONCILIATION)
         if not by_reconciliation and not await asyncio.to_thread(store.has_role, job, command.operation):
             return Done(note="no role in this migration")
-        self._call_off(job)
+        await self._call_off(job)
         async with self.jobs.lock(job):
             await self.reception.close(job)
             assignment = self.jobs.assignments.get(job)

@@ -1,0 +1,98 @@
+"""When a source ends what it sends. Redis, the engine and the checkpoint are played."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, MagicMock
+
+import pytest
+
+from towpath.agent import roles as roles_module
+from towpath.agent.roles import Roles
+from towpath.checkpoints.transfer import Sent
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.migration import ResetRole, ShipCheckpoint, Shipped
+from towpath.tasks import end
+
+SHIP = ShipCheckpoint(site="jfk", operation="m1", job="hourly", rounds=1)
+RESET = ResetRole(site="jfk", operation="m1", job="hourly", keep_job=True)
+SENT = Sent(files=1, state_bytes=10, inventory={"a": "1"}, digest="d")
+
+
+class Copying:
+    """A shipment whose copy takes until `may_go_on`, in a thread, as a large one does."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+        self.copies, self.send = 0, AsyncMock(return_value=SENT)
+
+    def shipment(self, checkpoint: Path, directory: Path) -> Any:
+        return MagicMock(renew=self.renew, copy=directory / "copy")
+
+    def renew(self) -> int:
+        self.copies += 1
+        self.begun.set()
+        self.may_go_on.wait(20)
+        return 7
+
+
+@pytest.fixture
+def copying(monkeypatch: pytest.MonkeyPatch) -> Copying:
+    played = Copying()
+    monkeypatch.setattr(roles_module, "Shipment", played.shipment)
+    monkeypatch.setattr(roles_module, "send", played.send)
+    monkeypatch.setattr(roles_module, "standing", lambda *_: MagicMock(serials={"IN": 5}))
+    return played
+
+
+@pytest.fixture
+def roles(tmp_path: Path) -> Roles:
+    jobs: Any = MagicMock(assignments={})
+    jobs.lock.side_effect = lambda job: nullcontext()
+    jobs.store.outgoing.return_value = tmp_path / "outgoing"
+    return Roles("jfk", jobs, AsyncMock(), AsyncMock())
+
+
+async def begun(copying: Copying) -> None:
+    assert await asyncio.to_thread(copying.begun.wait, 20)
+    copying.begun.clear()
+
+
+async def test_shipment_when_called_off_while_it_copies_then_ends_without_sending(
+    roles: Roles, copying: Copying
+) -> None:
+    shipping = asyncio.create_task(roles.ship_checkpoint(SHIP))
+    await begun(copying)
+    resetting = asyncio.create_task(roles.reset(RESET))
+    try:
+        await asyncio.sleep(0)
+        copying.may_go_on.set()
+        await asyncio.wait_for(resetting, 20)
+        with pytest.raises(TowpathError, match="called off"):
+            await asyncio.wait_for(shipping, 20)
+    finally:
+        copying.may_go_on.set()
+        await end([shipping, resetting])
+    copying.send.assert_not_awaited()
+
+
+async def test_shipment_when_that_of_an_earlier_migration_still_copies_then_begins_after_its_end(
+    roles: Roles, copying: Copying
+) -> None:
+    earlier = asyncio.create_task(roles.ship_checkpoint(SHIP))
+    await begun(copying)
+    later = asyncio.create_task(roles.ship_checkpoint(SHIP.model_copy(update={"operation": "m2"})))
+    try:
+        await asyncio.sleep(0)
+        assert copying.copies == 1
+        copying.may_go_on.set()
+        with pytest.raises(TowpathError, match="called off"):
+            await asyncio.wait_for(earlier, 20)
+        assert isinstance(await asyncio.wait_for(later, 20), Shipped)
+    finally:
+        copying.may_go_on.set()
+        await end([earlier, later])
