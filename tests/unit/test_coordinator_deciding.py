@@ -16,6 +16,7 @@ from towpath.coordinator.pipeline_plans import Decision, decide
 from towpath.coordinator.pipeline_record import ApplyRecord, PipelineRecord
 from towpath.coordinator.pipeline_room import room_problems
 from towpath.coordinator.plans import Nothing, plan_deploy, plan_update
+from towpath.coordinator.world import Outlook
 from towpath.protocols.record import FormerJob
 
 
@@ -94,6 +95,26 @@ async def test_deploy_when_a_job_reads_the_topic_and_would_not_get_the_results_t
     played = read_elsewhere(job("writer", writes="t"))
     with pytest.raises(TowpathError, match="would not get what second writes"):
         await plan_deploy(DeployJob(spec=job("second", writes="t").job_spec()), played.world)
+
+
+async def test_writer_when_a_reader_came_elsewhere_since_the_apply_began_then_is_not_turned_away() -> None:
+    played = read_elsewhere(job("writer", writes="t"))
+    turned = entry(job("writer", writes="u"))
+    outlook = Outlook("delays", {"writer": turned})
+    with pytest.raises(TowpathError, match="nobody would write it any more") as refused:
+        await plan_update(UpdateJob(spec=turned.spec), played.world, outlook)
+    assert refused.value.detail.field == "output.topic"
+    played.entries["reader"] = played.entries["reader"].model_copy(update={"pipeline": "delays"})
+    outlook = Outlook("delays", {"writer": turned, "reader": entry(job("reader", "u"), {"writer": turned})})
+    operation = await plan_update(UpdateJob(spec=turned.spec), played.world, outlook)
+    assert operation.entry_after.output.topic == "u"
+
+
+async def test_job_when_it_is_changed_then_who_published_before_a_rollback_is_forgotten() -> None:
+    played = Played({"a": entry(job("a")).model_copy(update={"epoch": 4, "resumes": 1})})
+    changed = played.entries["a"].spec.model_copy(update={"trigger_s": 7.0})
+    operation = await plan_update(UpdateJob(spec=changed), played.world)
+    assert (operation.entry_after.epoch, operation.entry_after.resumes) == (5, None)
 
 
 async def test_update_when_a_writer_came_to_a_topic_since_then_the_unchanged_job_reads_it_too() -> None:

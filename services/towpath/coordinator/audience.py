@@ -12,6 +12,7 @@ from typing import NamedTuple
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input
 from towpath.coordinator.topics import Source, sources
+from towpath.coordinator.world import Outlook
 from towpath.protocols.record import JobEntry
 
 
@@ -93,11 +94,14 @@ def _unheard(source: Source, message: str, wanted: Input, allowed: str) -> Unhea
     )
 
 
-def check_heard(after: JobEntry, jobs: Mapping[str, JobEntry]) -> None:
-    """Raise `TowpathError` (not allowed) when jobs would not get what a new or changed job writes."""
+def check_heard(after: JobEntry, jobs: Mapping[str, JobEntry], outlook: Outlook) -> None:
+    """Raise `TowpathError` (not allowed) when jobs would not get what a new or changed job writes, or would
+    have nobody any more who writes what they read."""
     name = after.spec.name
-    for each in unheard(jobs, {**jobs, name: after}, frozenset({name})):
-        raise TowpathError.of(each.error)
+    changing = {name, *outlook.coming, *outlook.leaving}
+    for each in unheard(jobs, {**outlook.of(jobs), name: after}, frozenset(changing)):
+        if each.writer == name:
+            raise TowpathError.of(each.error)
 
 
 def is_behind(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> bool:

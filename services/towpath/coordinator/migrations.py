@@ -77,10 +77,9 @@ async def _movable(command: MigrateJob | ForecastMigration, world: World) -> Job
 
 def _moved(before: JobEntry, to: str, strategy: StrategyName) -> JobEntry:
     """The job as the target will own it."""
-    return before.model_copy(
+    return before.at_epoch(before.next_epoch(interim=strategy in SHADOWED)).model_copy(
         update={
             "site": to,
-            "epoch": before.next_epoch(interim=strategy in SHADOWED),
             "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
             "running": True,
         }

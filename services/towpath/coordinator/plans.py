@@ -42,8 +42,8 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
     inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, outlook.of(jobs)))
     former = await world.registry.former(spec.name)
     after = new_entry(spec, former, inputs, outlook.pipeline).model_copy(update={"artefact": artefact})
-    if outlook.pipeline is None:
-        check_heard(after, jobs)
+    # Of a pipeline, too: who reads may have come since the pipeline was looked at.
+    check_heard(after, jobs, outlook)
     return record_of(
         command,
         OperationKind.DEPLOY,
@@ -112,8 +112,9 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
     coming = (outlook or Outlook()).of(jobs)
     after = changed_entry(spec, before).model_copy(update={"artefact": artefact})
     _check_audience(after, before, coming, whole=outlook is not None)
+    check_heard(after, jobs, outlook or Outlook())
     inputs = await inputs_after(spec, before, coming, world)
-    if inputs == before.inputs and after == before.model_copy(update={"epoch": after.epoch}):
+    if inputs == before.inputs and after == before.at_epoch(after.epoch):
         raise Nothing
     same_inputs = [i.place for i in inputs] == [i.place for i in before.inputs]
     compatible = artefact == before.artefact and is_state_compatible(before.spec, spec)
@@ -160,9 +161,8 @@ def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:
     """The job with another description and the inputs it has."""
     output = resolve_output(spec, before.output)
     closed = [*before.closed, before.output] if output != before.output else before.closed
-    return before.model_copy(
-        update={"spec": spec, "epoch": before.next_epoch(), "output": output, "closed": closed}
-    )
+    owned = before.at_epoch(before.next_epoch())
+    return owned.model_copy(update={"spec": spec, "output": output, "closed": closed})
 
 
 async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
@@ -216,8 +216,7 @@ def _check_audience(
 ) -> None:
     """Raise `TowpathError` when jobs that read the results could not read the changed ones.
 
-    With `whole`, `coming` was checked as a whole: readers of the old topic, and of the new one, change too,
-    or have what they need.
+    With `whole`, `coming` are all as they will be: readers of the old topic change, too.
     """
     spec = after.spec
     jobs = {**coming, spec.name: after}
@@ -231,8 +230,6 @@ def _check_audience(
             value=after.output.topic,
             allowed=[before.output.topic, "another one, in a pipeline that changes the readers as well"],
         )
-    if not whole:
-        check_heard(after, {**coming, spec.name: before})
 
 
 def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> None:

@@ -108,10 +108,9 @@ class Trial:
         """Accept a migration, up to its first command."""
         before = self.owner
         self.operations += 1
-        after = before.model_copy(
+        after = before.at_epoch(before.next_epoch(interim=strategy in SHADOWED)).model_copy(
             update={
                 "site": to,
-                "epoch": before.next_epoch(interim=strategy in SHADOWED),
                 "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
             }
         )
