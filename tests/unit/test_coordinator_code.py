@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 from coordinator_trial import Played, apply_record, entry, job, pipeline, planned
 
 from towpath.api.handlers.jobs import names_code
@@ -12,6 +13,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import TryCode
 from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
+from towpath.contracts.site import SiteState
 from towpath.coordinator.pipeline_code import tried_code
 from towpath.coordinator.pipeline_plans import Decision, decide
 from towpath.coordinator.plans import plan_update
@@ -76,6 +78,29 @@ async def test_code_when_it_is_the_same_at_another_path_then_nothing_changes() -
     spec = JobSpec.model_validate(coded("other.whl", trigger_s=7).job_spec())
     operation = await plan_update(UpdateJob(spec=spec), played.world)
     assert operation.entry_after.generation == operation.entry_before.generation, "its state stays"
+
+
+async def test_code_when_it_moved_and_lies_there_no_more_either_then_an_untouched_job_keeps_it() -> None:
+    played = applied(coded("other.whl"), "good")
+    played.entries = runs(coded(), "good")
+    decision = await decided(played, coded("other.whl"))
+    assert (decision.changes_nothing, decision.artefacts) == (True, {"a": "good"})
+
+
+async def test_rollback_when_only_the_code_differs_and_the_site_is_down_then_that_is_told_first() -> None:
+    class Down(Played):
+        def state(self, site: str) -> SiteState:
+            return SiteState.DOWN
+
+    known = applied(coded(), "bad", job_whl="bad")
+    played = Down(known.entries, newest=known.newest, lying=known.lying)
+    with pytest.raises(TowpathError) as refused:
+        await decided(played, coded(), kept={"a": "good"})
+    assert [(e.code, e.field) for e in refused.value.detail.errors] == [(ErrorCode.SITE_DOWN, "jobs[0].site")]
+    unchanged = await decided(
+        Down(known.entries, newest=known.newest, lying={"x.whl": "bad"}), coded("x.whl")
+    )
+    assert unchanged.changes_nothing
 
 
 async def test_apply_when_other_code_lies_at_the_path_by_now_then_deploys_what_was_decided_on() -> None:

@@ -13,7 +13,8 @@ def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
     """The real path of an artefact, absolute or relative to `root`; neither `..` nor links lead out of it.
 
     People know the root as `called`, if that is another path: it was put into a container.
-    Raises `TowpathError` (not allowed, or invalid when it is not there or may not be read), naming the root.
+    Raises `TowpathError` (not allowed, also when it may not be read, or invalid when it is not there), naming
+    the root.
     """
     real_root, known_as = root.resolve(), called or root.resolve()
     below = Path(named)
@@ -26,7 +27,7 @@ def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
         is_there = path.exists()
     except PermissionError as error:
         raise TowpathError(
-            ErrorCode.INVALID,
+            ErrorCode.NOT_ALLOWED,
             "the coordinator may not read it",
             field=FIELD,
             value=named,

@@ -31,17 +31,18 @@ def problems(
     mine: Mapping[str, RunningJob],
     others: Mapping[str, RunningJob],
     promised: Mapping[SiteName, Sequence[Demand]] | None = None,
+    artefacts: Mapping[str, str] | None = None,
 ) -> list[ErrorDetail]:
     """All errors, each with its place in the description, as in `jobs[3].inputs[0].topic`.
 
     `mine` are the jobs of this pipeline that run, `others` all that run besides, `promised` what jobs will
-    take that other pipelines are about to bring. A site that is down is an error only where something would
-    change there.
+    take that other pipelines are about to bring, `artefacts` as for `difference`. A site that is down is an
+    error only where something would change there.
     """
     jobs = [spelled_out(job, mine.get(job.name)) for job in spec.jobs]
     names = {job.name for job in jobs}
     around = [spelled_out(other.spec) for name, other in others.items() if name not in names]
-    changes = difference(spec, mine, others)
+    changes = difference(spec, mine, others, artefacts)
     return [
         *_names_taken(jobs, others),
         *_sites_unknown(spec, sites),

@@ -67,7 +67,7 @@ FAULTS_VOLUME = "faults"
 """What rules the hub's processes carry out: the injector writes them, and the others' reports come back."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComposeSettings:
     """What a compose file says beside the mesh."""
 
@@ -86,8 +86,8 @@ class ComposeSettings:
     def of(cls, topology: Topology, secrets: str, tag: str) -> ComposeSettings:
         """With the nodes' memory, and what nodes are spare."""
         return cls(
-            secrets,
-            tag,
+            secrets=secrets,
+            tag=tag,
             memory_mb={node.name: node.memory_mb for node in topology.nodes},
             spare=frozenset(node.name for node in topology.nodes if node.spare),
         )

@@ -101,8 +101,8 @@ async def run(settings: Settings) -> None:
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
-            await bus.serve(TryCode, artefacts.try_code, site=settings.site)
-            await serve(bus, settings.site, Handlers(jobs, reception), roles, Outputs(streams))
+            handlers = Handlers(jobs, reception)
+            await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
             restart = partial(supervisor.restart, settings.broker.name)
             health = BrokerHealth(bus.connection, settings.home.nats(settings.site), restart=restart)
@@ -183,10 +183,13 @@ async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.sleep(ENSURE_PAUSE_S)
 
 
-async def serve(bus: Bus, site: str, handlers: Handlers, roles: Roles, outputs: Outputs) -> None:
+async def serve(
+    bus: Bus, site: str, handlers: Handlers, artefacts: Artefacts, roles: Roles, outputs: Outputs
+) -> None:
     """Answer the coordinator's commands."""
     table: list[tuple[type[Command[Any]], Callable[[Any], Awaitable[Model]]]] = [
         (CheckSpec, handlers.check_spec),
+        (TryCode, artefacts.try_code),
         (StartJob, handlers.start_job),
         (StopJob, handlers.stop_job),
         (ReportProgress, handlers.report_progress),

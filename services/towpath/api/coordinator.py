@@ -17,6 +17,8 @@ from towpath.contracts.pipeline import (
     ApplyView,
     DeletePipeline,
     PlanPipeline,
+    RetryPipeline,
+    RollbackPipeline,
     ShowPipeline,
 )
 from towpath.telemetry.tracing import untraced
@@ -30,7 +32,7 @@ ATTEMPT_S = 5.0
 LOOK_EVERY_S = 0.2
 """How often something that is waited for is looked at."""
 
-TRIES_CODE: tuple[type[Command[Any]], ...] = (ApplyPipeline, PlanPipeline)
+TRIES_CODE: tuple[type[Command[Any]], ...] = (ApplyPipeline, PlanPipeline, RetryPipeline, RollbackPipeline)
 """Commands before whose answer user code is tried: each entry may take seconds to import."""
 
 TRIAL_DEADLINE_S = 90.0

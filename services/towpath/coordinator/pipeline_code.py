@@ -14,6 +14,7 @@ from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.site import SiteState
+from towpath.coordinator.pipeline_record import ApplyRecord
 from towpath.coordinator.world import World
 from towpath.protocols.record import JobEntry
 
@@ -27,21 +28,28 @@ AT_ONCE = 4
 
 
 async def tried_code(
-    spec: PipelineSpec, world: World, running: Mapping[str, JobEntry], kept: Mapping[str, str]
+    spec: PipelineSpec,
+    world: World,
+    running: Mapping[str, JobEntry],
+    kept: Mapping[str, str],
+    newest: ApplyRecord | None = None,
 ) -> tuple[dict[str, str], list[ErrorDetail]]:
     """Job → digest of its code, for those that bring code; and what is wrong with the others'.
 
     Each entry point is imported in a process that is thrown away: here or, where only a site has what it
     takes, at the job's site. One that was tried before is not tried again. `kept` is code of an earlier
     apply, by job: it was tried then, and the hub must still have it. A `running` job of the pipeline whose
-    operator stays as it is keeps its code, where none lies there any more.
+    operator stays as it is, or as the `newest` apply describes it, keeps its code, where none lies there any
+    more.
     """
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(position: int, job: PipelineJob) -> str | ErrorDetail | None:
         async with slots:
             try:
-                return await _digest(job, world, running.get(job.name), kept.get(job.name))
+                entry = running.get(job.name)
+                stays = entry is not None and _stays(job, entry, newest)
+                return await _digest(job, world, entry, kept.get(job.name), stays=stays)
             except TowpathError as error:
                 field = f"jobs[{position}].{error.detail.field or 'operator'}"
                 return error.detail.model_copy(update={"field": field})
@@ -53,12 +61,23 @@ async def tried_code(
     return digests, [outcome for outcome in outcomes if isinstance(outcome, ErrorDetail)]
 
 
-async def _digest(job: PipelineJob, world: World, running: JobEntry | None, kept: str | None) -> str | None:
+def _stays(job: PipelineJob, running: JobEntry, newest: ApplyRecord | None) -> bool:
+    """Whether the job's operator is what it was. Its code may have another path than in the registry since an
+    apply that found the same code there, and changed nothing."""
+    if running.spec.operator == job.operator:
+        return True
+    if newest is None or newest.artefacts.get(job.name) != running.artefact:
+        return False
+    return any(known.name == job.name and known.operator == job.operator for known in newest.spec.jobs)
+
+
+async def _digest(
+    job: PipelineJob, world: World, running: JobEntry | None, kept: str | None, *, stays: bool
+) -> str | None:
     if kept is not None:
         await world.artefacts.check_kept(kept)
         return kept
     own = job.job_spec()
-    stays = running is not None and running.spec.operator == own.operator
     if running is not None and stays and running.artefact is not None and not world.artefacts.lies(own):
         return running.artefact
     digest = await world.artefacts.tried(own)

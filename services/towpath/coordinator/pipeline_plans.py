@@ -103,10 +103,9 @@ async def decide(
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
     sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
     coming = promised(jobs, applies.values(), spec.name)
-    wrong = problems(spec, sites=sites, mine=mine, others=others, promised=coming)
-    wrong += _unsuitable(spec)
-    code, bad_code = await tried_code(spec, world, {name: jobs[name] for name in mine}, kept or {})
-    wrong += [*bad_code, *_state_lost(spec, jobs, drop_state, code)]
+    code, bad_code = await tried_code(spec, world, {name: jobs[name] for name in mine}, kept or {}, newest)
+    wrong = problems(spec, sites=sites, mine=mine, others=others, promised=coming, artefacts=code)
+    wrong += [*_unsuitable(spec), *bad_code, *_state_lost(spec, jobs, drop_state, code)]
     wrong += [] if delete else await unheard_elsewhere(spec, jobs, world.registry)
     if wrong:
         raise refusal(wrong)

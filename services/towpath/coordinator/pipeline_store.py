@@ -206,8 +206,12 @@ class PipelineStore:
         return sorted(await self._call("smembers", APPLIES))
 
     async def unannounced(self) -> list[str]:
-        """Applies that have ended, of which a coordinator must still tell."""
-        return sorted(await self._call("smembers", UNANNOUNCED))
+        """Applies that have ended, of which a coordinator must still tell; but those that are forgotten."""
+        known = sorted(await self._call("smembers", UNANNOUNCED))
+        forgotten = [apply for apply in known if not await self._call("exists", apply_key(apply))]
+        for apply in forgotten:
+            await self.announced(apply)
+        return [apply for apply in known if apply not in forgotten]
 
     async def announced(self, apply: str) -> None:
         """The end of the apply was told."""
