@@ -435,10 +435,15 @@ def test_history_when_it_comes_in_several_answers_then_all_of_it_is_shown(mesh: 
 
 def test_export_when_printed_then_reads_back_as_the_version_asked_for(mesh: Mesh) -> None:
     first = SPEC.model_copy(update={"jobs": SPEC.jobs[:1]})
-    version = PipelineVersion(version=1, at=AT, spec=first)
-    mesh.answers(
-        {ShowPipelineHistory: PipelineHistory(versions=[version]), ShowPipeline: pipeline_view(DONE)}
-    )
+    versions = {n: PipelineVersion(version=n, at=AT, spec=spec) for n, spec in ((2, SPEC), (1, first))}
+
+    async def answer(command: ShowPipelineHistory) -> PipelineHistory:
+        found = [*versions.values()] if command.version is None else [versions[command.version]]
+        return PipelineHistory(versions=found)
+
+    # Being deleted: the newest apply describes no jobs, and has no version.
+    gone = pipeline_view(DONE).model_copy(update={"spec": SPEC.model_copy(update={"jobs": []})})
+    mesh.answers({ShowPipelineHistory: answer, ShowPipeline: gone})
     for arguments, wanted in (((), SPEC), (("--version", "1"), first), (("--json",), SPEC)):
         printed = mesh.run("export", "delays", *arguments).stdout
         assert PipelineSpec.model_validate(yaml.safe_load(printed)) == wanted

@@ -11,9 +11,10 @@ from towpath.contracts.commands import ListJobs, OperationView, ShowOperation
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, Series
-from towpath.contracts.pipeline import ShowPipeline, ShowPipelineHistory
+from towpath.contracts.pipeline import ShowPipeline
 from towpath.contracts.traces import ShowTrace, Trace
 from towpath.reports.facts import Measured, MigrationFacts, PipelineFacts
+from towpath.reports.history import pipeline_versions
 
 LOOK_S = 30.0
 """For what the coordinator knows: longer than its restart takes."""
@@ -60,13 +61,13 @@ async def pipeline_facts(bus: Bus, pipeline: str) -> PipelineFacts:
     view = await bus.request(ShowPipeline(pipeline=pipeline), deadline_s=LOOK_S, attempt_s=ATTEMPT_S)
     since = now() - PIPELINE_SPAN
     names = [job.name for job in view.spec.jobs]
-    history, listed, found = await asyncio.gather(
-        bus.request(ShowPipelineHistory(pipeline=pipeline), deadline_s=LOOK_S, attempt_s=ATTEMPT_S),
+    versions, listed, found = await asyncio.gather(
+        pipeline_versions(bus, pipeline, deadline_s=LOOK_S, attempt_s=ATTEMPT_S),
         bus.request(ListJobs(), deadline_s=LOOK_S, attempt_s=ATTEMPT_S),
         measured(bus, names, since, None, PIPELINE_STEP_S),
     )
     jobs = [job for job in listed.jobs if job.spec.name in names]
-    return PipelineFacts(view, history.versions, jobs, found)
+    return PipelineFacts(view, versions, jobs, found)
 
 
 async def measured(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from towpath.cli.connection import ask, open_bus
+from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, ask, open_bus
 from towpath.cli.output import print_json
 from towpath.cli.pipeline_applying import ACCEPT_S, DEFAULT_DEADLINE_S, carry_out
 from towpath.cli.pipeline_files import PipelineFile, telling
@@ -45,7 +45,7 @@ from towpath.contracts.pipeline import (
     ShowPipeline,
     ShowPipelineHistory,
 )
-from towpath.mesh.home import Home
+from towpath.reports.history import pipeline_versions
 
 app = typer.Typer(help="Describe jobs together; change them to what a new description says, while they run.")
 
@@ -155,20 +155,13 @@ def history(context: typer.Context, name: Name, as_json: AsJson = False) -> None
 
     Example: `towpath pipeline history delays`
     """
-    found = asyncio.run(_all_versions(home_of(context), name))
+
+    async def run() -> list[PipelineVersion]:
+        async with open_bus(home_of(context)) as bus:
+            return await pipeline_versions(bus, name, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
+
+    found = asyncio.run(run())
     print_json(found) if as_json else print_history(found)
-
-
-async def _all_versions(home: Home, name: str) -> list[PipelineVersion]:
-    """The versions of a pipeline, newest first, as many answers as that takes."""
-    found: list[PipelineVersion] = []
-    before: int | None = None
-    while True:
-        answer = await ask(home, ShowPipelineHistory(pipeline=name, before=before))
-        found += answer.versions
-        if answer.older is None:
-            return found
-        before = answer.older + 1
 
 
 @app.command()
@@ -245,11 +238,9 @@ def export(
     Example: `towpath pipeline export delays > delays.yaml`
     """
     home = home_of(context)
-    if version is None:
-        spec = asyncio.run(ask(home, ShowPipeline(pipeline=name))).spec
-    else:
-        question = ShowPipelineHistory(pipeline=name, version=version)
-        spec = asyncio.run(ask(home, question)).versions[0].spec
+    # The first is the newest. Not what the newest apply says: that may be a delete.
+    question = ShowPipelineHistory(pipeline=name, version=version)
+    spec = asyncio.run(ask(home, question)).versions[0].spec
     print_json(plain(spec)) if as_json else print(to_yaml(spec), end="")
 
 
