@@ -210,6 +210,19 @@ def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(
     assert (report.count.looked, report.count.acted) == (1, 1)
 
 
+def test_throw_when_the_same_rule_measures_then_the_measurement_was_told_before_as_well(
+    here: Any, bench: Bench, weaver: Weaver
+) -> None:
+    measure = {"fault": "emit", "metric": "products", "value": "args.n"}
+    weave(weaver, "double", bench.active(loaded({"code": "any:code"}, measure, {"fault": "throw"})))
+    with pytest.raises(InjectedFault):
+        here.double(3)
+
+    found = read_reports(bench.directory / "reports.jsonl")
+    assert [report.metric.value for report in found if report.metric] == [3.0]
+    assert [report.count.acted for report in found if report.count] == [1]
+
+
 def test_rules_when_several_on_one_function_then_act_one_after_the_other(
     here: Any, bench: Bench, weaver: Weaver
 ) -> None:

@@ -79,12 +79,16 @@ class FakeCoordinator:
         """Kinds of commands that are carried out, and whose first answer never comes."""
         self.fails: set[str] = set()
         """Jobs with which nothing works."""
+        self.fails_once: set[str] = set()
+        self.sent: list[Command[Any]] = []
+        """All that change something, refused ones too."""
         self.state = ApplyState.COMPLETED
 
     async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> Any:
         kind = type(command)
         if kind.__name__.startswith("List"):
             return self._listed(kind.__name__)
+        self.sent.append(command)
         repeated = command.id in self.done
         answer = OperationAnswer.model_validate(
             {"operation": command.id, "job": "j", "kind": "deploy", "state": "completed"}
@@ -151,7 +155,8 @@ class FakeCoordinator:
         )
 
     def _check(self, job: str) -> None:
-        if job in self.fails:
+        if job in self.fails | self.fails_once:
+            self.fails_once.discard(job)
             raise TowpathError(ErrorCode.FAILED, f"{job} does not work")
 
     def _check_unread(self, job: str) -> None:
@@ -202,6 +207,28 @@ async def test_job_that_was_there_when_changed_and_moved_then_is_as_it_was_where
     assert await run.put_back() == []
     assert (coordinator.jobs["theirs"].spec, coordinator.jobs["theirs"].site) == (theirs, "jfk")
     assert "remove" not in coordinator.heard
+
+
+async def test_job_with_user_code_when_put_back_then_keeps_its_code_whatever_lies_at_its_path() -> None:
+    theirs = spec("theirs", operator={"kind": "python", "entry": "job:run", "artefact": "job.whl"})
+    coordinator = FakeCoordinator(theirs)
+    run = await looked(coordinator)
+    await run.send(UpdateJob(spec=theirs.model_copy(update={"trigger_s": 7.0}), keep_code=True))
+    assert await run.put_back() == []
+    assert [change.keep_code for change in coordinator.sent if isinstance(change, UpdateJob)] == [True, True]
+
+
+async def test_way_back_when_refused_at_first_then_the_same_command_is_sent_again() -> None:
+    coordinator = FakeCoordinator(spec("theirs"), reading("other", "theirs"))
+    run = await looked(coordinator)
+    for name in ("theirs", "other"):
+        await run.send(MigrateJob(job=name, to="cloud"))
+    coordinator.fails_once = {"theirs"}
+    assert await run.put_back() == []
+    assert {view.site for view in coordinator.jobs.values()} == {"jfk"}
+    moves = [move for move in coordinator.sent if isinstance(move, MigrateJob) and move.to == "jfk"]
+    first, again = (move.id for move in moves if move.job == "theirs")
+    assert first == again
 
 
 async def test_job_that_was_there_when_not_touched_then_is_left_alone() -> None:

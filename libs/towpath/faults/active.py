@@ -218,17 +218,19 @@ class ActiveRule:
         if not self._holds(fields):
             return None
         call.evaluate = self._valuer(fields)
+        raised: InjectedFault | None = None
         try:
             for fault in self.faults:
                 assert isinstance(fault, CallFault)
                 fault.act(call)
-            return None
         except InjectedFault as error:
-            self._tell_before_raising()
-            return error
+            raised = error
         finally:
             emitted, call.emitted = call.emitted, []
             self._emit(emitted)
+        if raised is not None:
+            self._tell_before_raising()
+        return raised
 
     def _holds(self, fields: Mapping[str, Any]) -> bool:
         with self._asking:

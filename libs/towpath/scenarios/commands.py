@@ -143,11 +143,11 @@ class Commands:
     async def _scale(self, step: Step) -> None:
         assert step.scale is not None
         changes = step.scale.model_dump(exclude={"job"}, exclude_none=True)
-        await self._change(self._observed(step.scale.job).spec.model_copy(update=changes))
+        await self._change(self._observed(step.scale.job).spec.model_copy(update=changes), keep_code=True)
 
-    async def _change(self, spec: JobSpec, *, drop_state: bool = False) -> None:
+    async def _change(self, spec: JobSpec, *, drop_state: bool = False, keep_code: bool = False) -> None:
         known = self._observed(spec.name)
-        await self.restoration.send(UpdateJob(spec=spec, drop_state=drop_state))
+        await self.restoration.send(UpdateJob(spec=spec, drop_state=drop_state, keep_code=keep_code))
         self._changes_to(known, spec)
 
     def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:

@@ -25,11 +25,15 @@ from towpath.contracts.pipeline import (
     ListPipelines,
     RollbackPipeline,
 )
+from towpath.protocols.asking import SILENCE
 from towpath.scenarios.journal import Entry, Journal
 from towpath.scenarios.reversibility import Standing, check_reversible
 from towpath.telemetry.tracing import untraced
 
 CHANGE_S, ATTEMPT_S = 90.0, 10.0
+
+MOVE_S = 180.0
+"""For a job to be moved back: a handover waits for up to six of its micro-batches."""
 
 LOOK_S = 20.0
 LOOK_EVERY_S = 0.3
@@ -39,8 +43,6 @@ OUTSTANDING_S = 30.0
 
 AT_REST_S = 60.0
 """For what is under way with a job or a pipeline to end, before it is put back."""
-
-UNANSWERED = (ErrorCode.UNREACHABLE, ErrorCode.DEADLINE)
 
 Undo = Callable[[], Awaitable[None]]
 
@@ -81,7 +83,7 @@ class Restoration:
         try:
             answer = await self.bus.request(change, deadline_s=CHANGE_S, attempt_s=attempt_s)
         except TowpathError as error:
-            if error.detail.code not in UNANSWERED:
+            if error.detail.code not in SILENCE:
                 del self._outstanding[change.id]
             raise
         del self._outstanding[change.id]
@@ -176,17 +178,17 @@ class Restoration:
     def _undo_of_job(self, was: JobView, now: Standing) -> Undo:
         """A job that was there is as it was, where it was."""
 
+        name = was.spec.name
+        present = now.jobs.get(name)
+        # Once, however often they are tried: the coordinator knows a repetition by its id.
+        way_back = [] if present is None else _way_back(was, present)
+
         async def undo() -> None:
-            name = was.spec.name
-            present = now.jobs.get(name)
             if present is None:
                 raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is gone", field="job", value=name)
-            # The site in a description is where a job ran first: moving changes it no more than an update.
-            spec = was.spec.model_copy(update={"site": present.spec.site})
-            if spec != present.spec:
-                await self._done(UpdateJob(spec=spec))()
-            if present.site != was.site:
-                await self._done(MigrateJob(job=name, to=was.site))()
+            for command in way_back:
+                within_s = MOVE_S if isinstance(command, MigrateJob) else CHANGE_S
+                await self.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
 
         return undo
 
@@ -201,6 +203,19 @@ class Restoration:
             check_applied(await self.bus.request(command, deadline_s=CHANGE_S, attempt_s=ATTEMPT_S))
 
         return undo
+
+
+def _way_back(was: JobView, present: JobView) -> list[Command[Any]]:
+    """Commands after which a job is as it was."""
+    # The site in a description is where a job ran first: moving changes it no more than an update.
+    spec = was.spec.model_copy(update={"site": present.spec.site})
+    commands: list[Command[Any]] = []
+    if spec != present.spec:
+        # The same code is that which the job has, whatever lies at its path by now.
+        commands.append(UpdateJob(spec=spec, keep_code=spec.operator == present.spec.operator))
+    if present.site != was.site:
+        commands.append(MigrateJob(job=was.spec.name, to=was.site))
+    return commands
 
 
 def _noted(view: JobView | None) -> dict[str, Any] | None:

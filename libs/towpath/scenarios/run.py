@@ -59,7 +59,7 @@ ACT_S = 4.0
 COUNT_S = 3.0
 """For the last counts of rules, which come behind their end."""
 
-RESTORE_S = 240.0
+RESTORE_S = 360.0
 """For everything to be put back: jobs may have to move, and the coordinator to be started anew."""
 
 

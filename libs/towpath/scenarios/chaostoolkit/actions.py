@@ -120,7 +120,8 @@ async def _scale(job: str, changes: Content, on: Any) -> Content:
         await _heard(mesh.bus, on)
         view = await _view(mesh.bus, job)
         spec = JobSpec.model_validate(view.spec.model_dump() | changes)
-        answer = await mesh.bus.request(UpdateJob(spec=spec), deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
+        command = UpdateJob(spec=spec, keep_code=True)
+        answer = await mesh.bus.request(command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
     return answer.model_dump(mode="json")
 
 
