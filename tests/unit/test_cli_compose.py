@@ -20,7 +20,6 @@ from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
 from towpath.scenarios.containers import ContainersDemonstration
 from towpath.topology.reading import read
-from towpath.topology.sites import mesh_spec
 
 TOPOLOGY = "name: one\nnodes:\n  - {name: jfk, cores: 1}\n"
 FREE_PORTS = ("--hub-port=0", "--redis-port=0", "--api-port=0")
@@ -136,8 +135,7 @@ def test_command_for_processes_when_the_mesh_runs_as_containers_then_names_that_
 def test_command_when_the_containers_are_those_of_a_fog_then_names_its_own(here: Path) -> None:
     home = Home(here / "a mesh" / "fog")
     topology = read("topology.yaml")
-    Project(home).begin(topology)
-    Project(home).write(topology, MeshState.create_or_extend(home, mesh_spec(topology)), "local")
+    Project(home).write(topology, "local")
     assert compose_instead(home, "up") == f"towpath --home '{here}/a mesh' fog up"
     file = f"--file '{home.root}/docker-compose.yml' --project-name {Project(home).name}"
     assert compose_instead(home, "logs") == f"docker compose {file} logs"

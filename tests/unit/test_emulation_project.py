@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Node, Topology
@@ -96,6 +97,20 @@ async def test_up_when_interrupted_before_there_is_a_mesh_then_nothing_is_up(
             pass
     assert refused.value.detail.code is ErrorCode.UNREACHABLE
     assert "towpath fog up" in refused.value.detail.message
+    assert Project(home).standing() is None, "a scenario brings it up, and does not look for it"
+
+
+async def test_up_when_images_have_a_tag_and_jobs_bring_code_then_the_compose_file_says_both(
+    home: Home, tmp_path: Path
+) -> None:
+    with pytest.raises(Created):
+        await bring_up(home, Plan.of(PAIR), nothing, tag="v2", artefact_root=str(tmp_path / "code"))
+    described = yaml.safe_load(Project(home).compose_file.read_text())["services"]
+    assert {
+        part["image"].rpartition(":")[2] for name, part in described.items() if "towpath" in part["image"]
+    } == {"v2"}
+    mounted = [volume for volume in described["coordinator"]["volumes"] if volume.endswith(":ro")]
+    assert mounted == [f"{tmp_path / 'code'}:/var/lib/towpath/artefacts:ro"]
 
 
 async def test_up_when_cancelled_while_it_writes_then_ends_only_when_nobody_writes_any_more(

@@ -17,7 +17,6 @@ from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end
 from towpath.topology.shares import Host, overcommitted, shares, this_host
-from towpath.topology.sites import mesh_spec
 
 HUB_S = 120.0
 """For the hub to answer behind the start of its container."""
@@ -65,7 +64,7 @@ async def bring_up(
     await asyncio.to_thread(_check_free, project, plan.topology)
     await asyncio.to_thread(check_images, tag)
     # What nobody waits for would go on making what `take_down` removes.
-    await to_the_end(asyncio.to_thread(_write, project, plan, tag, artefact_root))
+    await to_the_end(asyncio.to_thread(project.write, plan.settled, tag, artefact_root))
     tell("containers …")
     await to_the_end(asyncio.to_thread(project.create))
     try:
@@ -88,8 +87,8 @@ async def take_down(home: Home) -> list[str]:
 async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator[Emulation]:
     """The topology that is up under `home`. Raises `TowpathError` when none is."""
     project = Project(home)
-    topology = await asyncio.to_thread(project.topology)
-    if topology is None or not await asyncio.to_thread(home.state.exists):
+    topology = await asyncio.to_thread(project.standing)
+    if topology is None:
         raise nothing_up(home)
     mesh = await asyncio.to_thread(MeshState.load, home)
     found = await asyncio.to_thread(project.containers)
@@ -100,12 +99,6 @@ async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator
         running = Emulation(topology, this_host(topology), nodes, bus, tell)
         running.away |= {node for node in nodes.names if await nodes.cpu_s(node) is None}
         yield running
-
-
-def _write(project: Project, plan: Plan, tag: str, artefact_root: str | None) -> None:
-    project.begin(plan.settled)
-    mesh = MeshState.create_or_extend(project.home, mesh_spec(plan.topology, artefact_root))
-    project.write(plan.topology, mesh, tag)
 
 
 def nothing_up(home: Home) -> TowpathError:

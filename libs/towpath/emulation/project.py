@@ -22,6 +22,7 @@ from towpath.mesh.views import SECRETS
 from towpath.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
 from towpath.topology.health import parts, why
 from towpath.topology.secrets import SERVERS, write_secrets
+from towpath.topology.sites import mesh_spec
 
 COMPOSE_S = 300.0
 """For the compose command: it makes some twenty containers and networks."""
@@ -65,17 +66,22 @@ class Project:
         except FileNotFoundError:
             return None
 
-    def begin(self, topology: Topology) -> None:
-        """Put the topology down, before anything else: whatever interrupts what follows, it can be repeated
-        and taken down. Raises `OSError`."""
+    def standing(self) -> Topology | None:
+        """The same, if its mesh was made as well: whoever was about to make it may have been killed."""
+        return self.topology() if self.home.state.exists() else None
+
+    def write(self, topology: Topology, tag: str, artefact_root: str | None = None) -> MeshState:
+        """Put down everything that the compose command needs; the mesh, made or extended. Raises `OSError`.
+
+        The topology first: whatever interrupts what follows, it can be repeated and taken down.
+        """
         make_private_directory(self.home.root)
         write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
-
-    def write(self, topology: Topology, mesh: MeshState, tag: str) -> None:
-        """Put down everything that the compose command needs. Raises `OSError`."""
+        mesh = MeshState.create_or_extend(self.home, mesh_spec(topology, artefact_root))
         settings = ComposeSettings.of(topology, str(self.home.secrets), tag)
         write_secrets(mesh, self.home.secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
+        return mesh
 
     def create(self) -> None:
         """Make all containers, and start those that are no nodes. Raises `TowpathError`."""

@@ -24,7 +24,6 @@ from towpath.mesh.state import MeshState
 from towpath.scenarios.evacuation import Evacuation, EvacuationReport
 from towpath.tasks import to_the_end
 from towpath.topology.health import until_healthy
-from towpath.topology.sites import mesh_spec
 
 UP_S = 360.0
 """For all engines to answer: one starts in ten seconds, several on a busy machine in minutes."""
@@ -105,7 +104,7 @@ class ContainersDemonstration:
     async def _up(self) -> MeshState:
         self.tell("starting containers")
         # What nobody waits for would go on making what is about to be removed.
-        mesh = await to_the_end(asyncio.to_thread(self._write))
+        mesh = await to_the_end(asyncio.to_thread(self.project.write, self.topology, self.tag))
         await to_the_end(asyncio.to_thread(self._start))
         self.tell("waiting for engines")
         user = mesh.operator
@@ -115,12 +114,6 @@ class ContainersDemonstration:
             await self._until_up(bus)
         await asyncio.to_thread(until_healthy, self.project.name, HEALTHY_S)
         self.tell("all sites are up, all containers healthy")
-        return mesh
-
-    def _write(self) -> MeshState:
-        self.project.begin(self.topology)
-        mesh = MeshState.create_or_extend(self.home, mesh_spec(self.topology))
-        self.project.write(self.topology, mesh, self.tag)
         return mesh
 
     def _start(self) -> None:

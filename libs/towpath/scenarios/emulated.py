@@ -36,7 +36,7 @@ class EmulatedStage(Stage):
 @asynccontextmanager
 async def standing_emulation(home: Home, topology: str) -> AsyncIterator[EmulatedStage]:
     """The topology that is up under `home`; it stays. Raises `TowpathError` when it is another one."""
-    wanted, there = read(topology), await asyncio.to_thread(Project(home).topology)
+    wanted, there = read(topology), await asyncio.to_thread(Project(home).standing)
     if there is None:
         raise nothing_up(home)
     if there.name != wanted.name:

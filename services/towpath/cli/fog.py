@@ -180,7 +180,7 @@ async def _run(
     from towpath.scenarios.playing import play_on
 
     topology = play.scenario.mesh.topology or ""
-    standing = await asyncio.to_thread(Project(home).topology) is not None
+    standing = await asyncio.to_thread(Project(home).standing) is not None
     ground = (
         standing_emulation(home, topology)
         if standing
