@@ -10,6 +10,7 @@ import pytest
 from towpath.contracts.faults import HUB_SCOPE, Rule
 from towpath.contracts.links import LinkConditions, LinkList, LinkView, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import Command
+from towpath.injector import record
 from towpath.injector.links import LinkRules
 from towpath.injector.loaded import LoadedRules
 from towpath.injector.record import Record, Recorded
@@ -53,8 +54,8 @@ def link(tmp_path: Path) -> OneLink:
 def link_rules(link: OneLink, loaded: LoadedRules) -> LinkRules:
     """Those of one injector."""
 
-    async def remember() -> None:
-        await link.record.write(Recorded(links=rules.held))
+    async def remember() -> bool:
+        return await link.record.write(Recorded(links=rules.held))
 
     service: Any = link
     rules = LinkRules(loaded, service, lambda asked: None, remember)
@@ -72,6 +73,24 @@ async def test_link_when_a_rule_makes_it_worse_then_how_it_was_is_on_disk_before
     await rules.look()
     assert link.conditions == BY_HAND
     assert (await link.record.read()).links == {}
+
+
+async def test_link_when_how_it_was_cannot_be_written_then_it_is_not_touched(
+    link: OneLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    loaded = LoadedRules({})
+    rules = link_rules(link, loaded)
+    [rule] = loaded.load({"slow": (SLOW, [HUB_SCOPE])}, None).loaded
+    with monkeypatch.context() as disk:
+        disk.setattr(record, "write_private_file", full)
+        await rules.look()
+    assert (link.conditions, rules.held) == (BY_HAND, {})
+    assert "could not be written down" in (rule.count.last_error or "")
+    await rules.look()
+    assert link.conditions.delay_ms > BY_HAND.delay_ms
 
 
 async def test_link_when_the_injector_that_made_it_worse_died_then_its_successor_restores_it(

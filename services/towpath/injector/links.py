@@ -10,7 +10,7 @@ from random import Random
 from typing import cast
 
 from towpath.bus import Bus
-from towpath.contracts.errors import TowpathError
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import DEFAULT_LEASE_S, HUB_SCOPE, OnTarget, RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import Command
@@ -104,9 +104,9 @@ class LinkRules:
         loaded: LoadedRules,
         bus: Bus,
         shared: Callable[[str], float | None],
-        remember: Callable[[], Awaitable[None]],
+        remember: Callable[[], Awaitable[bool]],
     ) -> None:
-        """`shared` gives what conditions ask of the whole mesh; `remember` puts `held` on disk."""
+        """`shared` gives what conditions ask of the whole mesh; `remember` puts `held` on disk, if it can."""
         self._loaded = loaded
         self._bus = bus
         self._shared = shared
@@ -170,9 +170,7 @@ class LinkRules:
 
     async def _worsen(self, site: str, rules: list[_Carried]) -> None:
         if site not in self._held:
-            # On record before the link is touched: whoever follows knows what to restore.
-            self._held[site] = _Held(await self._as_it_is(site))
-            await self._remember()
+            await self._hold(site)
         held = self._held[site]
         wanted = held.before.remaining()
         for each in rules:
@@ -184,6 +182,18 @@ class LinkRules:
             held.shaped, held.renewed_at = wanted, at
         for each in rules:
             each.acted += 1
+
+    async def _hold(self, site: str) -> None:
+        """Put on record how a link is, before it is touched: whoever follows knows what to restore."""
+        self._held[site] = _Held(await self._as_it_is(site))
+        is_recorded = False
+        try:
+            is_recorded = await self._remember()
+        finally:
+            if not is_recorded:
+                del self._held[site]
+        if not is_recorded:
+            raise TowpathError(ErrorCode.FAILED, "how the link is could not be written down")
 
     async def _restore(self, site: str) -> None:
         before = self._held[site].before.remaining()

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model, now
 from towpath.mesh.private_file import write_private_file
+from towpath.tasks import to_the_end
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +76,15 @@ class Record:
             )
             return Recorded()
 
-    async def write(self, recorded: Recorded) -> None:
-        """Put it on the disk."""
+    async def write(self, recorded: Recorded) -> bool:
+        """Put it on the disk. Whether that went well."""
         versions = dict(list(recorded.versions.items())[-MOST_NAMES:])
         text = recorded.model_copy(update={"versions": versions}).model_dump_json()
         async with self._writing:
             try:
-                await asyncio.to_thread(write_private_file, self._path, text)
+                # A successor would write the same part file.
+                await to_the_end(asyncio.to_thread(write_private_file, self._path, text))
             except OSError as error:
                 log.error("loaded rules were not recorded: %s", error)
+                return False
+        return True

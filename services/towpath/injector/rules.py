@@ -137,9 +137,9 @@ class Rules:
                 self._own(asyncio.create_task(self.spread(change)))
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _remember(self) -> None:
-        """Put on disk what is loaded, and how links were before they were made worse."""
-        await self._record.write(self._recorded())
+    async def _remember(self) -> bool:
+        """Put on disk what is loaded, and how links were before they were worse: whether that went well."""
+        return await self._record.write(self._recorded())
 
     def _recorded(self) -> Recorded:
         loaded = [
