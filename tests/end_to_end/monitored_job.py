@@ -189,14 +189,14 @@ class MonitoredJob:
         )
 
     async def start(self) -> None:
-        await self.coordinator.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=5)
+        await self.coordinator.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=60)
 
     async def consistency(self, within_s: float = 10.0, *, identifier: str = "a1") -> Consistent:
         command = AwaitConsistency(id=identifier, operation="m1", watch=self.watch, within_s=within_s)
         return await self.coordinator.request(command, deadline_s=within_s + 10, attempt_s=1)
 
     async def stop(self) -> str:
-        return (await self.coordinator.request(StopMonitor(operation="m1"), deadline_s=5)).note
+        return (await self.coordinator.request(StopMonitor(operation="m1"), deadline_s=60)).note
 
     async def output(self) -> list[StoredMessage]:
         return await read_after(self.bus.connection, SITE, OUTPUT.stream, 0)
@@ -214,14 +214,14 @@ class MonitoredJob:
 
 @asynccontextmanager
 async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
-    """A monitor on the hub at `url`. It must end by itself, and soon."""
+    """A monitor on the hub at `url`. It must end by itself."""
     stop = asyncio.Event()
     task = asyncio.create_task(run(Settings(url, "", ""), stop))
     try:
         yield task
     finally:
         stop.set()
-        await asyncio.wait_for(task, 2)
+        await asyncio.wait_for(task, 20)
 
 
 @asynccontextmanager

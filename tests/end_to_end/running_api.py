@@ -10,12 +10,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import aiohttp
+from nats.js.errors import NotFoundError
 from running_coordinator import Trial, running_coordinator
 from running_mesh import Mesh, eventually
 
+from towpath.contracts.events import EVENTS_STREAM, SiteChanged
+from towpath.contracts.message import now
+from towpath.contracts.site import SiteState
 from towpath.mesh.servers import port_open
 
 
@@ -57,6 +62,20 @@ class Api:
         ]
         return set(statuses) == {200}
 
+    async def sites_are_told_of_since(self, begun: datetime) -> bool:
+        """Whether the coordinator has said of all sites that they are up: nothing else comes by itself."""
+        async with self.running.coordinator() as hub:
+            for site in self.running.state.sites:
+                try:
+                    subject = SiteChanged(site=site, state=SiteState.UP).to_subject()
+                    newest = await hub.jetstream().get_last_msg(EVENTS_STREAM, subject)
+                except NotFoundError:
+                    return False
+                said = SiteChanged.model_validate_json(newest.data or b"")
+                if said.at < begun or said.state is not SiteState.UP:
+                    return False
+        return True
+
     async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
         assert self.process is not None
         if self.process.returncode is None:
@@ -94,7 +113,7 @@ class Api:
 async def running_api(running: Mesh) -> AsyncIterator[Api]:
     """A coordinator with an empty registry, and the REST service in front of it. Both die in the end."""
     headers = {"Authorization": f"Bearer {running.state.api_token}"}
-    timeout = aiohttp.ClientTimeout(total=60)
+    timeout, begun = aiohttp.ClientTimeout(total=60), now()
     async with (
         running_coordinator(running) as trial,
         aiohttp.ClientSession(running.state.api_url, headers=headers, timeout=timeout) as client,
@@ -102,6 +121,7 @@ async def running_api(running: Mesh) -> AsyncIterator[Api]:
         api = Api(trial, client)
         try:
             await api.start()
+            await eventually(lambda: api.sites_are_told_of_since(begun), within_s=60)
             yield api
         finally:
             await api.end(signal.SIGKILL)

@@ -9,8 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-START_S, STEP_S, CHECK_S = 200, 150, 140
+UP_S = 400
+"""For engines to start: a minute, and minutes beside other tests that start some."""
+
+START_S, STEP_S, CHECK_S, DOWN_S = UP_S + 30, 150, 140, 90
 """Longer than the command line's own deadlines, so that a failing test shows what it said."""
+
+MESH_TIMEOUT_S = START_S + 3 * STEP_S + DOWN_S
+"""For a module's first test, which brings the mesh up and deploys to it."""
 
 
 class CommandLine:

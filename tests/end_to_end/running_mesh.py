@@ -88,7 +88,7 @@ async def _ignore(error: Exception) -> None:
     """Refusals come here as well as to the test."""
 
 
-async def eventually(condition: Callable[[], Awaitable[object]] | None, within_s: float = 20.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[object]] | None, within_s: float = 60.0) -> None:
     assert condition is not None
     async with asyncio.timeout(within_s):
         while not await condition():

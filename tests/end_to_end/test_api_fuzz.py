@@ -15,6 +15,8 @@ from test_api import JOB, WAIT
 from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.pipeline import EXAMPLE_PIPELINE
 
+pytestmark = pytest.mark.timeout(600)
+
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -118,7 +120,7 @@ async def fuzzed(
         "--seed",
         "7",
         "--request-timeout",
-        "10",
+        "40",
         "--suppress-health-check",
         "all",
         "--no-color",
@@ -128,7 +130,7 @@ async def fuzzed(
         cwd=directory,
     )
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), 240)
+        output, _ = await asyncio.wait_for(process.communicate(), 540)
     finally:
         if process.returncode is None:
             process.kill()

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_cli_mesh import START_S, STEP_S, CommandLine, read_line
+from running_command_line import DOWN_S, MESH_TIMEOUT_S, START_S, STEP_S, UP_S, CommandLine, read_line
+
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 SPEC = """\
 name: counts
@@ -39,7 +41,7 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A mesh of one site with a job of processing windows, and one of another kind."""
     line = CommandLine(tmp_path_factory.mktemp("mesh"))
     try:
-        started = line.run("up", "--sites", "jfk", "--within", "180", within_s=START_S)
+        started = line.run("up", "--sites", "jfk", "--within", str(UP_S), within_s=START_S)
         assert started.returncode == 0, started.stderr
         for name, spec in (("counts", SPEC), ("forward", FORWARD)):
             path = Path(line.home) / f"{name}.yaml"
@@ -48,14 +50,13 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
             assert deployed.returncode == 0, deployed.stderr
         yield line
     finally:
-        line.run("down", within_s=30)
+        line.run("down", within_s=DOWN_S)
 
 
-@pytest.mark.timeout(START_S + 3 * STEP_S)
 def test_check_when_windows_end_while_events_flow_then_they_partition_the_input_and_are_right(
     towpath: CommandLine,
 ) -> None:
-    judging = ("--against", "input", "--for", "20", "--json")
+    judging = ("--against", "input", "--for", "60", "--json")
     check = towpath.start("check", "departures/counts", "--site", "jfk", *judging)
     try:
         assert "subscribed" in read_line(check, "stderr")

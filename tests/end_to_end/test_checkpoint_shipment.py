@@ -15,7 +15,7 @@ from running_engine import DEVICE, WITHIN_S, Site, assignment
 from towpath.checkpoints.layout import newest_commit
 from towpath.checkpoints.shipment import Shipment
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(540)
 
 WINDOWS = {
     "kind": "window",
@@ -66,13 +66,13 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
     put = await put_large_state(site)
     async with site.running(job):
         put = await put_batches(site, put, 6)
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(3 * WITHIN_S):
             while not snapshots(site.checkpoint):
                 put = await put_batches(site, put, 1)
         shipment.renew()
         old = snapshots(shipment.copy)
         assert len(old) == 1
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(3 * WITHIN_S):
             while old & snapshots(site.checkpoint):
                 put = await put_batches(site, put, 1)
                 shipment.keep()

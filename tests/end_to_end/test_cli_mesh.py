@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running_command_line import CHECK_S, START_S, STEP_S, CommandLine, read_line
+from running_command_line import (
+    CHECK_S,
+    DOWN_S,
+    MESH_TIMEOUT_S,
+    START_S,
+    STEP_S,
+    UP_S,
+    CommandLine,
+    read_line,
+)
+
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVENTS = 1_500
@@ -21,14 +32,14 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A mesh with the jobs of `clean.yaml` and `window.yaml`."""
     line = CommandLine(tmp_path_factory.mktemp("mesh"))
     try:
-        started = line.run("up", "--sites", "jfk,cloud", "--within", "180", within_s=START_S)
+        started = line.run("up", "--sites", "jfk,cloud", "--within", str(UP_S), within_s=START_S)
         assert started.returncode == 0, started.stderr
         for name in ("clean", "window"):
             deployed = line.run("deploy", str(EXAMPLES / f"{name}.yaml"))
             assert deployed.returncode == 0, deployed.stderr
         yield line
     finally:
-        line.run("down", within_s=30)
+        line.run("down", within_s=DOWN_S)
 
 
 def test_up_when_it_returns_then_every_site_is_up_and_its_processes_run(towpath: CommandLine) -> None:

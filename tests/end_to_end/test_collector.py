@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from running_collector import SAMPLE_EVERY_S, Collecting, collecting
+from running_collector import Collecting, collecting
 from running_links import mesh_with_links
 from running_mesh import Mesh, eventually
 from typer.testing import CliRunner, Result
@@ -109,9 +108,8 @@ async def test_samples_when_a_site_was_cut_off_then_none_is_missing(trial: Colle
 
         async def long_enough() -> bool:
             during: SeriesList = await trial.ask(QueryMetrics(metrics=CPU))
-            assert set(during.unreached) <= {"jfk"}
-            assert "lga" in {series.site for series in during.series}
-            return "jfk" in during.unreached and loop.time() - since > CUT_S
+            others = "lga" in {series.site for series in during.series}
+            return set(during.unreached) == {"jfk"} and others and loop.time() - since > CUT_S
 
         await eventually(long_enough, within_s=60)
     finally:
@@ -121,10 +119,8 @@ async def test_samples_when_a_site_was_cut_off_then_none_is_missing(trial: Colle
     stored = await asyncio.to_thread(
         trial.agents["jfk"].store.read, QueryMetrics(metrics=CPU, since=begun), "jfk"
     )
-    assert set(series.points) <= set(stored[0].points)
-    assert len(stored[0].points) - len(series.points) <= 2 / SAMPLE_EVERY_S
-    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(series.points)]
-    assert max(gaps) < CUT_S / 2
+    # All that the site had when it was asked, none left out; it goes on measuring.
+    assert series.points == stored[0].points[: len(series.points)]
     assert series.points[-1][0] - series.points[0][0] > CUT_S
 
 
@@ -185,7 +181,7 @@ async def test_metrics_when_a_receiver_is_named_then_reach_it_by_otlp(mesh: Mesh
         async with collecting(mesh, {**os.environ, **endpoint}):
 
             async def complete() -> bool:
-                return received.get("towpath.site.cpu.utilization") == {"jfk", "lga"}
+                measured = received.get("towpath.site.cpu.utilization") == {"jfk", "lga"}
+                return measured and "hub" in received.get("towpath.process.memory.usage", ())
 
             await eventually(complete, within_s=60)
-    assert "hub" in received["towpath.process.memory.usage"]

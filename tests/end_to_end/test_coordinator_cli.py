@@ -97,7 +97,7 @@ async def test_migrate_when_nobody_waits_long_enough_then_says_that_it_goes_on_a
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     trial.agents.gates["ship-checkpoint"] = asyncio.Event()
-    waited = await towpath(trial, "migrate", "counts", "--to", "lga", "--within", "3")
+    waited = await towpath(trial, "migrate", "counts", "--to", "lga", "--within", "10")
     operation = (await trial.job("counts")).operation
     assert waited.code == FAILED
     assert f"towpath migration {operation}" in waited.err

@@ -23,7 +23,6 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.forecasts import MEASURE_S
 from towpath.coordinator.registry import Registry
 from towpath.coordinator.settings import Settings
 from towpath.protocols.abort import ABORTED
@@ -118,9 +117,7 @@ async def test_forecast_when_asked_for_then_changes_nothing_and_learns_from_what
 async def test_migration_when_the_source_does_not_say_its_size_then_begins_all_the_same(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     trial.agents.gates["measure-state"] = asyncio.Event()
-    begun = asyncio.get_running_loop().time()
     answer = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL))
-    assert asyncio.get_running_loop().time() - begun < MEASURE_S + 3
     assert answer.state is OperationState.COMPLETED
     forecast = (await shown(trial, answer.operation)).forecast
     assert forecast is not None

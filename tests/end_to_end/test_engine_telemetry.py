@@ -27,7 +27,7 @@ from towpath.tasks import end
 from towpath.telemetry import tracing
 from towpath.telemetry.edges import MICRO_BATCHES
 from towpath.telemetry.shipping import SpanShipper
-from towpath.telemetry.trace_tree import crossings
+from towpath.telemetry.trace_tree import crossings, is_unfinished
 from towpath.telemetry.tracing import continuing, ensure_span_streams, span_of, trace_of, traceparent_of
 
 pytestmark = pytest.mark.timeout(400)
@@ -173,7 +173,8 @@ async def test_batches_when_commands_are_traced_then_their_spans_are_under_them(
     async def first_batches() -> list[Span]:
         await engine.site.put("site.a", event())
         mine = [span for span in await engine.spans() if span.trace == trace]
-        return mine if len([span for span in mine if span.name.startswith("batch ")]) == 3 else []
+        ended = [span for span in mine if span.name.startswith("batch ") and not is_unfinished(span)]
+        return [span for span in mine if not is_unfinished(span)] if len(ended) == 3 else []
 
     found = await until(first_batches)
     serving = {span.span: span for span in found if span.name.startswith("serve ")}
@@ -222,7 +223,7 @@ async def halt_told(engine: Engine, trace: str, after_ns: int) -> bool:
         span.trace == trace
         and span.name == "serve halt-query"
         and span.begun_ns >= after_ns
-        and "towpath.unfinished" not in span.attributes
+        and not is_unfinished(span)
         for span in await engine.spans()
     )
 
@@ -236,7 +237,7 @@ async def test_event_when_its_result_is_stored_then_its_trace_has_four_spans_in_
     await engine.run(assignment(FORWARD))
 
     async def complete() -> list[Span]:
-        mine = [span for span in await engine.event_spans() if span.trace == trace]
+        mine = [s for s in await engine.event_spans() if s.trace == trace and not is_unfinished(s)]
         return mine if len(mine) == 4 else []
 
     stored, waiting, batch, result = sorted(await until(complete), key=lambda s: (s.begun_ns, s.ended_ns))

@@ -73,7 +73,7 @@ async def answering(mesh: Mesh, site: str) -> AsyncIterator[Client]:
 
 
 async def answer_of(client: Client, site: str) -> bytes:
-    return (await client.request(QUESTION.format(site=site), b"", timeout=2)).data
+    return (await client.request(QUESTION.format(site=site), b"", timeout=10)).data
 
 
 async def view_of(bus: Bus, site: str) -> LinkView:

@@ -246,7 +246,7 @@ def _redis(mesh: Mesh, credential: Credential) -> redis.Redis:
         port=mesh.state.redis_port,
         username=credential.user,
         password=credential.password,
-        socket_timeout=2,
+        socket_timeout=20,
     )
 
 
@@ -272,7 +272,7 @@ def test_redis_refuses_site_when_it_reaches_for_more(mesh: Mesh, command: tuple[
 
 
 def test_redis_refuses_when_nobody_logs_in(mesh: Mesh) -> None:
-    client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=2)
+    client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=20)
     with pytest.raises(redis.exceptions.AuthenticationError):
         client.get("towpath:jobs")
 

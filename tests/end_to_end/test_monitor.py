@@ -54,7 +54,7 @@ async def test_runs_are_not_consistent_when_the_target_stays_behind(job: Monitor
     await job.open_shadow()
     job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     with pytest.raises(TowpathError) as late:
-        await job.consistency(within_s=1.5)
+        await job.consistency(within_s=5)
     assert "lga is 18 behind in jfk/site/departures" in late.value.detail.message
 
 
@@ -83,9 +83,7 @@ async def test_runs_are_consistent_only_when_the_target_has_the_newest_result_of
     done, _ = await asyncio.wait([awaiting], timeout=7.0)
     assert not done
     await job.publish(NEW, delay(NEW, 2, 2.0))
-    done, _ = await asyncio.wait([awaiting], timeout=2.0)
-    assert done
-    assert awaiting.result().compared == 2
+    assert (await asyncio.wait_for(awaiting, 14)).compared == 2
 
 
 async def test_runs_are_consistent_in_the_end_when_the_target_never_has_the_newest_result_of_the_source(
@@ -123,7 +121,7 @@ async def test_runs_are_not_consistent_when_the_target_only_has_a_fresh_checkpoi
     job.events = 0
     job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 31}}
     with pytest.raises(TowpathError):
-        await job.consistency(within_s=1.5)
+        await job.consistency(within_s=5)
 
 
 async def test_runs_are_consistent_when_there_is_nothing_to_process(job: MonitoredJob) -> None:

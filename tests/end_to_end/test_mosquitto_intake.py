@@ -93,15 +93,14 @@ async def test_events_when_bridge_is_killed_in_their_midst_then_are_stored_once_
 ) -> None:
     async with bridge_process(site.mesh.home.root):
         await eventually(lambda: subscribed(site))
-        sending = asyncio.create_task(send(site, "site/a", events(payload)))
+        # The last quarter is held back: however fast the bridge is, it is killed in their midst.
+        sending = asyncio.create_task(send(site, "site/a", events(payload)[: EVENTS * 3 // 4]))
         await site.holds(EVENTS // 4)
-    first = await site.count()
-    assert first < EVENTS, "killed too late to prove anything"
     async with bridge_process(site.mesh.home.root):
         await site.holds(EVENTS // 2)
-    assert await site.count() < EVENTS, "killed too late to prove anything"
     async with bridge_process(site.mesh.home.root):
         await sending
+        await send(site, "site/a", events(payload)[EVENTS * 3 // 4 :])
         await site.holds(EVENTS)
         await send(site, "site/end", [b"end"])
         await site.holds(EVENTS + 1)
@@ -111,13 +110,13 @@ async def test_events_when_bridge_is_killed_in_their_midst_then_are_stored_once_
 async def test_events_when_mosquitto_restarts_in_their_midst_then_go_on(site: Site) -> None:
     async with site.bridged():
         await site.works()
-        sending = asyncio.create_task(send(site, "site/a", events("numbers")))
+        sending = asyncio.create_task(send(site, "site/a", events("numbers")[: EVENTS * 3 // 4]))
         await site.holds(EVENTS // 4)
         await site.mesh.stop("jfk-mosquitto")
-        assert await site.count() < EVENTS, "stopped too late to prove anything"
         await eventually(lambda: _troubled(site))
         await site.mesh.start("jfk-mosquitto")
         await sending
+        await send(site, "site/a", events("numbers")[EVENTS * 3 // 4 :])
         await site.holds(EVENTS)
         await site.works()
     # Whoever was not told that Mosquitto had an event sends it again: only the first copies tell.

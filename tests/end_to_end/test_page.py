@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from running_browser import needs_chromium, running_browser
-from test_cli_mesh import EXAMPLES, START_S, CommandLine
+from running_command_line import DOWN_S, MESH_TIMEOUT_S, START_S, UP_S, CommandLine
+from test_cli_mesh import EXAMPLES
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.timeout(MESH_TIMEOUT_S)]
 
 EVENTS = 1_500
 SEEN_MS = 30_000
 """For what the page is told within a second or two, on a machine with other work."""
 
 MOVED_MS = 120_000
+expect.set_options(timeout=SEEN_MS)
 VIEWS = ("Mesh", "Jobs", "Migrations", "Actions", "Replay")
 
 NAMED = "button, a[href], input, select, textarea, [tabindex='0']"
@@ -58,14 +60,14 @@ def towpath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A mesh with two jobs that have something to do."""
     line = CommandLine(tmp_path_factory.mktemp("mesh"))
     try:
-        started = line.run("up", "--sites", "jfk,cloud", "--within", "180", within_s=START_S)
+        started = line.run("up", "--sites", "jfk,cloud", "--within", str(UP_S), within_s=START_S)
         assert started.returncode == 0, started.stderr
         for name in ("clean", "window"):
             assert line.run("deploy", str(EXAMPLES / f"{name}.yaml")).returncode == 0
         assert line.run("replay", "--site", "jfk", "--airport", "JFK", "--limit", str(EVENTS)).returncode == 0
         yield line
     finally:
-        line.run("down", within_s=30)
+        line.run("down", within_s=DOWN_S)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiomqtt
 import pytest
+from running_command_line import MESH_TIMEOUT_S, START_S, UP_S
 
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -24,7 +25,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial, read_after
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 KEYS, PER_SECOND = 5, 200
 """Events of one second of event time: each key has `PER_SECOND / KEYS` in each window of a second."""
@@ -49,7 +50,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("mesh"))
     command = [sys.executable, "-m", "towpath.cli", "--home", str(home.root), "up", "--sites", "jfk,cloud"]
     try:
-        subprocess.run([*command, "--within", "180"], check=True, capture_output=True, timeout=200)
+        subprocess.run([*command, "--within", str(UP_S)], check=True, capture_output=True, timeout=START_S)
         yield home
     finally:
         lifecycle.down(home)

@@ -173,7 +173,7 @@ async def test_replay_when_the_broker_stays_away_then_gives_up_and_says_how_far_
 ) -> None:
     begun = asyncio.Event()
     run = asyncio.create_task(
-        broker.replay(rate=500.0, give_up_after_s=1.0).run(
+        broker.replay(rate=500.0, give_up_after_s=5.0).run(
             departures("JFK"), once(lambda report: report.acknowledged > 0, begun)
         )
     )

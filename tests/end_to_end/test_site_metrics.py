@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from running_command_line import MESH_TIMEOUT_S, START_S, UP_S
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -26,7 +27,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
 
-pytestmark = pytest.mark.timeout(420)
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVENTS = 1_500
@@ -56,7 +57,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """A site with the jobs of `clean.yaml` and `window.yaml`, which have nothing to do yet."""
     home = Home(tmp_path_factory.mktemp("mesh"))
     try:
-        run(home, "up", "--sites", "jfk", "--emulate-links", "--within", "180")
+        run(home, "up", "--sites", "jfk", "--emulate-links", "--within", str(UP_S))
         for name in ("clean", "window"):
             run(home, "deploy", str(EXAMPLES / f"{name}.yaml"))
         yield home
@@ -70,7 +71,7 @@ def command_line(home: Home, *arguments: str) -> list[str]:
 
 def run(home: Home, *arguments: str) -> str:
     command = command_line(home, *arguments)
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=200).stdout
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=START_S).stdout
 
 
 @contextmanager

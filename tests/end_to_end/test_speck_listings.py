@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from nats.aio.msg import Msg
+from running_command_line import MESH_TIMEOUT_S, START_S, UP_S
 
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -33,7 +34,7 @@ from towpath.mesh.home import Home
 from towpath.streams.departures import departures
 from towpath.streams.pages import last_serial, read_after
 
-pytestmark = pytest.mark.timeout(540)
+pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 
 ROOT = Path(__file__).parents[2]
 LISTINGS = ROOT / "examples" / "speck"
@@ -45,7 +46,15 @@ STEP_S = 200.0
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("mesh"))
-    options = ["--sites", "jfk,lga,cloud", "--emulate-links", "--artefact-root", str(ROOT), "--within", "180"]
+    options = [
+        "--sites",
+        "jfk,lga,cloud",
+        "--emulate-links",
+        "--artefact-root",
+        str(ROOT),
+        "--within",
+        str(UP_S),
+    ]
     try:
         started = towpath(home, "up", *options)
         assert started.returncode == 0, started.stderr
@@ -59,7 +68,7 @@ def command(home: Home, *arguments: str) -> list[str]:
 
 
 def towpath(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(home, *arguments), capture_output=True, text=True, timeout=STEP_S)
+    return subprocess.run(command(home, *arguments), capture_output=True, text=True, timeout=START_S)
 
 
 async def in_background(home: Home, *arguments: str) -> str:

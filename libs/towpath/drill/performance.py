@@ -28,8 +28,8 @@ END_S = 200.0
 FAULT_S = 30.0
 """For a fault to be over when the migration is."""
 
-WATCH_RECOVERY_S = 90.0
-"""How long results are waited for, to tell slow from never."""
+WATCH_RECOVERY_S = 60.0
+"""How much longer results are waited for than they may take, to tell slow from never."""
 
 SETTLE_S = 60.0
 """From the end of a migration until one site owns the job, and everything runs."""
@@ -46,6 +46,7 @@ class Performance:
 
     cell: Cell
     job: MovingJob
+    recovered_within_s: float = RECOVERED_WITHIN_S
     broken: bool = False
     """Whether the mesh may not be used for another cell."""
     _known: dict[str, Any] = field(default_factory=dict)
@@ -137,10 +138,11 @@ class Performance:
         if fault.cancelled():
             return
         # Raises what went wrong with the fault: then the cell says nothing.
-        seconds = await self.job.recovered_after(fault.result(), WATCH_RECOVERY_S)
+        watched_s = self.recovered_within_s + WATCH_RECOVERY_S
+        seconds = await self.job.recovered_after(fault.result(), watched_s)
         self._known["recovery_s"] = None if seconds is None else round(seconds, 1)
-        if seconds is None or seconds > RECOVERED_WITHIN_S:
-            took = f"not within {WATCH_RECOVERY_S:g} s" if seconds is None else f"only after {seconds:.1f} s"
+        if seconds is None or seconds > self.recovered_within_s:
+            took = f"not within {watched_s:g} s" if seconds is None else f"only after {seconds:.1f} s"
             self._reasons.append(f"results flowed again {took}")
 
     async def _take_in(self, operation: str) -> None:

@@ -7,7 +7,7 @@ from towpath.contracts.message import Model
 from towpath.drill.matrix import ActorName, Cell, FaultName
 
 RECOVERED_WITHIN_S = 30.0
-"""Results must flow again so soon after the fault's end."""
+"""Results must flow again so soon after the fault's end, unless something else is asked for."""
 
 
 class CellReport(Model):

@@ -17,7 +17,7 @@ from towpath.drill.events import EventClock
 from towpath.drill.matrix import Cell
 from towpath.drill.moving_job import MovingJob, moving_job
 from towpath.drill.performance import Performance
-from towpath.drill.report import CellReport
+from towpath.drill.report import RECOVERED_WITHIN_S, CellReport
 from towpath.drill.stage import Stage, stage
 from towpath.drill.workloads import WORKLOADS, output_site_of, workload_of
 from towpath.mesh.home import Home
@@ -35,6 +35,8 @@ class Drill:
     home: Home
     cells: Sequence[Cell]
     say: Callable[[str], None] = field(default=lambda text: None)
+    recovered_within_s: float = RECOVERED_WITHIN_S
+    """Results must flow again so soon after a fault's end."""
     restarts: int = 0
     """How often the mesh had to be started anew."""
     _jobs: int = 0
@@ -80,7 +82,7 @@ class Drill:
                 return
             cell = left.pop(0)
             self.say(f"{cell.name}: {job.name} from {job.site} to {job.elsewhere}")
-            performance = Performance(cell, job)
+            performance = Performance(cell, job, self.recovered_within_s)
             report = await performance.run()
             yield report, performance.broken
             if not report.clean:

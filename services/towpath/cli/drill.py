@@ -13,7 +13,7 @@ import typer
 from towpath.cli.endings import interrupt_on_sigterm
 from towpath.cli.output import print_rich, progress, say
 from towpath.drill.matrix import Cell, sample, select
-from towpath.drill.report import DrillReport
+from towpath.drill.report import RECOVERED_WITHIN_S, DrillReport
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ def drill(
         int | None, typer.Option("--sample", min=1, help="Only so many of the cells, spread evenly.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Which sample.")] = 0,
+    recovered_within_s: Annotated[
+        float,
+        typer.Option("--recovered-within", min=1, metavar="S", help="Results must flow again so soon."),
+    ] = RECOVERED_WITHIN_S,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     output: Annotated[Path, typer.Option(help="Where the mesh and its logs go.")] = Path("drill"),
     only_list: Annotated[bool, typer.Option("--list", help="Only list the cells.")] = False,
@@ -38,8 +42,8 @@ def drill(
     """Let every step of every migration strategy meet every fault, and check each time that all is well.
 
     A cell starts a migration under load, does the harm when its step begins, and demands: one owner,
-    nothing lost, duplicated, wrong or out of order, and results again within 30 s. Exit code 1 if a cell is
-    not clean. All cells take hours: choose some, or draw a sample.
+    nothing lost, duplicated, wrong or out of order, and results again soon after the harm is over. Exit
+    code 1 if a cell is not clean. All cells take hours: choose some, or draw a sample.
 
     Example: `towpath drill --sample 20 --seed 7`
     """
@@ -53,7 +57,7 @@ def drill(
     from towpath.drill.table import matrix_table
 
     begun = time.monotonic()
-    run = Drill(Home((output / "mesh").absolute()), cells)
+    run = Drill(Home((output / "mesh").absolute()), cells, recovered_within_s=recovered_within_s)
     report = DrillReport(planned=len(cells))
     try:
         report = asyncio.run(_run(run, begun, json_file))

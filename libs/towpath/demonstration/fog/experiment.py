@@ -33,7 +33,7 @@ from towpath.mesh.state import MeshState
 
 Say = Callable[[str], None]
 
-REPORTS_WITHIN_S = 5.0
+REPORTS_WITHIN_S = 60.0
 """Sites report every second; so long the experiment waits for a report on what it has seen the results of."""
 
 
