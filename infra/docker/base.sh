@@ -2,7 +2,7 @@
 # Makes base images out of Debian packages, for machines that reach no image registry:
 #   towpath-base:services   Debian and its Python
 #   towpath-base:site       the same with Java and Mosquitto
-# Images that are there, with the same packages, are kept. Needs root and debootstrap; DEBIAN_MIRROR and DEBIAN_SUITE may name others than
+# Images that are there, with the same packages, are kept; `--there` only tells whether they are. Needs root and debootstrap; DEBIAN_MIRROR and DEBIAN_SUITE may name others than
 # deb.debian.org and the suite of this machine, whose Python the wheels are for.
 set -euo pipefail
 
@@ -50,6 +50,7 @@ install_in_root() {
 if services_there && site_there; then
     exit 0
 fi
+[ "${1:-}" != --there ] || exit 1
 [ "$(id -u)" -eq 0 ] || fail 'only root can make a base image: be root, or name one in BASE (see images.sh)'
 PATH="$PATH:/usr/sbin:/sbin" command -v debootstrap >/dev/null || fail 'debootstrap is missing: install it'
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/towpath-base.XXXXXX")

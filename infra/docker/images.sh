@@ -25,7 +25,7 @@ readonly ask='import sys; print("%d.%d" % sys.version_info[:2])'
 wanted=$("${PYTHON:-../../.venv/bin/python}" -c "$ask")
 if [ -z "${BASE:-}" ]; then
     public=python:$wanted-slim-bookworm
-    if ! docker image inspect towpath-base:site >/dev/null 2>&1 \
+    if ! ./base.sh --there \
         && { docker image inspect "$public" || timeout "$PULL_S" docker pull "$public"; } >/dev/null 2>&1; then
         BASE=$public
     else

@@ -154,14 +154,10 @@ async def _held(mesh: MeasuredMesh, jobs: dict[str, JobSpec], usage: Usage, rate
             await stack.enter_async_context(load(mesh.load_spec(node, rate=float(rate))))
         await asyncio.sleep(SETTLE_S)
         await asyncio.to_thread(usage.cores)
-        before = {
-            node: (await mesh.last_serial(node), await mesh.processed(job)) for node, job in jobs.items()
-        }
+        before = await _serials(mesh, jobs)
         await asyncio.sleep(HELD_S)
         cores = await asyncio.to_thread(usage.cores)
-        after = {
-            node: (await mesh.last_serial(node), await mesh.processed(job)) for node, job in jobs.items()
-        }
+        after = await _serials(mesh, jobs)
     came = {node: after[node][0] - before[node][0] for node in jobs}
     done = {node: after[node][1] - before[node][1] for node in jobs}
     # A load that could not be sent has not been held either.

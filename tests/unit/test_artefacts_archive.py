@@ -12,7 +12,7 @@ import pytest
 
 from towpath.artefacts import archive
 from towpath.artefacts.archive import digest_of, pack
-from towpath.artefacts.root import resolve_inside
+from towpath.artefacts.root import as_called, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 
@@ -152,6 +152,16 @@ def test_path_when_the_root_is_in_a_container_then_nothing_beside_it_is_found(ro
     with pytest.raises(TowpathError, match="must lie in the artefact root") as refused:
         resolve_inside(root, named.format(root=root), Path("/home/ann/jobs"))
     assert "/home/ann/jobs;" in str(refused.value.detail.allowed)
+
+
+def test_refusal_when_the_root_is_in_a_container_then_names_paths_as_people_know_them(root: Path) -> None:
+    code = write(root / "code", a="")
+    (code / "link").symlink_to(_outside(root))
+    with pytest.raises(TowpathError) as refused:
+        pack(code, root)
+    detail = as_called(refused.value, root, Path("/home/ann/jobs")).detail
+    assert detail.value == "/home/ann/jobs/code/link"
+    assert "/home/ann/jobs;" in str(detail.allowed)
 
 
 def test_path_when_its_directory_may_not_be_entered_then_it_is_refused_saying_so(

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")
 TOPOLOGY = Topology(
     name="two",
-    nodes=[Node(name="jfk", cores=1, memory_mb=1000), Node(name="cloud", cores=1, spare=True)],
+    nodes=[Node(name="jfk", cores=1, memory_mb=1024), Node(name="cloud", cores=1, spare=True)],
 )
 
 
@@ -58,7 +58,7 @@ def test_services_when_described_then_share_one_network_without_sites(parts: dic
 def test_process_when_the_machine_sets_how_it_tells_of_itself_then_is_given_that(
     parts: dict[str, Any],
 ) -> None:
-    told = {"OTEL_EXPORTER_OTLP_ENDPOINT", "TOWPATH_LOG"}
+    told = {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "TOWPATH_LOG"}
     for name in {"coordinator", "collector", *SITES}:
         given = parts[name]["environment"]
         assert {variable: given[variable] for variable in told} == {v: f"${{{v}:-}}" for v in told}
@@ -104,7 +104,7 @@ def test_ports_when_published_then_on_this_machine_only_under_the_same_number(
 def test_node_when_it_has_memory_then_it_is_the_containers_limit_and_nothing_is_swapped(
     parts: dict[str, Any],
 ) -> None:
-    assert parts["jfk"]["mem_limit"] == parts["jfk"]["memswap_limit"] == "1000m"
+    assert parts["jfk"]["mem_limit"] == parts["jfk"]["memswap_limit"] == "1024m"
 
 
 def test_node_when_spare_then_is_not_started_with_the_others(parts: dict[str, Any]) -> None:

@@ -96,7 +96,7 @@ def test_disk_when_it_is_small_then_streams_drop_what_is_oldest_before_it_is_ful
 
 def test_engine_when_a_node_names_none_then_has_a_thread_for_each_core() -> None:
     small, large = parsed(
-        {"name": "small", "cores": 0.5, "memory_mb": 768}, {"name": "large", "cores": 3.5, "memory_mb": 8192}
+        {"name": "small", "cores": 0.5, "memory_mb": 1024}, {"name": "large", "cores": 3.5, "memory_mb": 8192}
     ).nodes
     assert fitting_engine(small).spark_master == "local[1]"
     assert fitting_engine(large).spark_master == "local[4]"

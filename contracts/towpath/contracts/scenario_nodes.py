@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from towpath.contracts.message import Model, SiteName
 from towpath.contracts.scenario_load import Seconds
-from towpath.contracts.topology import NodeLink
+from towpath.contracts.topology import LEAST_MEMORY_MB, NodeLink
 
 Nodes = Annotated[list[SiteName], Field(min_length=1)]
 
@@ -44,7 +44,7 @@ class ResizeNode(Model):
     node: SiteName
     cores: float | None = Field(default=None, gt=0, le=1024, allow_inf_nan=False)
     clock_ghz: float | None = Field(default=None, gt=0, le=100, allow_inf_nan=False)
-    memory_mb: int | None = Field(default=None, ge=768)
+    memory_mb: int | None = Field(default=None, ge=LEAST_MEMORY_MB)
 
     @model_validator(mode="after")
     def _something(self) -> Self:

@@ -73,6 +73,10 @@ class CoverageWindow(Model):
     """Null: as the node's link is where it is not on a journey."""
 
 
+LEAST_MEMORY_MB = 1024
+"""Of a node: the smallest heap of an engine, what its JVM and Python take besides, an agent and a server."""
+
+
 class Node(Model):
     """A machine of the topology: a site."""
 
@@ -82,9 +86,8 @@ class Node(Model):
     clock_ghz: float | None = Field(default=None, gt=0, le=100, allow_inf_nan=False)
     """How fast each is; null: as this machine's. Its share of this machine is cores × clock ÷ this
     machine's clock, for all of its threads together: one thread alone may be faster than one core."""
-    memory_mb: int = Field(default=1536, ge=768)
-    """What all of its processes may take together; beyond it the kernel kills one. Below 768 no engine
-    starts."""
+    memory_mb: int = Field(default=1536, ge=LEAST_MEMORY_MB)
+    """What all of its processes may take together; beyond it the kernel kills one."""
     disk_mb: int | None = Field(default=None, ge=64)
     """Room for what it stores, roughly: each of its streams (what comes in, what a job emits or rejects, a
     copy of another site's) drops what is oldest before it takes more than half of it. More than two full ones

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 
@@ -42,6 +43,18 @@ def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
             allowed=f"a wheel, a zip or a directory in {known_as}",
         )
     return path
+
+
+def as_called(error: TowpathError, root: Path, called: Path | None) -> TowpathError:
+    """The same refusal, with paths as people know them who call the root so."""
+    if called is None:
+        return error
+    known: dict[str, Any] = {
+        key: text.replace(str(root.resolve()), str(called))
+        for key in ("value", "allowed")
+        if isinstance(text := getattr(error.detail, key), str)
+    }
+    return TowpathError.of(error.detail.model_copy(update=known))
 
 
 def outside(root: Path, named: str) -> TowpathError:

@@ -60,7 +60,7 @@ PID_FILES = f"{CONTAINER_HOME.run}:uid={USER},gid={USER},mode=0700"
 KEEPS = frozenset({"hub", "redis", "injector", "collector", "links"})
 """What keeps something. Sites do, too; of the other services everything is in Redis."""
 
-PASSED_ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", FORMAT_VARIABLE)
+PASSED_ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", FORMAT_VARIABLE)
 """Variables that processes go by, as they are set where `docker compose up` is said."""
 
 FAULTS_VOLUME = "faults"

@@ -8,8 +8,8 @@ from towpath.contracts.site import SMALLEST_HEAP_MB, Capacity, EngineSpec, MeshS
 from towpath.contracts.topology import Node, Topology
 
 HEAP_OF_MEMORY = 0.4
-"""The engine's heap. As much again is taken by what its JVM keeps beside the heap, by the Python
-processes of jobs, by the agent and by the node's server."""
+"""The engine's heap, unless that is less than the smallest. As much again is taken by what its JVM keeps
+beside the heap, by the Python processes of jobs, by the agent and by the node's server."""
 
 LARGEST_HEAP_MB = 4096
 STATE_OF_MEMORY = 1 / 12

@@ -13,7 +13,7 @@ import nats.errors
 from towpath.artefacts.archive import pack
 from towpath.artefacts.entry_check import check_entry
 from towpath.artefacts.hub_store import HubArtefacts
-from towpath.artefacts.root import FIELD, resolve_inside
+from towpath.artefacts.root import FIELD, as_called, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Python
@@ -137,7 +137,10 @@ class Artefacts:
                 self._callable.add((digest, entry))
 
     def _packed(self, named: str) -> bytes:
-        return pack(resolve_inside(self._root, named, self._called), self._root)
+        try:
+            return pack(resolve_inside(self._root, named, self._called), self._root)
+        except TowpathError as error:
+            raise as_called(error, self._root, self._called) from error
 
     async def watch(self) -> None:
         """Delete what nobody needs, again and again, until cancelled."""
