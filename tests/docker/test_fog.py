@@ -173,9 +173,9 @@ async def test_node_when_its_clock_is_half_then_does_half_the_work(home: Home, t
             half = [await at_its_share(stage, lambda: rate(stage)) for _ in range(2)]
             await stage.emulation.resize("edge", clock_ghz=host.clock_ghz)
             full.append(await at_its_share(stage, lambda: rate(stage)))
-        loops = [await at_its_share(stage, lambda: asyncio.to_thread(counted, container))]
+        loops = [await most_counted(stage, container)]
         await stage.emulation.resize("edge", clock_ghz=host.clock_ghz / 2)
-        loops.append(await at_its_share(stage, lambda: asyncio.to_thread(counted, container)))
+        loops.append(await most_counted(stage, container))
         await stage.emulation.settle()
     print(f"events/s {full}, with half the clock {half}; loops {loops}")
     assert sum(half) / sum(full) == pytest.approx(0.5, rel=0.15)
@@ -277,6 +277,11 @@ async def at_its_share(stage: EmulatedStage, measure: Callable[[], Awaitable[flo
         if taken > 0.88 * share:
             return measured
     pytest.fail(f"this machine is too busy: the node got {taken:.2f} of the {share:g} cores of its share")
+
+
+async def most_counted(stage: EmulatedStage, container: str) -> float:
+    """Of three times: the node's engine and agent, which have work now and then, share its share."""
+    return max([await at_its_share(stage, lambda: asyncio.to_thread(counted, container)) for _ in range(3)])
 
 
 def counted(container: str) -> int:
