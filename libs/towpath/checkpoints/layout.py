@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+import xxhash
+
 DIGEST_BYTES = 16
 """128 bits: no two different files of a checkpoint will collide by accident."""
 
@@ -82,7 +84,9 @@ def digest_of(path: Path) -> str:
     """Digest of a file's content.
 
     Files of a checkpoint never change in place: the digest of one that was read before is remembered,
-    whatever name it was read under.
+    whatever name it was read under. It tells contents apart, and guards against damage, not against forgers:
+    a gigabyte of state is read at both sites while the job runs, and blake2b takes 1.5 s of a core for that,
+    xxh3 0.1 s.
     """
     status = path.stat()
     return _digest(_Content(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
@@ -102,7 +106,7 @@ class _Content:
 @lru_cache(maxsize=100_000)
 def _digest(content: _Content) -> str:
     with content.path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).hexdigest()
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
 def digest_of_inventory(files: dict[str, str]) -> str:
