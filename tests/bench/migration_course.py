@@ -81,6 +81,8 @@ class Course:
     """While events came."""
     sent: LoadReport
     """Of the main load."""
+    changes_alone: Interval | None = None
+    """While the job stayed where it was, and got what else it gets while it moves."""
 
     @property
     def during(self) -> list[Interval]:
@@ -143,6 +145,7 @@ class Runner:
             begun = time.time()
             running = [await stack.enter_async_context(load(spec)) for spec in specs]
             await self._settled(job)
+            changes_alone = await self._changes_alone(job)
             for wish in self.wishes:
                 await self._move(job, wish)
             loaded = (begun, time.time())
@@ -161,7 +164,16 @@ class Runner:
             usage=usage,
             loaded=loaded,
             sent=sent[0],
+            changes_alone=changes_alone,
         )
+
+    async def _changes_alone(self, job: JobSpec) -> Interval | None:
+        if not self.workload.shows_changes_alone:
+            return None
+        begun = time.time()
+        await self.workload.while_moving(self.mesh)
+        await self._settled(job)
+        return begun, time.time()
 
     async def _move(self, job: JobSpec, wish: Wish) -> None:
         at = EDGE.name if not self._moves else _where(self._moves[-1].view)

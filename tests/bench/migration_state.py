@@ -59,6 +59,7 @@ NOTES = [
     "that can be closed; in the end all are, and the checker sees every one",
     f"`{DistinctReports.prefix}`: Spark looks up what comes, and nothing else, so what remains is the "
     "migration; in the end everything comes once more, and the checker sees what was forgotten",
+    "the same changes also come once before the first migration: how long results pause for them alone",
     "first round: the whole checkpoint, while the job runs; later rounds: what had changed meanwhile; "
     "medians over the migrations",
 ]
@@ -66,6 +67,7 @@ NOTES = [
 MOVES = {Scale.QUICK: 1, Scale.DEFAULT: 2, Scale.FULL: 4}
 
 AGAINST_SMALLEST = f"gap ÷ that at {SMALLEST} MB"
+GAP_ALONE = "gap for the same changes alone, s"
 LATER_SHARE = "later rounds, % of the state"
 
 
@@ -89,7 +91,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
             failures.append(f"{point.name}: {error}")
             continue
         found = costs(course) | shipment(course, point.megabytes) | {"keys": workload.keys}
-        found |= completeness(course)
+        found |= completeness(course) | {GAP_ALONE: gap_alone_s(course)}
         if point.megabytes == SMALLEST:
             smallest[point.workload, point.rate] = found[GAP]
         elif point.rate != HIGH_RATE:
@@ -110,6 +112,13 @@ def targets(point: Point) -> dict[str, Target]:
     if point.megabytes == LARGEST:
         found[AGAINST_SMALLEST] = Target(at_most=1.5)
     return found
+
+
+def gap_alone_s(course: Course) -> float | None:
+    """The longest time without results while keys changed and nothing moved."""
+    alone = course.changes_alone
+    gap = None if alone is None else course.arrivals.largest_gap_s(*alone)
+    return None if gap is None else rounded(gap)
 
 
 def shipment(course: Course, megabytes: int) -> dict[str, Value]:

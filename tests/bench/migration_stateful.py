@@ -64,6 +64,7 @@ class StatefulJob(Workload):
     """A job that has a backlog of distinct tokens behind it, which is its state."""
 
     size_s = 1.0
+    shows_changes_alone = True
 
     def __init__(self, rate: int, megabytes: int) -> None:
         self.rate = rate

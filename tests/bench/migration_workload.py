@@ -45,6 +45,8 @@ class Workload(ABC):
     settle_s: float
     """How long to look at the job before and after each migration, seconds."""
     trigger_s = 1.0
+    shows_changes_alone = False
+    """Whether what is sent while the job moves is first sent while it stays: to see what that does alone."""
 
     @abstractmethod
     async def start(self, mesh: MeasuredMesh, after: int) -> JobSpec:
