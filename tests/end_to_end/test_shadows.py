@@ -411,6 +411,23 @@ async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_l
         assert [n for n in await held(connection, stream) if n != 99] == list(range(8))
 
 
+async def test_settle_when_the_owner_was_not_past_what_another_run_stored_then_that_is_not_repeated(
+    streams: SiteStreams, connection: Client
+) -> None:
+    """Whose micro-batches were others, so that their labels say nothing."""
+    await publish(connection, 1, range(2), batch="1.60")
+    await streams.set_epoch("hourly", 2, OUTPUT)
+    await publish(connection, 2, range(2, 5), batch="1.51")
+    await forget(streams, 2)
+    await streams.set_epoch("hourly", 3, OUTPUT, resumes=1)
+    shadows = Shadows(streams)
+    await shadows.open(NEXT)
+    await publish(connection, 5, range(2, 7), batch="1.61")
+    command = settle().model_copy(update={"epoch": 5, "settlement": Settlement(epoch=5, interim=4)})
+    await do_settle(shadows, command)
+    assert [n for n in await held(connection) if n != 99] == list(range(7))
+
+
 async def test_settle_when_it_dies_and_is_repeated_after_long_then_amended_results_are_there_once(
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

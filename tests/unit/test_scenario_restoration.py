@@ -79,7 +79,7 @@ class FakeCoordinator:
         """Kinds of commands that are carried out, and whose first answer never comes."""
         self.fails: set[str] = set()
         """Jobs with which nothing works."""
-        self.fails_once: set[str] = set()
+        self.fails_once: dict[str, ErrorCode] = {}
         self.sent: list[Command[Any]] = []
         """All that change something, refused ones too."""
         self.state = ApplyState.COMPLETED
@@ -155,8 +155,9 @@ class FakeCoordinator:
         )
 
     def _check(self, job: str) -> None:
-        if job in self.fails | self.fails_once:
-            self.fails_once.discard(job)
+        if job in self.fails_once:
+            raise TowpathError(self.fails_once.pop(job), f"{job} does not work yet")
+        if job in self.fails:
             raise TowpathError(ErrorCode.FAILED, f"{job} does not work")
 
     def _check_unread(self, job: str) -> None:
@@ -218,17 +219,24 @@ async def test_job_with_user_code_when_put_back_then_keeps_its_code_whatever_lie
     assert [change.keep_code for change in coordinator.sent if isinstance(change, UpdateJob)] == [True, True]
 
 
-async def test_way_back_when_refused_at_first_then_the_same_command_is_sent_again() -> None:
+@pytest.mark.parametrize(
+    ("code", "is_same"),
+    [(ErrorCode.DEADLINE, True), (ErrorCode.FAILED, False)],
+    ids=["nobody answered: it may be under way", "it failed: its end is known"],
+)
+async def test_way_back_when_tried_again_then_is_another_command_only_if_the_first_one_has_failed(
+    code: ErrorCode, is_same: bool
+) -> None:
     coordinator = FakeCoordinator(spec("theirs"), reading("other", "theirs"))
     run = await looked(coordinator)
     for name in ("theirs", "other"):
         await run.send(MigrateJob(job=name, to="cloud"))
-    coordinator.fails_once = {"theirs"}
+    coordinator.fails_once = {"theirs": code}
     assert await run.put_back() == []
     assert {view.site for view in coordinator.jobs.values()} == {"jfk"}
     moves = [move for move in coordinator.sent if isinstance(move, MigrateJob) and move.to == "jfk"]
     first, again = (move.id for move in moves if move.job == "theirs")
-    assert first == again
+    assert (first == again) is is_same
 
 
 async def test_job_that_was_there_when_not_touched_then_is_left_alone() -> None:

@@ -61,7 +61,7 @@ async def bring_up(
     for warning in plan.warnings:
         tell(f"beware: {warning}")
     project = Project(home)
-    await asyncio.to_thread(_check_free, project, plan.topology)
+    await asyncio.to_thread(check_free, project, plan.topology)
     await asyncio.to_thread(check_images, tag)
     # What nobody waits for would go on making what `take_down` removes.
     await to_the_end(asyncio.to_thread(project.write, plan.settled, tag, artefact_root))
@@ -118,7 +118,7 @@ def _explained(error: TowpathError, project: Project) -> TowpathError:
     return TowpathError.of(error.detail.model_copy(update={"message": message}))
 
 
-def _check_free(project: Project, wanted: Topology) -> None:
+def check_free(project: Project, wanted: Topology) -> None:
     """Raise `TowpathError` when something else is under this home."""
     there = project.topology()
     if there is None and project.home.state.exists():

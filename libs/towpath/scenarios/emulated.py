@@ -9,7 +9,15 @@ from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.drill.stage import Stage, connection_to
-from towpath.emulation.bringing_up import DEFAULT_TAG, Plan, bring_up, emulation, nothing_up, take_down
+from towpath.emulation.bringing_up import (
+    DEFAULT_TAG,
+    Plan,
+    bring_up,
+    check_free,
+    emulation,
+    nothing_up,
+    take_down,
+)
 from towpath.emulation.emulation import Emulation
 from towpath.emulation.project import Project
 from towpath.mesh.home import Home
@@ -69,6 +77,8 @@ async def own_emulation(
     Raises `TowpathError`.
     """
     plan = Plan.of(read(topology))
+    # Before anything of it would be taken down: it may be somebody else's.
+    await asyncio.to_thread(check_free, Project(home), plan.topology)
     try:
         await bring_up(home, plan, tell, tag, artefact_root)
         async with standing_emulation(home, topology) as up:

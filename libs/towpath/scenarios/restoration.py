@@ -16,7 +16,7 @@ from towpath.bus import Bus
 from towpath.bus.bus import AnswerT
 from towpath.contracts.commands import DeployJob, JobView, ListJobs, MigrateJob, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import Command
+from towpath.contracts.message import Command, new_identifier
 from towpath.contracts.pipeline import (
     ApplyPipeline,
     ApplyState,
@@ -180,15 +180,20 @@ class Restoration:
 
         name = was.spec.name
         present = now.jobs.get(name)
-        # Once, however often they are tried: the coordinator knows a repetition by its id.
         way_back = [] if present is None else _way_back(was, present)
 
         async def undo() -> None:
             if present is None:
                 raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is gone", field="job", value=name)
-            for command in way_back:
+            for number, command in enumerate(way_back):
                 within_s = MOVE_S if isinstance(command, MigrateJob) else CHANGE_S
-                await self.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
+                try:
+                    await self.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
+                except TowpathError as error:
+                    # By its id the coordinator knows one that it goes on with; of one that failed it says so.
+                    if error.detail.code not in SILENCE:
+                        way_back[number] = command.model_copy(update={"id": new_identifier()})
+                    raise
 
         return undo
 

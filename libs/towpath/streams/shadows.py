@@ -236,13 +236,14 @@ class Shadows:
         """Ids that the output holds and may have forgotten as ids.
 
         What was stored before the shadow was opened may be of any age: who goes on from a checkpoint repeats
-        it, however long ago its job stood still.
+        it, however long ago its job stood still, and also what the owner was not yet past that others stored.
         """
         marks = dict(_marks(command.output, shadow))
         age = datetime.now(UTC) - (shadow.created or datetime.now(UTC))
         stored = StoredIds(self.streams.connection, self.site, marks if age >= REMEMBERED else {})
         await stored.read()
         for kind, stream in zip((names.sink_subject, names.rejected_subject), marks, strict=True):
+            await stored.read_overlap(stream, {names.OVERLAP: await self.streams.overlap_of(stream)})
             label = await self._label(command.job, kind(self.site, command.job, settlement.epoch), 0)
             if label is not None:
                 await stored.read_back(stream, marks[stream], label)

@@ -45,6 +45,14 @@ class StoredIds:
             if _order(messages[0]) < label_order(label):
                 return
 
+    async def read_overlap(self, stream: str, metadata: dict[str, str]) -> None:
+        """Take in what a stream's mark spans, see `names.OVERLAP`.
+
+        Raises `TimeoutError` when the site does not answer.
+        """
+        found = await pages.overlap(self._connection, self._site, stream, metadata)
+        self._digests.update(_digest(identity) for identity in found)
+
     def _add(self, messages: Iterable[pages.StoredMessage]) -> None:
         self._digests.update(_digest(message.identity) for message in messages)
 

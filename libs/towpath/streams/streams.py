@@ -90,19 +90,17 @@ class SiteStreams:
         if accepted is not None and accepted > epoch:
             raise epoch_is_over(job, epoch, accepted)
         kept = [one.stream for one in _kept_by(job, output)]
-        if accepted == epoch:
-            overlaps = {stream: await self._overlap_of(stream) for stream in kept}
-        elif resumes is not None:
+        if accepted != epoch and resumes is not None:
             overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
         else:
-            overlaps = {stream: await self._current_overlap(stream) for stream in kept}
+            overlaps = {stream: await self._current_overlap(stream, epoch) for stream in kept}
         await self.accept(job, epoch, output, overlaps=overlaps)
         # Only now nobody adds to what the mark spans.
         ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
         if ended != overlaps:
             await self.accept(job, epoch, output, overlaps=ended)
 
-    async def _overlap_of(self, stream: str) -> str:
+    async def overlap_of(self, stream: str) -> str:
         """The mark that an output stream has, as `names.OVERLAP` says it; none if there is no such stream."""
         try:
             info = await self.jetstream.stream_info(stream)
@@ -110,18 +108,21 @@ class SiteStreams:
             return ""
         return (info.config.metadata or {}).get(names.OVERLAP, "")
 
-    async def _current_overlap(self, stream: str) -> str:
-        """The same, unless something was stored behind what the mark spans: whoever did that is past it."""
-        mark = await self._overlap_of(stream)
+    async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
+        """The same, unless something was stored behind what the mark spans: whoever did that is past it. In
+        any case if the stream accepts `epoch` already: who says so once more has stored that."""
+        mark = await self.overlap_of(stream)
         if not mark:
             return ""
-        last = (await self.jetstream.stream_info(stream)).state.last_seq
-        return mark if last <= overlap_range({names.OVERLAP: mark})[1] else ""
+        info = await self.jetstream.stream_info(stream)
+        is_repeated = epoch in names.epochs_of(info.config.subjects or [])
+        is_passed = info.state.last_seq > overlap_range({names.OVERLAP: mark})[1]
+        return mark if is_repeated or not is_passed else ""
 
     async def widened_overlap(self, stream: str, mark: str) -> str:
         """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
         the two nobody has published, so what the earlier one spans may still be computed again, too."""
-        earlier, through = overlap_range({names.OVERLAP: await self._overlap_of(stream)})
+        earlier, through = overlap_range({names.OVERLAP: await self.overlap_of(stream)})
         after, _, end = mark.partition("-")
         return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
 
@@ -183,7 +184,7 @@ class SiteStreams:
         # Rejects first: the result stream's change is the moment ownership changes hands.
         for kept in reversed(_kept_by(job, output)):
             if overlaps is None:
-                overlap = await self._current_overlap(kept.stream)
+                overlap = await self._current_overlap(kept.stream, epoch)
             else:
                 overlap = overlaps.get(kept.stream, "")
             await self._ensure_output(kept, kept.subject(self.site, job, epoch), overlap, diverted)

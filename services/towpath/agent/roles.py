@@ -295,8 +295,13 @@ async def shipment_of(checkpoint: Path, directory: Path) -> AsyncIterator[Shipme
     try:
         yield shipment
     finally:
-        await end([keeping])
-        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+        # However often it is cancelled: the next shipment has the same directory.
+        await to_the_end(_put_away(keeping, directory))
+
+
+async def _put_away(keeping: asyncio.Task[None], directory: Path) -> None:
+    await end([keeping])
+    await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
 async def _keep(shipment: Shipment) -> None:

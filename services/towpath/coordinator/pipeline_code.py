@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from nats.errors import Error as NatsError
 
+from towpath.composition.difference import with_path_of
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import TryCode
@@ -66,7 +67,8 @@ def _stays(job: PipelineJob, running: JobEntry, newest: ApplyRecord | None) -> b
     apply that found the same code there, and changed nothing."""
     if running.spec.operator == job.operator:
         return True
-    if newest is None or newest.artefacts.get(job.name) != running.artefact:
+    same_but_for_path = with_path_of(job.job_spec(), running.spec).operator == running.spec.operator
+    if newest is None or not same_but_for_path or newest.artefacts.get(job.name) != running.artefact:
         return False
     return any(known.name == job.name and known.operator == job.operator for known in newest.spec.jobs)
 

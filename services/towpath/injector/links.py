@@ -134,9 +134,13 @@ class LinkRules:
         """Make links as bad as the rules want them now, and no worse."""
         async with self._looking:
             self._begin_and_end()
+            held = {*self._held}
             holding = [each for each in self._carried.values() if each.holds()]
             for site in sorted({each.site for each in holding} | self._held.keys()):
                 await self._make_so(site, [each for each in holding if each.site == site])
+            if held - self._held.keys():
+                # Once for all: who follows without having read it restores them once more.
+                await self._remember()
             for each in self._carried.values():
                 self._loaded.note(HUB_SCOPE, each.count())
 
@@ -201,7 +205,6 @@ class LinkRules:
             RestoreLink(site=site) if before.perfect else ShapeLink(site=site, conditions=before)
         )
         del self._held[site]
-        await self._remember()
 
     async def _as_it_is(self, site: str) -> RecordedLink:
         links = (await self._bus.request(ListLinks(), deadline_s=DEADLINE_S)).links
