@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ from towpath.drill.events import WATERMARK_S, DrillEvent, EventClock, Load
 from towpath.drill.stage import INPUT_SITE, OTHER_SITE, OUTPUT_SITE, Stage
 from towpath.drill.workloads import Workload, disorder_s
 from towpath.mesh.names import IN_STREAM
-from towpath.streams.pages import last_serial, read_after
+from towpath.streams.pages import StoredMessage, last_serial, pages_after
 
 DEPLOY_S, REMOVE_S, ATTEMPT_S = 90.0, 60.0, 10.0
 FIRST_EVENTS_S = 30.0
@@ -129,23 +129,30 @@ class MovingJob:
         return faults
 
     async def _read_input(self) -> None:
-        after = self.stored[-1][0] if self.stored else self.after
+        """Page by page, with rests: the subscriber shares the loop, and takes one message at each turn of it.
+        What it has not acknowledged after ten seconds comes again, and would count as published twice."""
         connection = self.stage.bus.connection
         end = time.time() + DRAIN_S
         while True:
+            after = self.stored[-1][0] if self.stored else self.after
             try:
-                messages = await read_after(connection, INPUT_SITE, IN_STREAM, after)
-                break
+                async for messages in pages_after(connection, INPUT_SITE, IN_STREAM, after):
+                    self.stored += await asyncio.to_thread(_events_of, messages)
+                    await asyncio.sleep(LOOK_EVERY_S)
+                return
             except (TimeoutError, NatsError) as error:
                 if time.time() > end:
                     raise TowpathError(ErrorCode.UNREACHABLE, f"cannot read the input: {error}") from error
                 await asyncio.sleep(LOOK_EVERY_S)
-        self.stored += [(m.serial, DrillEvent.from_payload(m.body)) for m in messages]
 
     async def remove(self) -> None:
         """Take it away with its output. Raises `TowpathError`."""
         command = RemoveJob(job=self.name, purge=True)
         await self.stage.bus.request(command, deadline_s=REMOVE_S, attempt_s=ATTEMPT_S)
+
+
+def _events_of(messages: Sequence[StoredMessage]) -> list[tuple[int, DrillEvent]]:
+    return [(message.serial, DrillEvent.from_payload(message.body)) for message in messages]
 
 
 @asynccontextmanager
