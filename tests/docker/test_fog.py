@@ -269,7 +269,7 @@ async def at_its_share(stage: EmulatedStage, measure: Callable[[], Awaitable[flo
     does not, and what it does then says nothing of its clock."""
     share = stage.emulation.share("edge").cpus
     taken = 0.0
-    for _ in range(4):
+    for _ in range(10):
         before, begun = await stage.emulation.nodes.cpu_s("edge") or 0.0, time.monotonic()
         measured = await measure()
         after = await stage.emulation.nodes.cpu_s("edge") or 0.0
@@ -280,8 +280,8 @@ async def at_its_share(stage: EmulatedStage, measure: Callable[[], Awaitable[flo
 
 
 async def most_counted(stage: EmulatedStage, container: str) -> float:
-    """Of three times: the node's engine and agent, which have work now and then, share its share."""
-    return max([await at_its_share(stage, lambda: asyncio.to_thread(counted, container)) for _ in range(3)])
+    """Of two times: the node's engine and agent, which have work now and then, share its share."""
+    return max([await at_its_share(stage, lambda: asyncio.to_thread(counted, container)) for _ in range(2)])
 
 
 def counted(container: str) -> int:
