@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import MESSAGE_ID_HEADER, OVERLAP, RESULT_ID_HEADER, api_prefix, epochs_of
+from towpath.mesh.names import MESSAGE_ID_HEADER, RESULT_ID_HEADER, api_prefix, epochs_of
 
 PAGE = 2000
 """Messages of one request."""
@@ -149,21 +149,22 @@ async def pages_before(
         last = first - 1
 
 
-async def overlap(connection: Client, site: str, stream: str, metadata: dict[str, str] | None) -> set[str]:
-    """Ids of what others stored that an output's present owner may publish, too: see `names.OVERLAP`.
+async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[str]:
+    """Ids of what others stored that an output's present owner may publish, too, by its mark: see
+    `names.OVERLAP`.
 
     Raises `TimeoutError` when the site does not answer.
     """
-    after, through = overlap_range(metadata)
+    after, through = overlap_range(mark)
     if after >= through:
         return set()
     reading = pages_after(connection, site, stream, after, through=through)
     return {message.identity async for messages in reading for message in messages}
 
 
-def overlap_range(metadata: dict[str, str] | None) -> tuple[int, int]:
-    """Serial numbers of that: `after` < serial ≤ `through`."""
-    after, _, through = ((metadata or {}).get(OVERLAP) or "0-0").partition("-")
+def overlap_range(mark: str) -> tuple[int, int]:
+    """Serial numbers of that: `after` < serial ≤ `through`; none of an empty mark."""
+    after, _, through = (mark or "0-0").partition("-")
     return int(after), int(through) if through else sys.maxsize
 
 

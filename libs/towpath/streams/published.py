@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
-from towpath.mesh.names import epochs_of, shadow_stream
+from towpath.mesh.names import OVERLAP, epochs_of, shadow_stream
 from towpath.streams.pages import PAGE_DEADLINE_S, last_serial, overlap, overlap_range, pages_before
 from towpath.streams.publisher import BATCH_HEADER, stream_config
 
@@ -47,8 +47,9 @@ async def published_since(
         if epoch in epochs_of(shadow.get("subjects", [])):
             return set()
     last = await last_serial(connection, site, stream)
-    found = await overlap(connection, site, stream, config.get("metadata"))
-    after, through = overlap_range(config.get("metadata"))
+    mark = (config.get("metadata") or {}).get(OVERLAP, "")
+    found = await overlap(connection, site, stream, mark)
+    after, through = overlap_range(mark)
     for behind, newest in ((through, last), (0, min(after, last))):
         async for messages in pages_before(connection, site, stream, newest, after=behind):
             labels = [label_order(m.headers.get(BATCH_HEADER, "0.0")) for m in messages]

@@ -22,6 +22,7 @@ from towpath.mesh.names import (
     DIVERTED,
     MESSAGE_ID_HEADER,
     MQTT_QOS_HEADER,
+    OVERLAP,
     RESULT_ID_HEADER,
     api_prefix,
     epochs_of,
@@ -124,12 +125,12 @@ class Publisher:
         config = await stream_config(self.connection, site, stream)
         if config is None:
             return False
-        subjects = config.get("subjects", [])
+        subjects, marks = config.get("subjects", []), config.get("metadata") or {}
         [mine], accepted = epochs_of([subject]), epochs_of(subjects)
-        diverted = (config.get("metadata") or {}).get(DIVERTED) == str(mine)
+        diverted = marks.get(DIVERTED) == str(mine)
         if subject in subjects:
             if subject in self._aside:
-                self._stored[subject] = await overlap(self.connection, site, stream, config.get("metadata"))
+                self._stored[subject] = await overlap(self.connection, site, stream, marks.get(OVERLAP, ""))
                 self._aside.discard(subject)
         elif diverted or (accepted and max(accepted) < mine):
             self._aside.add(subject)

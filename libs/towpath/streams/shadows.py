@@ -243,7 +243,7 @@ class Shadows:
         stored = StoredIds(self.streams.connection, self.site, marks if age >= REMEMBERED else {})
         await stored.read()
         for kind, stream in zip((names.sink_subject, names.rejected_subject), marks, strict=True):
-            await stored.read_overlap(stream, {names.OVERLAP: await self.streams.overlap_of(stream)})
+            await stored.read_overlap(stream, await self.streams.overlap_of(stream))
             label = await self._label(command.job, kind(self.site, command.job, settlement.epoch), 0)
             if label is not None:
                 await stored.read_back(stream, marks[stream], label)

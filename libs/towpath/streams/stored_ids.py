@@ -45,12 +45,12 @@ class StoredIds:
             if _order(messages[0]) < label_order(label):
                 return
 
-    async def read_overlap(self, stream: str, metadata: dict[str, str]) -> None:
+    async def read_overlap(self, stream: str, mark: str) -> None:
         """Take in what a stream's mark spans, see `names.OVERLAP`.
 
         Raises `TimeoutError` when the site does not answer.
         """
-        found = await pages.overlap(self._connection, self._site, stream, metadata)
+        found = await pages.overlap(self._connection, self._site, stream, mark)
         self._digests.update(_digest(identity) for identity in found)
 
     def _add(self, messages: Iterable[pages.StoredMessage]) -> None:

@@ -111,18 +111,19 @@ class SiteStreams:
     async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
         """The same, unless something was stored behind what the mark spans: whoever did that is past it. In
         any case if the stream accepts `epoch` already: who says so once more has stored that."""
-        mark = await self.overlap_of(stream)
-        if not mark:
+        try:
+            info = await self.jetstream.stream_info(stream)
+        except NotFoundError:
             return ""
-        info = await self.jetstream.stream_info(stream)
+        mark = (info.config.metadata or {}).get(names.OVERLAP, "")
         is_repeated = epoch in names.epochs_of(info.config.subjects or [])
-        is_passed = info.state.last_seq > overlap_range({names.OVERLAP: mark})[1]
+        is_passed = info.state.last_seq > overlap_range(mark)[1]
         return mark if is_repeated or not is_passed else ""
 
     async def widened_overlap(self, stream: str, mark: str) -> str:
         """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
         the two nobody has published, so what the earlier one spans may still be computed again, too."""
-        earlier, through = overlap_range({names.OVERLAP: await self.overlap_of(stream)})
+        earlier, through = overlap_range(await self.overlap_of(stream))
         after, _, end = mark.partition("-")
         return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
 
