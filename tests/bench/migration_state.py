@@ -11,7 +11,13 @@ from measured_mesh import MeasuredMesh, NotInTime
 from migration_course import Course, Runner, Wish
 from migration_distinct import DistinctReports
 from migration_measures import GAP, GAP_IN_INTERVALS, TOTAL, completeness, costs, ratio, raw
-from migration_stateful import CHANGE_S, CHANGED_SHARE, StatefulJob, StatefulWindows
+from migration_stateful import (
+    CHANGE_S_A_MEGABYTE,
+    CHANGED_SHARE,
+    SHORTEST_CHANGE_S,
+    StatefulJob,
+    StatefulWindows,
+)
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
@@ -53,8 +59,9 @@ POINTS = {
 }
 
 NOTES = [
-    f"results every second while the state's other keys wait; {CHANGED_SHARE:.0%} of them change within the "
-    f"first {CHANGE_S:.0f} s of a migration",
+    f"results every second or oftener, while the state's other keys wait; {CHANGED_SHARE:.0%} of them change "
+    f"within the first {SHORTEST_CHANGE_S:.0f} s of a migration ({LARGEST:,} MB: "
+    f"{LARGEST * CHANGE_S_A_MEGABYTE:.0f} s)",
     f"`{StatefulWindows.prefix}`: Spark looks through all of the state in every micro-batch, for windows "
     "that can be closed; in the end all are, and the checker sees every one",
     f"`{DistinctReports.prefix}`: Spark looks up what comes, and nothing else, so what remains is the "

@@ -48,8 +48,9 @@ CLOCK_BEHIND_S = 0.5
 """The clock is half a window late. Micro-batches begin on whole seconds, and windows end there: of a clock
 that is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
 CHANGED_SHARE = 0.01
-CHANGE_S = 4.0
-"""For changing that share: about as long as a migration takes."""
+SHORTEST_CHANGE_S, CHANGE_S_A_MEGABYTE = 4.0, 0.02
+"""For changing that share: well within what a migration of so much state takes. In a few seconds, a hundredth
+of a gigabyte would be several times the main load, and the job would pause for that, moved or not."""
 
 TOKEN_BYTES = 100
 """What a report and its state hold beside the token, roughly."""
@@ -72,6 +73,7 @@ class StatefulJob(Workload):
         self.settle_s = 5.0 + megabytes * SETTLE_S_A_MEGABYTE
         # Few large events for much state: it is the migration that is measured, not the filling.
         self._size = 250 if megabytes <= 100 else 1_100
+        self._change_s = max(SHORTEST_CHANGE_S, megabytes * CHANGE_S_A_MEGABYTE)
         self._backlog = int(megabytes * 1e6 / (self._size - TOKEN_BYTES + 20))
         self._stored_from = self._stored_until = 0.0
 
@@ -83,7 +85,7 @@ class StatefulJob(Workload):
     @property
     def change_rate(self) -> float:
         """Keys changed per second while the job moves, at most `CHANGED_SHARE` of all."""
-        return CHANGED_SHARE * self.keys / CHANGE_S
+        return CHANGED_SHARE * self.keys / self._change_s
 
     @abstractmethod
     def operator(self, mesh: MeasuredMesh) -> Operator:

@@ -270,8 +270,9 @@ def test_truth_of_distinct_reports_when_the_backlog_comes_again_then_none_of_it_
     truth = migration_distinct.truth_of(events, "a")
     number = change + reports.FIRST_NUMBER
     assert [values["report"] for values in truth.values()] == [
-        "1000/1000",
-        "2000/1000",
+        "1000/200",
+        "1800/200",
+        "2000/200",
         f"2200/{number}",
     ]
     last = [*truth][-1]

@@ -7,26 +7,28 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-SECOND_MS = 1_000
+SLICE_MS = 200
+"""Of time: far shorter than what a micro-batch waits for, so that each has a result."""
 
 
 def first_reports(events: DataFrame, parameters: dict[str, Any]) -> DataFrame:
-    """The first report of each token; of the token that the main load `shared`, the first of each second.
+    """The first report of each token; of the token that the main load `shared`, the first of each slice.
 
-    All tokens are remembered, for ever. Shown are those seconds, and every report with a number that `every`
+    All tokens are remembered, for ever. Shown are those slices, and every report with a number that `every`
     divides; nothing in a result depends on which of several reports came first.
     """
     is_shared = F.col("token") == parameters["shared"]
-    second = F.when(is_shared, F.date_trunc("second", F.col("at")))
-    first = events.withColumn("second", second).dropDuplicates(["second", "token"])
+    at_ms = F.unix_millis(F.col("at"))
+    begin_of_slice = F.when(is_shared, F.timestamp_millis(at_ms - at_ms % SLICE_MS))
+    first = events.withColumn("slice", begin_of_slice).dropDuplicates(["slice", "token"])
     shown = first.where(is_shared | (F.col("n") % int(parameters["every"]) == 0))
-    begin = F.coalesce(F.col("second"), F.col("at"))
+    begin = F.coalesce(F.col("slice"), F.col("at"))
     begin_ms = F.unix_millis(begin)
     # No two reports have the same number: as the window's length it tells those of one moment apart.
-    length_ms = F.when(is_shared, F.lit(SECOND_MS)).otherwise(F.col("n"))
+    length_ms = F.when(is_shared, F.lit(SLICE_MS)).otherwise(F.col("n"))
     window = F.struct(begin.alias("start"), F.timestamp_millis(begin_ms + length_ms).alias("end"))
     return shown.select(
-        F.unix_seconds(begin).alias("serial"),
+        begin_ms.alias("serial"),  # Results are published in this order.
         begin.alias("stored_at"),
         window.alias("window"),
         F.concat_ws("/", begin_ms, length_ms).alias("report"),
