@@ -54,13 +54,13 @@ async def test_job_when_the_bound_of_its_micro_batches_changes_then_the_same_que
     assert before is not None
     assert before >= 2
     await queries.run(with_bound(job, 1_000), site.checkpoint)
-    await put(site, 40)
-    results = await site.until(lambda results: len(results) == 60)
-    assert [result.serial for result in results] == list(range(1, 61))
+    await put(site, 400)
+    results = await site.until(lambda results: len(results) == 420)
+    assert [result.serial for result in results] == list(range(1, 421))
     assert await running(queries) == first
     after = newest_commit(site.checkpoint)
     assert after is not None
-    assert after - before < 8
+    assert after - before < 400 / 5
 
 
 async def test_job_when_something_else_changes_too_then_another_query_goes_on(
