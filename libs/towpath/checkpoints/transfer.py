@@ -55,6 +55,10 @@ KEEP_S = 3600
 REST = "rest"
 """Key in a `begin`: for how many times as long as it works the target shall rest."""
 
+HURRIED_S, PATIENCE = 1.5, 3.0
+"""A transfer that has worked for so long is a long one: then it rests so many times as long as before.
+What is over in a few seconds hardly delays the jobs that run meanwhile; a gigabyte would for a minute."""
+
 LONGEST_REST_S = 1.0
 """A chunk that took longer waited for a link or a store, not for a processor."""
 
@@ -78,11 +82,12 @@ class Sent:
 
 
 class Pace:
-    """Rests after work, for so many times as long as the work took."""
+    """Rests after work, for so many times as long as the work took; for longer once there was much work."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
         self._worked_s = 0.0
+        self._together_s = 0.0
 
     @contextmanager
     def work(self) -> Iterator[None]:
@@ -95,8 +100,14 @@ class Pace:
 
     async def rest(self) -> None:
         """Rest from all work since the last rest."""
+        await asyncio.sleep(self.rest_s())
+
+    def rest_s(self) -> float:
+        """How long to rest from all work since this was asked last."""
         worked_s, self._worked_s = self._worked_s, 0.0
-        await asyncio.sleep(min(LONGEST_REST_S, self.factor * worked_s))
+        self._together_s += worked_s
+        factor = self.factor * (PATIENCE if self._together_s > HURRIED_S else 1.0)
+        return min(LONGEST_REST_S, factor * worked_s)
 
 
 def transfer_key(operation: str) -> str:

@@ -11,8 +11,9 @@ COORDINATOR_KEYS = "towpath:*"
 TRANSFER_KEYS = "towpath:transfer:*"
 """State on its way from one site to another: all that sites may touch."""
 
-REWRITE_FROM = "1mb"
-"""Above this, Redis writes its file anew, without what is outdated, whenever it has doubled."""
+REWRITE_FROM = "64mb"
+"""Above this, Redis writes its file anew, without what is outdated, whenever it has doubled. Chunks of state
+pass through the file, too: with 1 MB it would be written anew for every tenth of them."""
 
 _COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
 _SITE_COMMANDS = (
@@ -34,7 +35,7 @@ def redis_config(state: MeshState, home: Home) -> str:
         f'dir "{_escaped(str(home.redis))}"',
         "appendonly yes",
         "appendfsync always",
-        # The file grows with every step of every operation. Redis's own bound, 64 MB, would be most of it.
+        # The file grows with every step of every operation, and with all state that travels.
         f"auto-aof-rewrite-min-size {REWRITE_FROM}",
         'save ""',
         "user default off resetpass -@all",

@@ -25,6 +25,9 @@ TRANSFER_S = 600.0
 """Upper bound of carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
 up by itself when nobody takes its chunks."""
 
+SHIP_S = 3_600.0
+"""The same while the job runs, which waits for nothing: what is carried rests more than it works."""
+
 FETCH_S = 600.0
 """Upper bound of fetching the image of an engine: 1.2 GB over 2 MB/s. Its site says that it is at it."""
 
