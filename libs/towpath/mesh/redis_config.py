@@ -13,7 +13,7 @@ TRANSFER_KEYS = "towpath:transfer:*"
 
 REWRITE_FROM = "64mb"
 """Above this, Redis writes its file anew, without what is outdated, whenever it has doubled. Chunks of state
-pass through the file, too: with 1 MB it would be written anew for every tenth of them."""
+pass through the file, too: with 1 MB it would be written anew after every ten or so."""
 
 _COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
 _SITE_COMMANDS = (

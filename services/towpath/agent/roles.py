@@ -52,7 +52,7 @@ START_S = 45.0
 """For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
 
 REST_WHILE_RUNNING = 1.0
-"""A checkpoint is shipped for half of the time only while its job runs: results would wait for it."""
+"""A checkpoint is shipped for half of the time at most while its job runs: results would wait for it."""
 
 TRANSFER_S = 30.0
 """Without the target taking anything for so long, the source gives up and may be told to resume."""
