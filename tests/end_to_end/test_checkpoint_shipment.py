@@ -46,6 +46,11 @@ def snapshots(checkpoint: Path) -> set[str]:
     return {path.name for path in (checkpoint / "state").rglob("[0-9]*_*.zip")}
 
 
+def state_files(checkpoint: Path) -> set[str]:
+    """Files that snapshots are made of: `<number in RocksDB>-<id in the checkpoint>.sst`."""
+    return {path.name for path in (checkpoint / "state").rglob("*.sst")}
+
+
 async def put_batches(site: Site, first: int, count: int) -> int:
     """One event, one micro-batch."""
     for number in range(first, first + count):
@@ -86,3 +91,21 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
     async with moved.running(job):
         results = await moved.until(lambda results: len(results) == LARGE_KEYS + KEYS)
     assert sum(result.values["events"] for result in results) == put
+
+
+async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(site: Site) -> None:
+    site.session.conf.set(SNAPSHOT_EVERY, "6")
+    first: set[str] = set()
+    put = await put_large_state(site)
+    async with site.running(assignment(WINDOWS, DEVICE)):
+        for _ in range(3):  # With the fourth, RocksDB would merge their files, which is another matter.
+            before = snapshots(site.checkpoint)
+            put = await put_batches(site, put, 6)
+            async with asyncio.timeout(WITHIN_S):
+                while snapshots(site.checkpoint) <= before:
+                    await asyncio.sleep(0.05)
+            first = first or state_files(site.checkpoint)
+    files = state_files(site.checkpoint)
+    assert first
+    assert first <= files
+    assert len({name.split("-")[0] for name in files}) == len(files), "one of them is there twice"

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from towpath.contracts.site import EngineSpec
 from towpath.faults.board import FAULTS, PROCESS
 
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
+"""Prefix of the settings of Spark's state store."""
+
 TASK_ATTEMPTS = 4
 """On a cluster, where a machine may be lost. Two attempts of one task are harmless: state is written under a
 name of its own by each (`checkpointFormatVersion` 2), and results are published by the driver alone."""
@@ -47,6 +50,11 @@ def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
             # Backlog is read by several tasks, but a task that fails is the query's failure: it restarts
             # whole.
             "spark.task.maxFailures": "1",
+            # A snapshot of state refers to files that earlier ones brought to the checkpoint. Spark mistrusts
+            # those that came more micro-batches ago than it retains, and writes them again under new names:
+            # a state that stays, whole, with each snapshot. That helps where another executor may have
+            # cleaned up meanwhile; here the one process that writes them is the one that cleans up.
+            f"{ROCKSDB}.checkStaleReusedFilesInSnapshot": "false",
         }
     return {
         "spark.driver.bindAddress": spec.driver_host,

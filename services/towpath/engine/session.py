@@ -10,13 +10,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from towpath.engine.class_archive import archive_option
-from towpath.engine.masters import is_cluster, placed
+from towpath.engine.masters import ROCKSDB, is_cluster, placed
 from towpath.engine.settings import Settings
 from towpath.faults import spark_daemon
 from towpath.streams.source import StreamSource
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
-_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 
 TUNING = {
     # Each log write of a micro-batch 35 → 9 ms: plain file operations instead of Hadoop's contexts.
@@ -32,10 +31,13 @@ TUNING = {
     "spark.python.authenticate.socketTimeout": "60s",
     # State: RocksDB with changelogs, so that a commit writes what changed and not everything.
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
-    f"{_ROCKSDB}.changelogCheckpointing.enabled": "true",
+    f"{ROCKSDB}.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-    f"{_ROCKSDB}.boundedMemoryUsage": "true",
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+    f"{ROCKSDB}.boundedMemoryUsage": "true",
+    # Snapshots go to the checkpoint in the background. When the next one is due before that is done, all files
+    # of the state are written again. So one comes every 20 micro-batches, and is looked for oftener.
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "20",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
     # A checkpoint that travels should hold little history; a restart needs the last batch only.
     "spark.sql.streaming.minBatchesToRetain": "3",
     # State of one job in one partition: a site's job is small, and it moves as a whole.
@@ -91,7 +93,7 @@ def start_session(settings: Settings, python: str = sys.executable) -> SparkSess
         .config("spark.driver.memory", settings.spec.memory)
         .config("spark.local.dir", str(scratch))
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config(f"{_ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
+        .config(f"{ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
         .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
     for key, value in (TUNING | placed(settings.spec, java_options)).items():
