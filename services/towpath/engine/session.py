@@ -34,8 +34,8 @@ TUNING = {
     f"{ROCKSDB}.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     f"{ROCKSDB}.boundedMemoryUsage": "true",
-    # Snapshots go to the checkpoint in the background. When the next one is due before that is done, all files
-    # of the state are written again. So one comes every 20 micro-batches, and is looked for oftener.
+    # Snapshots go to the checkpoint in the background. When the next one is due before that is done, what
+    # was new in it is written again. So one comes every 20 micro-batches, and is looked for oftener.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "20",
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
     # A checkpoint that travels should hold little history; a restart needs the last batch only.
