@@ -95,7 +95,7 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
 
 async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(site: Site) -> None:
     site.session.conf.set(SNAPSHOT_EVERY, "6")
-    first: set[str] = set()
+    seen: list[set[str]] = []
     put = await put_large_state(site)
     async with site.running(assignment(WINDOWS, DEVICE)):
         for _ in range(3):  # With the fourth, RocksDB would merge their files, which is another matter.
@@ -104,8 +104,8 @@ async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(si
             async with asyncio.timeout(WITHIN_S):
                 while snapshots(site.checkpoint) <= before:
                     await asyncio.sleep(0.05)
-            first = first or state_files(site.checkpoint)
-    files = state_files(site.checkpoint)
+            seen.append(state_files(site.checkpoint))
+    first, files = seen[0], state_files(site.checkpoint)
     assert first
     assert first <= files
     assert len({name.split("-")[0] for name in files}) == len(files), "one of them is there twice"
