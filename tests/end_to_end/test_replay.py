@@ -8,9 +8,11 @@ import json
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import nats
@@ -31,6 +33,8 @@ from towpath.streams.replay import Replay, ReplayReport
 TOPIC = "site/departures"
 OUT_TOPIC = "departures/clean"
 OUT_SUBJECT = "sink.edge.clean.1"
+ACK_WAIT_S = 1.0
+"""After so long the broker sends what was not acknowledged once more."""
 
 
 def free_port() -> int:
@@ -51,7 +55,7 @@ class Broker:
             server_name: edge
             listen: "127.0.0.1:{self.nats_port}"
             jetstream {{ store_dir: "{folder / "store"}" }}
-            mqtt {{ listen: "127.0.0.1:{self.mqtt_port}" }}
+            mqtt {{ listen: "127.0.0.1:{self.mqtt_port}", ack_wait: "{ACK_WAIT_S}s" }}
             authorization {{ users: [{{ user: device, password: secret }}] }}
             """
         )
@@ -267,6 +271,27 @@ async def test_result_when_really_published_twice_then_is_duplicated_and_not_red
         await collector.wait_until(lambda: len(collector.observations) >= 13, within_s=20)
         verdict = judge(expected(10), collector.observations)
     assert (verdict.duplicated, verdict.redelivered, verdict.lost) == (3, 0, 0)
+
+
+def publish_and_stand_still(broker: Broker) -> None:
+    """Publish ten results from another thread. Called in an event loop, it stops that loop, for so long that
+    the broker sends again what it had sent to a subscriber there."""
+    publisher = Thread(target=lambda: asyncio.run(publish(broker, range(10))))
+    publisher.start()
+    publisher.join()
+    time.sleep(2.5 * ACK_WAIT_S)
+
+
+async def test_results_when_acknowledged_so_late_that_they_come_again_then_are_not_duplicated(
+    broker: Broker,
+) -> None:
+    async with broker.collector() as collector:
+        publish_and_stand_still(broker)
+        await collector.wait_until(lambda: len(collector.observations) >= 20, within_s=20)
+        verdict = judge(expected(10), collector.observations)
+    assert verdict.clean, verdict.examples
+    assert verdict.redelivered >= 10
+    assert collector.connections == 1
 
 
 async def test_collectors_when_two_run_together_then_their_observations_are_in_order_of_receipt(

@@ -42,6 +42,7 @@ received = st.fixed_dictionaries(
         "offset": st.none() | st.integers(1, 6),
         "delay": st.sampled_from([0.1, 0.1, 9.0, -9.0]),
         "reconnects": st.sampled_from([False, False, True]),
+        "dup": st.sampled_from([False, False, True]),
         "readable": st.sampled_from([True, True, True, True, False]),
     }
 )
@@ -49,8 +50,8 @@ received = st.fixed_dictionaries(
 
 def came(offset: int, epoch: int) -> dict[str, Any]:
     """A result as it came to one subscriber on one connection."""
-    here: dict[str, Any] = {"subscriber": "a", "reconnects": False, "readable": True, "delay": 0.1}
-    return {**here, "serial": 1, "epoch": epoch, "value": 0, "offset": offset}
+    here: dict[str, Any] = {"subscriber": "a", "reconnects": False, "dup": False, "readable": True}
+    return {**here, "delay": 0.1, "serial": 1, "epoch": epoch, "value": 0, "offset": offset}
 
 
 @settings(max_examples=300, deadline=None)
@@ -67,8 +68,8 @@ def test_verdict_when_judged_on_columns_then_is_that_on_observations(
         payload = json.dumps(body(came["serial"], came["epoch"], came["value"])).encode()
         payload = payload if came["readable"] else payload[:-2]
         at, where = STORED_AT.timestamp() + came["delay"], connections[name]
-        observations.append(observe(payload, identity_of, at, where, "out", name, came["offset"]))
-        place = {"connection": where, "subscriber": name, "offset": came["offset"]}
+        place = {"connection": where, "subscriber": name, "offset": came["offset"], "dup": came["dup"]}
+        observations.append(observe(payload, identity_of, at, topic="out", **place))
         lines.append(recorded("out", payload, received_at=at, **place))
     expected = {SerialIdentity("job", None, serial): {"value": 0} for serial in sorted(wanted)}
     in_log = frozenset(SerialIdentity("job", None, serial) for serial in stored)

@@ -162,6 +162,29 @@ def test_copy_when_the_broker_had_no_cause_to_repeat_it_then_is_duplicated(
     assert counts(judge(EXPECTED, [*map(seen, RESULTS), copy])) == {"duplicated": 1}, reason
 
 
+def test_copy_when_the_broker_says_that_it_has_sent_it_before_then_is_redelivered() -> None:
+    again = [seen(RESULTS[0], dup=True), seen(RESULTS[0], dup=True)]
+    assert counts(judge(EXPECTED, [*map(seen, RESULTS), *again])) == {"redelivered": 2}
+
+
+def test_message_when_the_broker_says_so_but_nothing_came_before_then_is_the_first() -> None:
+    observations = [seen(RESULTS[0], dup=True), *map(seen, RESULTS[1:])]
+    assert counts(judge(EXPECTED, observations)) == {}
+
+
+@pytest.mark.parametrize(
+    ("reason", "copy"),
+    [
+        ("another payload", seen(RESULTS[-1] | {"epoch": 2}, dup=True)),
+        ("another subscriber", seen(RESULTS[-1], subscriber="other", dup=True)),
+    ],
+)
+def test_copy_when_it_is_not_what_the_broker_sent_before_then_is_duplicated_whatever_it_says(
+    reason: str, copy: Observation
+) -> None:
+    assert counts(judge(EXPECTED, [*map(seen, RESULTS), copy])) == {"duplicated": 1}, reason
+
+
 def test_copy_when_too_many_messages_came_between_then_is_duplicated() -> None:
     observations = [*map(seen, RESULTS), seen(RESULTS[0], connection=2)]
     assert counts(judge(EXPECTED, observations, redelivery_span=10)) == {"redelivered": 1}

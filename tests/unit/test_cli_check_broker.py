@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 from typing import Any
 
-import aiomqtt
 import pytest
 
 from towpath.checker import collector
 from towpath.cli.check_broker import PASSWORD, ForeignBroker, broker_of
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mqtt.connection import BrokerAddress, MqttConnection
 
 NONE: dict[str, Any] = {"broker": None, "username": None, "tls": False, "ca_file": None}
 BROKER = {**NONE, "broker": "broker.example:8883"}
@@ -69,17 +68,15 @@ def test_collector_when_there_are_no_certificates_then_the_file_is_named(
 async def test_collector_when_a_login_and_tls_are_asked_for_then_it_connects_with_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given: dict[str, Any] = {}
+    given: list[BrokerAddress] = []
 
-    def refuse(*address: Any, **options: Any) -> aiomqtt.Client:
-        given.update(options)
-        raise aiomqtt.MqttError("not there")
+    def refuse(address: BrokerAddress, *session: Any, **options: Any) -> MqttConnection:
+        given.append(address)
+        raise ConnectionError("not there")
 
-    monkeypatch.setattr(collector.aiomqtt, "Client", refuse)
+    monkeypatch.setattr(collector, "MqttConnection", refuse)
     made = ForeignBroker("broker.example", 8883, "ann", "secret", tls=True).collector("out")
     made._ready_within_s = 0.01
     with pytest.raises(TowpathError, match="not there"):
         await made.__aenter__()
-    assert (given["username"], given["password"]) == ("ann", "secret")
-    assert given["tls_context"].verify_mode is ssl.CERT_REQUIRED
-    assert given["tls_context"].check_hostname
+    assert (given[0].user, given[0].password, given[0].tls) == ("ann", "secret", True)

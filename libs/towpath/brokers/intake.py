@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from paho.mqtt.client import MQTTMessage
 
-from towpath.brokers.mqtt_connection import BrokerAddress, MqttConnection
 from towpath.brokers.overlap import HISTORY, Overlap, Seen
 from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.session_file import SessionFile
@@ -28,6 +27,7 @@ from towpath.brokers.site_log import Identity, SiteLog, connected
 from towpath.brokers.topics import RefusedTopics, storable_subject
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
+from towpath.mqtt.connection import BrokerAddress, MqttConnection
 
 log = logging.getLogger(__name__)
 

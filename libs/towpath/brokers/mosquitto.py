@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from towpath.brokers import mosquitto_config
 from towpath.brokers.intake import Intake
-from towpath.brokers.mqtt_connection import BrokerAddress
 from towpath.brokers.outlet import Outlet
 from towpath.brokers.session_file import SessionFile
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -22,6 +21,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
+from towpath.mqtt.connection import BrokerAddress
 from towpath.processes import ChildSpec
 
 STOP_S = 5.0

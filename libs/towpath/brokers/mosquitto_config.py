@@ -14,8 +14,8 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
-from towpath.brokers.mqtt_connection import WINDOW
 from towpath.mesh.state import Credential
+from towpath.mqtt.connection import WINDOW
 
 SAVE_EVERY_S = 5
 """Between two writes of all sessions. In good health they are small: what is stored is forgotten."""

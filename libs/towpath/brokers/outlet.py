@@ -18,11 +18,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from paho.mqtt.reasoncodes import ReasonCode
 
-from towpath.brokers.mqtt_connection import BrokerAddress, MqttConnection
 from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.site_log import connected, request
 from towpath.mesh.names import DEAD_LETTER_STREAM_PREFIX, MQTT_DELIVERY, output_stream
 from towpath.mesh.state import SiteAccess
+from towpath.mqtt.connection import BrokerAddress, MqttConnection
 
 log = logging.getLogger(__name__)
 

@@ -37,6 +37,7 @@ def arrival_of(history: History, span: int) -> Arrival:
     began = place.where(changed).groupby(subscribers).ffill().astype("int64")
     before = place.groupby([table["subscriber"], table["payload"]]).shift(1)
     since = began - before
-    redelivered = (since > 0) & (since <= span)
+    marked = np.frombuffer(bytes(history.dups), bool)
+    redelivered = ((since > 0) & (since <= span)) | (before.notna() & marked)
     unsettled = (began > 0) & (place - began < span)
     return Arrival(redelivered.to_numpy(bool), unsettled.to_numpy(bool))

@@ -6,25 +6,26 @@ import asyncio
 import contextlib
 import logging
 import secrets
-import ssl
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self
 
-import aiomqtt
+from paho.mqtt.client import MQTTMessage
 
 from towpath.checker.identity import IdentityOf, identity_of
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mqtt.connection import BrokerAddress, MqttConnection
 from towpath.tasks import end
 
 _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
-_ANSWER_WITHIN_S = 5.0
-_KEEPALIVE_S = 15
-_REFUSED = 0x80
-"""Answers to a subscription from here on mean refusal."""
+_LOOK_S = 1.0
+"""Between looks at the connection when nothing comes."""
+_MQTT_VERSION = "3.1.1"
+"""What every broker speaks, nats-server among them."""
 
 
 class ResultCollector:
@@ -36,8 +37,9 @@ class ResultCollector:
 
     Whatever the broker stored while the subscriber was away reaches it on return. MQTT QoS 1 is *at least
     once*: a message whose acknowledgement the broker did not get, or lost when it was killed, comes again
-    on the next connection, and must. Observations carry the connection's number, so that `judge` can tell
-    such copies (`redelivered`) from results that were published twice (`duplicated`).
+    on the next connection, and must; one that was acknowledged late comes again on the same. Observations
+    carry the connection's number and the broker's word, so that `judge` can tell such copies
+    (`redelivered`) from results that were published twice (`duplicated`).
 
     The session is a new one, named after `client_id`, so that nothing of an earlier run comes along; it is
     removed from the broker at the end. A topic must belong to one collector only, or each result counts
@@ -54,7 +56,8 @@ class ResultCollector:
         password: str | None = None,
         identity: IdentityOf = identity_of,
         ready_within_s: float = 15.0,
-        tls: ssl.SSLContext | None = None,
+        tls: bool = False,
+        ca_file: Path | None = None,
     ) -> None:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")
@@ -66,10 +69,16 @@ class ResultCollector:
         """What came, in order of receipt."""
         self.connections = 0
         """How many times the broker accepted the subscriber."""
-        self._address = (host, port)
+        self._broker = BrokerAddress(
+            host,
+            port,
+            _MQTT_VERSION,
+            username,
+            password,
+            tls=tls,
+            ca_file=None if ca_file is None else str(ca_file),
+        )
         self._topics = list(topics)
-        self._login = (username, password)
-        self._tls = tls
         self._identity = identity
         self._ready_within_s = ready_within_s
         self._subscribed = asyncio.Event()
@@ -95,7 +104,7 @@ class ResultCollector:
     async def __aexit__(self, *_: object) -> None:
         """Stop, and remove the session if the broker is there to do so."""
         await self._stop()
-        with contextlib.suppress(aiomqtt.MqttError):
+        with contextlib.suppress(OSError, TowpathError):
             await self._remove_session()
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
@@ -127,67 +136,61 @@ class ResultCollector:
             self._task = None
 
     async def _collect(self) -> None:
-        """Stay connected until cancelled."""
+        """Stay connected until cancelled. Raises `TowpathError` where the broker refuses login or topic."""
         pause = _FIRST_PAUSE_S
         while True:
+            began = self.connections
             try:
-                async with self._client(clean_session=False) as client:
+                async with MqttConnection(self._broker, self._session, session=True) as connection:
                     self.connections += 1
-                    await self._subscribe(client)
-                    self._subscribed.set()
-                    pause = _FIRST_PAUSE_S
-                    async for message in client.messages:
-                        self._record(message)
-            except aiomqtt.MqttError as error:
+                    await self._receive(connection)
+            except (ConnectionError, TowpathError) as error:
+                if isinstance(error, TowpathError) and error.detail.code is ErrorCode.NOT_ALLOWED:
+                    raise
                 self._why_not = str(error)
                 _log.info("%s lost its broker: %s", self.client_id, error)
+            pause = _FIRST_PAUSE_S if self.connections > began else pause
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    async def _subscribe(self, client: aiomqtt.Client) -> None:
-        """Raises `TowpathError` for a topic that the broker refuses."""
-        answers = await client.subscribe([(topic, 1) for topic in self._topics])
-        for topic, answer in zip(self._topics, answers, strict=True):
-            code = answer if isinstance(answer, int) else answer.value
-            if code >= _REFUSED:
-                raise TowpathError(
-                    ErrorCode.NOT_ALLOWED, "the broker refused the topic", field="topics", value=topic
-                )
+    async def _receive(self, connection: MqttConnection) -> None:
+        """Record what comes over a connection, for as long as it lasts, and acknowledge all of it at once."""
+        answer = connection.subscribe(self._topics)
+        answered = False
+        while True:
+            connection.check()
+            for message in connection.take_arrived():
+                self._record(message)
+                connection.acknowledge(message.mid)
+            connection.flush()
+            if answer.done() and not answered:
+                connection.check_subscribed(self._topics, answer.result(), field="topics")
+                answered = True
+                self._subscribed.set()
+            await connection.wait_for_news(_LOOK_S)
 
-    def _record(self, message: aiomqtt.Message) -> None:
-        payload = message.payload if isinstance(message.payload, bytes) else str(message.payload).encode()
-        self.observations.append(
-            observe(
-                payload, self._identity, time.time(), self.connections, message.topic.value, self.client_id
-            )
+    def _record(self, message: MQTTMessage) -> None:
+        seen = observe(
+            bytes(message.payload),
+            self._identity,
+            time.time(),
+            self.connections,
+            message.topic,
+            self.client_id,
+            dup=message.dup,
         )
+        self.observations.append(seen)
         self._received.set()
 
     async def _remove_session(self) -> None:
-        """Connecting with a clean session is how MQTT 3.1.1 forgets one. Raises `MqttError`."""
-        async with self._client(clean_session=True):
+        """Connecting without a session is how MQTT 3.1.1 forgets one. Raises `OSError`, `TowpathError`."""
+        async with MqttConnection(self._broker, self._session, session=False):
             pass
 
-    def _client(self, clean_session: bool) -> aiomqtt.Client:
-        host, port = self._address
-        username, password = self._login
-        return aiomqtt.Client(
-            host,
-            port,
-            username=username,
-            password=password,
-            identifier=self._session,
-            clean_session=clean_session,
-            timeout=_ANSWER_WITHIN_S,
-            keepalive=_KEEPALIVE_S,
-            tls_context=self._tls,
-        )
-
     def _unreachable(self) -> TowpathError:
-        host, port = self._address
         return TowpathError(
             ErrorCode.UNREACHABLE,
-            f"{self.client_id} could not subscribe at {host}:{port} in {self._ready_within_s} s: "
+            f"{self.client_id} could not subscribe at {self._broker} in {self._ready_within_s} s: "
             f"{self._why_not}",
         )
 

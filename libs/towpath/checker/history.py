@@ -38,6 +38,8 @@ class History:
         self.received_at, self.stored_at = array("d"), array("d")
         """Unix seconds; NaN where not known."""
         self.connections = array("q")
+        self.dups = bytearray()
+        """1 where the broker said that it had sent this before."""
         self.subscribers, self.jobs = Column(), Column()
 
     def __len__(self) -> int:
@@ -57,6 +59,7 @@ class History:
         self.received_at.append(math.nan if held.received_at is None else held.received_at)
         self.stored_at.append(math.nan if held.stored_at is None else held.stored_at)
         self.connections.append(held.connection)
+        self.dups.append(held.dup)
         self.subscribers.append(held.subscriber)
         self.jobs.append(held.job)
 

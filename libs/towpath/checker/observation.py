@@ -27,6 +27,8 @@ class Observation:
     """Client id of the subscriber. Redelivery is between one subscriber and its broker."""
     offset: int | None = None
     """Its place in the log, for a subscriber who is told."""
+    dup: bool = False
+    """MQTT's DUP flag: the broker says that it has sent this before."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -42,6 +44,7 @@ def observe(
     topic: str = "",
     subscriber: str = "",
     offset: int | None = None,
+    dup: bool = False,
 ) -> Observation:
     """The observation of a message. Whatever the message is, it becomes one: nothing is skipped.
 
@@ -54,4 +57,4 @@ def observe(
     except (ValueError, KeyError, TypeError) as error:
         reason = str(error).replace("\n", " ")[:200]
         identity = Unreadable(topic, reason, payload[:200].decode(errors="replace"), crc32(payload))
-    return Observation(identity, payload, received_at, connection, topic, subscriber, offset)
+    return Observation(identity, payload, received_at, connection, topic, subscriber, offset, dup)

@@ -6,7 +6,7 @@ Three forms are told apart, line by line:
 - a result as Towpath's jobs publish it: its `values`, and beside them key, window, count, serial, …;
 - a recorded message, `{"topic": …, "payload": …}`, with one of these as payload, as an object or a text.
   `mosquitto_sub -F %j` and `%J` write such lines. It may have `received_at` (or `tst`), `connection`,
-  `subscriber`, `offset` and `epoch`.
+  `subscriber`, `offset`, `epoch`, and `dup`, which is MQTT's flag of that name.
 
 Fields of objects inside objects are named with dots.
 """
@@ -68,6 +68,8 @@ class Record:
     stored_at: float | None = None
     """Unix seconds."""
     connection: int = 1
+    dup: bool = False
+    """Whether the broker said that it had sent this before."""
     subscriber: str | None = None
     text: bytes | None = None
     """What came, if it is not the whole line."""
@@ -96,10 +98,16 @@ def recorded(
     connection: int = 1,
     subscriber: str = "",
     offset: int | None = None,
+    dup: bool = False,
 ) -> bytes:
     """The line of a recorded message: an object as it is, any other payload as text."""
     message: dict[str, Any] = {"topic": topic, "connection": connection}
-    known = {"received_at": received_at, "subscriber": subscriber or None, "offset": offset}
+    known = {
+        "received_at": received_at,
+        "subscriber": subscriber or None,
+        "offset": offset,
+        "dup": dup or None,
+    }
     message |= {name: value for name, value in known.items() if value is not None}
     if payload[:1] == b"{" and payload[-1:] == b"}" and b"\n" not in payload and _is_object(payload):
         return json.dumps(message)[:-1].encode() + b', "payload": ' + payload + b"}"
@@ -125,6 +133,7 @@ def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Rec
     record.text = (payload if isinstance(payload, str) else repr(payload)).encode()
     record.received_at = _seconds(message.get("received_at", message.get("tst")), marks.unit)
     record.connection = _whole(message.get("connection")) or 1
+    record.dup = message.get("dup") in (True, 1)
     subscriber = message.get("subscriber")
     record.subscriber = None if subscriber is None else str(subscriber)
     record.offset = _whole(message.get("offset"))

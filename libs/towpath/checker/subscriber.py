@@ -30,7 +30,9 @@ class Subscriber:
         previous = self.latest.get(observation.payload)
         self.latest[observation.payload] = self.received
         self.received += 1
-        return previous is not None and 0 < self.connection_began - previous <= span
+        if previous is None:
+            return False
+        return observation.dup or 0 < self.connection_began - previous <= span
 
     def settled(self, span: int) -> bool:
         """Whether the latest message can be none that the broker brought late."""

@@ -79,7 +79,7 @@ class Verdict:
     late: int = 0
     """First copies received more than the allowed time after the newest event in them was stored."""
     redelivered: int = 0
-    """Copies that the broker had to deliver again after a lost connection: allowed, see `judge`."""
+    """Copies that the broker delivered again, for want of an acknowledgement: allowed, see `judge`."""
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Kind of fault → up to five descriptions."""
 
@@ -124,10 +124,11 @@ def judge(
     """Compare what came, in order of receipt, with what should have come.
 
     MQTT delivers QoS 1 messages *at least* once: when a connection breaks before an acknowledgement
-    arrived, the broker must deliver again. Such a copy says nothing about the job, so it counts as
-    `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber, an equal payload, a
-    later connection, and the previous copy among the last `redelivery_span` messages before the present
-    connection began. A copy on one and the same connection is always a duplicate.
+    arrived, or when one is long in coming, the broker delivers again. Such a copy says nothing about the
+    job, so it counts as `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber,
+    an equal payload, and either the broker's word for it (DUP), or a later connection, with the previous
+    copy among the last `redelivery_span` messages before the present connection began. What was published
+    twice has no DUP: a copy without it, on one and the same connection, is always a duplicate.
 
     `tolerance` is relative and for floating-point numbers only. Lateness is `received_at - stored_at`; it
     compares two machines' clocks where sites and subscriber are apart. `compared` picks what of a result

@@ -32,6 +32,8 @@ class ForeignBroker:
 
     def collector(self, topic: str) -> ResultCollector:
         """Who collects a topic there. Raises `TowpathError` (invalid): there are no such certificates."""
+        if self.tls:
+            self._check_certificates()
         return ResultCollector(
             self.host,
             self.port,
@@ -39,12 +41,14 @@ class ForeignBroker:
             f"check-{new_identifier()}",
             username=self.username,
             password=self.password,
-            tls=self._context() if self.tls else None,
+            tls=self.tls,
+            ca_file=self.ca_file,
         )
 
-    def _context(self) -> ssl.SSLContext:
+    def _check_certificates(self) -> None:
+        """Now: later it would look like a broker that is not there yet."""
         try:
-            return ssl.create_default_context(cafile=self.ca_file)
+            ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:  # Also what `ssl` raises for a file without certificates.
             raise invalid_option(
                 f"no certificates: {error}", "ca_file", self.ca_file, "a PEM file"

@@ -179,6 +179,7 @@ def _line(message: Observation) -> bytes:
         received_at=message.received_at,
         connection=message.connection,
         subscriber=message.subscriber,
+        dup=message.dup,
     )
 
 

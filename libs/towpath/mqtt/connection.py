@@ -159,14 +159,16 @@ class MqttConnection:
         take what arrives meanwhile."""
         return self._expect(self._client.subscribe([(each, 1) for each in filters])[1])
 
-    def check_subscribed(self, filters: Sequence[str], codes: Sequence[ReasonCode]) -> None:
-        """Raise `TowpathError` for a filter that the broker refused."""
+    def check_subscribed(
+        self, filters: Sequence[str], codes: Sequence[ReasonCode], *, field: str = "broker.subscribe"
+    ) -> None:
+        """Raise `TowpathError` for a filter that the broker refused; `field` is where it was asked for."""
         for each, code in zip(filters, codes, strict=True):
             if code.value >= _REFUSED:
                 raise TowpathError(
                     ErrorCode.NOT_ALLOWED,
                     f"the broker {self._address} refuses the subscription: {code}",
-                    field="broker.subscribe",
+                    field=field,
                     value=each,
                 )
 
