@@ -31,7 +31,7 @@ from towpath.cli import (
     top,
     traces,
 )
-from towpath.cli.endings import OneLineGroup
+from towpath.cli.endings import OneLineGroup, end_on_sigterm_as_on_interrupt
 from towpath.cli.settings import global_options
 
 app = typer.Typer(
@@ -93,6 +93,7 @@ app.command(rich_help_panel=WATCH)(metrics.metrics)
 
 def main() -> None:
     """Run the command line and exit."""
+    end_on_sigterm_as_on_interrupt()
     app()
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.endings import interrupt_on_sigterm
 from towpath.cli.output import print_json, print_table, progress, say
 from towpath.cli.scenarios import run_line
 from towpath.cli.settings import AsJson
@@ -40,10 +39,7 @@ def campaign(
     from towpath.scenarios.campaign import Campaign, chosen_scenarios, plan
 
     under_way = Campaign(plan(chosen_scenarios(scenarios), runs, seed), output)
-    try:
-        report = asyncio.run(_run(under_way, seed))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise typer.Abort from None
+    report = asyncio.run(_run(under_way, seed))
     if as_json:
         print_json(report)
     else:
@@ -57,7 +53,6 @@ async def _run(under_way: Campaign, seed: int) -> CampaignReport:
     from towpath.scenarios.campaign_files import write_campaign
     from towpath.scenarios.campaign_report import CampaignReport
 
-    interrupt_on_sigterm()
     begun = time.monotonic()
     report = CampaignReport(seed=seed, planned=len(under_way.planned))
     with progress(begun) as tell:

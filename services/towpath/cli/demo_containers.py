@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from towpath.cli.endings import interrupt_on_sigterm
 from towpath.cli.output import print_json, print_rich, progress, say
 from towpath.cli.settings import AsJson
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.demonstration.report import MigrationReport
-    from towpath.scenarios.containers import ContainersDemonstration, ContainersReport
+    from towpath.scenarios.containers import ContainersReport
     from towpath.scenarios.evacuation import EvacuationReport
 
 
@@ -56,10 +55,7 @@ def demo_containers(
             tag,
             keep,
         )
-        try:
-            report = asyncio.run(_interruptible(demonstration))
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            raise typer.Abort from None
+        report = asyncio.run(demonstration.run())
     output.mkdir(parents=True, exist_ok=True)
     (output / "report.json").write_text(report.model_dump_json(indent=2) + "\n")
     if as_json:
@@ -69,11 +65,6 @@ def demo_containers(
         say(f"wrote report.json to {output}")
     if not report.clean:
         raise typer.Exit(1)
-
-
-async def _interruptible(demonstration: ContainersDemonstration) -> ContainersReport:
-    interrupt_on_sigterm()
-    return await demonstration.run()
 
 
 def _table(report: ContainersReport) -> Table:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.endings import interrupt_on_sigterm
 from towpath.cli.output import print_rich, progress, say
 from towpath.drill.matrix import Cell, sample, select
 from towpath.drill.report import RECOVERED_WITHIN_S, DrillReport
@@ -59,10 +58,7 @@ def drill(
     begun = time.monotonic()
     run = Drill(Home((output / "mesh").absolute()), cells, recovered_within_s=recovered_within_s)
     report = DrillReport(planned=len(cells))
-    try:
-        report = asyncio.run(_run(run, begun, json_file))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise typer.Abort from None
+    report = asyncio.run(_run(run, begun, json_file))
     print_rich(matrix_table(report))
     if not report.clean:
         raise typer.Exit(1)
@@ -78,7 +74,6 @@ async def _run(run: Drill, begun: float, json_file: Path | None) -> DrillReport:
     """Play all cells; the report is written after each one, so that an interrupted drill leaves one."""
     from towpath.drill.table import cell_line
 
-    interrupt_on_sigterm()
     report = DrillReport(planned=len(run.cells))
     with progress(begun) as tell:
         run.say = tell

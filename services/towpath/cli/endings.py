@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import typer
@@ -16,7 +16,7 @@ from towpath.cli.command_spans import command_given
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C."""
+"""Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C or SIGTERM."""
 
 INPUT_CODES = frozenset(
     {
@@ -48,12 +48,20 @@ EXTRAS = {
 """Packages that are not needed everywhere, and what is installed with them."""
 
 
-def interrupt_on_sigterm() -> None:
-    """Let SIGTERM be what Ctrl-C is for the current task: it is cancelled, and puts everything back on the
-    way out."""
-    ours = asyncio.current_task()
-    assert ours is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)
+def end_on_sigterm_as_on_interrupt() -> None:
+    """Let the first SIGTERM be what Ctrl-C is: what is under way puts everything back on the way out.
+
+    Of later ones nothing more comes: whoever ends a process may tell it more than once.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if not callable(on_interrupt):  # A shell lets what it starts with `&` ignore Ctrl-C.
+        raise KeyboardInterrupt
+    on_interrupt(signal.SIGINT, frame)
 
 
 def exit_code(error: TowpathError) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.artefact_roots import ArtefactRoot, container_artefact_root
-from towpath.cli.endings import OneLineGroup, interrupt_on_sigterm
+from towpath.cli.endings import OneLineGroup
 from towpath.cli.fog_views import ENERGY_COLUMNS, NODE_COLUMNS, energy_rows, node_rows
 from towpath.cli.output import print_json, print_table, progress, say, working
 from towpath.cli.scenarios import AllowProcess, Given, run_line
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from towpath.scenarios.playing import Play
     from towpath.scenarios.report import RunReport
 
-T = TypeVar("T")
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -61,7 +60,7 @@ def up(
     home, plan = fog_home(context), Plan.of(read(topology))
     root = container_artefact_root(home, artefact_root)
     with progress(time.monotonic()) as tell:
-        asyncio.run(_interruptible(bring_up(home, plan, tell, tag, root)))
+        asyncio.run(bring_up(home, plan, tell, tag, root))
     _print_status(home, as_json)
     say(f"all commands work on it: towpath --home {home.root} sites")
 
@@ -125,11 +124,8 @@ def run(
     directory = output or Path(f"scenario-{found.name}")
     home = fog_home(context)
     root = container_artefact_root(home, artefact_root)
-    try:
-        with progress(time.monotonic()) as tell:
-            report = asyncio.run(_interruptible(_run(play, directory, home, root, tell)))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise typer.Abort from None
+    with progress(time.monotonic()) as tell:
+        report = asyncio.run(_run(play, directory, home, root, tell))
     if as_json:
         print_json(report)
     else:
@@ -191,11 +187,6 @@ async def _run(
         report = await play_on(up, play, directory)
         tell("the run is over" if standing else "the run is over; taking everything away …")
     return report
-
-
-async def _interruptible(work: Coroutine[Any, Any, T]) -> T:
-    interrupt_on_sigterm()
-    return await work
 
 
 def _print_status(home: Home, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from towpath.cli.endings import OneLineGroup, interrupt_on_sigterm
+from towpath.cli.endings import OneLineGroup
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -53,10 +53,7 @@ def run(
     play = Play(read_document(scenario), scenario, seed, allow_process)
     directory = output or Path(f"scenario-{play.scenario.name}")
     running = None if home is None else Home(home.expanduser().absolute())
-    try:
-        report = asyncio.run(_run(play, directory, running))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        raise typer.Abort from None
+    report = asyncio.run(_run(play, directory, running))
     if as_json:
         print_json(report)
     else:
@@ -71,7 +68,6 @@ def run(
 async def _run(play: Any, directory: Path, running: Home | None) -> RunReport:
     from towpath.scenarios.playing import play as play_scenario
 
-    interrupt_on_sigterm()
     with working(f"{play.scenario.name}, seed {play.seed}"):
         return await play_scenario(play, directory, running)
 

@@ -16,7 +16,6 @@ from rich.live import Live
 
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
-from towpath.cli.endings import interrupt_on_sigterm
 from towpath.cli.output import print_json, print_json_line, print_rich
 from towpath.cli.settings import AsJson, home_of
 from towpath.cli.top_figures import (
@@ -62,12 +61,11 @@ def top(
 
     Example: `towpath top --interval 2`
     """
-    with suppress(KeyboardInterrupt, asyncio.CancelledError):
+    with suppress(KeyboardInterrupt):
         asyncio.run(_watch(home_of(context), interval_s, once=once, as_json=as_json))
 
 
 async def _watch(home: Home, interval_s: float, *, once: bool, as_json: bool) -> None:
-    interrupt_on_sigterm()
     async with open_bus(home) as bus:
         watch = Watch(bus)
         await watch.look_once()
