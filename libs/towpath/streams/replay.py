@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from paho.mqtt.reasoncodes import ReasonCode
+
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.streams.replay_connection import ReplayConnection
+from towpath.mqtt.connection import BrokerAddress, MqttConnection
 
 MAX_INFLIGHT = 60_000
 """Below the 65,535 message ids that one MQTT connection has."""
@@ -29,6 +31,12 @@ _ACKNOWLEDGE_WITHIN_S = 10.0
 """A connection over which nothing was acknowledged for so long, while events wait for it, is given up."""
 
 _PROGRESS_EVERY_S = 0.5
+
+_MQTT_VERSION = "3.1.1"
+"""What every broker speaks, nats-server among them."""
+
+Answer = asyncio.Future[list[ReasonCode]]
+"""A broker's, to one event."""
 
 
 class RecordedEvent(Protocol):
@@ -127,8 +135,7 @@ class _Run:
         self._schedule = _schedule(plan, events)
         self._next = next(self._schedule, None)
         # Invariant: every event taken from the schedule is here, in order, until it is acknowledged.
-        self._unacknowledged: dict[int, bytes] = {}
-        self._taken = 0
+        self._unacknowledged: deque[bytes] = deque()
         self._failure = "no connection lost"
 
     async def to_the_end(self) -> ReplayReport:
@@ -147,26 +154,23 @@ class _Run:
         self._show(now=True)
         return self.report
 
-    def _connect(self) -> ReplayConnection:
+    def _connect(self) -> MqttConnection:
         plan = self.plan
-        return ReplayConnection(
-            plan.host, plan.port, plan.username, plan.password, plan.topic, plan.client_id
-        )
+        address = BrokerAddress(plan.host, plan.port, _MQTT_VERSION, plan.username, plan.password)
+        return MqttConnection(address, plan.client_id, session=False)
 
-    async def _feed(self, connection: ReplayConnection) -> None:
+    async def _feed(self, connection: MqttConnection) -> None:
         """Send what is unacknowledged, then what is due, until all is acknowledged. Raises `OSError`."""
-        again = deque(self._unacknowledged.items())
+        again = deque(self._unacknowledged)
+        # Invariant: the answers to the first of the unacknowledged events; those in `again` follow.
+        answers: deque[Answer] = deque()
         waiting_since = time.monotonic()
         while again or self._unacknowledged or self._next is not None:
-            self._send_some(connection, again)
+            self._send_some(connection, again, answers)
             connection.flush()
-            await connection.wait_for_news(self._pause(connection, again))
+            await connection.wait_for_news(self._pause(len(answers), again))
             now = time.monotonic()
-            acknowledged = connection.take_acknowledged()
-            for number in acknowledged:
-                del self._unacknowledged[number]
-            self._count(acknowledged=len(acknowledged))
-            if acknowledged or not self._unacknowledged:
+            if self._take_acknowledged(answers) or not self._unacknowledged:
                 waiting_since = self._acknowledged_at = now
             elif now - waiting_since > _ACKNOWLEDGE_WITHIN_S:
                 raise TimeoutError("the broker acknowledges nothing")
@@ -174,24 +178,33 @@ class _Run:
             self._give_up_in_time()
             connection.check()
 
-    def _send_some(self, connection: ReplayConnection, again: deque[tuple[int, bytes]]) -> None:
-        room = min(_BURST, self.plan.inflight - connection.outstanding)
+    def _send_some(self, connection: MqttConnection, again: deque[bytes], answers: deque[Answer]) -> None:
+        room = min(_BURST, self.plan.inflight - len(answers))
         repeated = min(room, len(again))
         for _ in range(repeated):
-            connection.publish(*again.popleft())
+            answers.append(connection.publish(self.plan.topic, again.popleft()))
         elapsed, sent = time.monotonic() - self._begun, 0
         while repeated + sent < room and self._next is not None and self._next[0] <= elapsed:
-            number, payload = self._taken, self._next[1]
-            self._unacknowledged[number] = payload
-            self._taken += 1
+            payload = self._next[1]
+            self._unacknowledged.append(payload)
             self._next = next(self._schedule, None)
-            connection.publish(number, payload)
+            answers.append(connection.publish(self.plan.topic, payload))
             sent += 1
         self._count(sent=sent, redelivered=repeated)
 
-    def _pause(self, connection: ReplayConnection, again: deque[tuple[int, bytes]]) -> float:
+    def _take_acknowledged(self, answers: deque[Answer]) -> int:
+        """How many more events are acknowledged: brokers do it in the order of receipt (MQTT-4.6.0-2)."""
+        acknowledged = 0
+        while answers and answers[0].done() and answers[0].exception() is None:
+            answers.popleft()
+            self._unacknowledged.popleft()
+            acknowledged += 1
+        self._count(acknowledged=acknowledged)
+        return acknowledged
+
+    def _pause(self, outstanding: int, again: deque[bytes]) -> float:
         """How long there is nothing to send, unless something is acknowledged meanwhile."""
-        if connection.outstanding >= self.plan.inflight or (self._next is None and not again):
+        if outstanding >= self.plan.inflight or (self._next is None and not again):
             return 1.0
         due = self._begun + self._next[0] - time.monotonic() if self._next is not None and not again else 0.0
         return 0.0 if due <= 0 else min(max(due, _TICK_S), 1.0)
