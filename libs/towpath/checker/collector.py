@@ -16,7 +16,7 @@ from paho.mqtt.client import MQTTMessage
 from towpath.checker.identity import IdentityOf, identity_of
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.mqtt.connection import MQTT_3_1_1, BrokerAddress, MqttConnection
 from towpath.tasks import end
 
 _log = logging.getLogger(__name__)
@@ -24,8 +24,6 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _LOOK_S = 1.0
 """Between looks at the connection when nothing comes."""
-_MQTT_VERSION = "3.1.1"
-"""What every broker speaks, nats-server among them."""
 
 
 class ResultCollector:
@@ -72,7 +70,7 @@ class ResultCollector:
         self._broker = BrokerAddress(
             host,
             port,
-            _MQTT_VERSION,
+            MQTT_3_1_1,
             username,
             password,
             tls=tls,

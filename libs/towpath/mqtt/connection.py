@@ -22,6 +22,9 @@ WINDOW = 1000
 """Messages that a broker of MQTT 5 may send before it has an acknowledgement. One of 3.1.1 has a window of
 its own, and Mosquitto 2.0 sends a whole backlog when a session returns."""
 
+MQTT_3_1_1 = "3.1.1"
+"""The version that every broker speaks, nats-server among them."""
+
 _CONNECT_WITHIN_S = 5.0
 _KEEPALIVE_S = 15
 _MAINTAIN_EVERY_S = 1.0

@@ -17,7 +17,7 @@ from typing import Protocol
 from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.mqtt.connection import MQTT_3_1_1, BrokerAddress, MqttConnection
 
 MAX_INFLIGHT = 60_000
 """Below the 65,535 message ids that one MQTT connection has."""
@@ -31,9 +31,6 @@ _ACKNOWLEDGE_WITHIN_S = 10.0
 """A connection over which nothing was acknowledged for so long, while events wait for it, is given up."""
 
 _PROGRESS_EVERY_S = 0.5
-
-_MQTT_VERSION = "3.1.1"
-"""What every broker speaks, nats-server among them."""
 
 Answer = asyncio.Future[list[ReasonCode]]
 """A broker's, to one event."""
@@ -156,7 +153,7 @@ class _Run:
 
     def _connect(self) -> MqttConnection:
         plan = self.plan
-        address = BrokerAddress(plan.host, plan.port, _MQTT_VERSION, plan.username, plan.password)
+        address = BrokerAddress(plan.host, plan.port, MQTT_3_1_1, plan.username, plan.password)
         return MqttConnection(address, plan.client_id, session=False)
 
     async def _feed(self, connection: MqttConnection) -> None:
