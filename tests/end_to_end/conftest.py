@@ -1,92 +1,60 @@
-"""Real servers for tests: each on a free port, with a directory of its own."""
+"""Real servers for tests, started as seldom as possible.
+
+A worker has one engine session and one mesh for all of its tests; jobs on that mesh have names of their own.
+Tests that share one of them run in one worker, those of a file in one worker, too.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from running_engine import SETTINGS, Site, site_of
 
+from running.engine import SETTINGS, Site, site_of
+from running.rules import Rules
+from running.servers import Server, free_port
+from running.whole_mesh import WholeMesh, whole_mesh
 from towpath.engine.session import start_session
+from towpath.faults.board import FAULTS, PROCESS
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so. Commands that tests start would be deaf to Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-
-LONGEST = (
-    "test_demo_fog",
-    "test_cli_mesh",
-    "test_api_fuzz",
-    "test_tracing",
-    "test_pipelines",
-    "test_page",
-    "test_main_job",
-    "test_scenarios",
-    "test_demo_faults",
-    "test_faults_in_jobs",
-    "test_engine_cluster",
-    "test_speck_listings",
-)
-"""Files that take minutes. They run first: one that came last would keep one worker busy alone. Those that
-start four engines at once stand apart: they would be in each other's way."""
+SHARED = ("shared_mesh", "session")
+"""Fixtures that take long to start. What uses them runs first: one that came last would keep one worker busy
+alone."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Longest files first, the others in their order."""
-    ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path.stem, len(LONGEST)))
+    """Keep together what shares a fixture or a file, and begin with what takes longest."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(shared_by(item) or item.path.stem))
+    items.sort(key=rank)
 
 
-def free_port() -> int:
-    """A port nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def shared_by(item: pytest.Item) -> str | None:
+    """The costly fixture that a test shares with others."""
+    return next((name for name in SHARED if name in getattr(item, "fixturenames", ())), None)
 
 
-@dataclass
-class Server:
-    """A server process that can be killed and started again on the same data."""
+def rank(item: pytest.Item) -> tuple[int, bool]:
+    """The shared mesh first, then the shared engine; among them, what kills processes comes last."""
+    shared = shared_by(item)
+    return (SHARED.index(shared) if shared else len(SHARED), item.get_closest_marker("kills") is not None)
 
-    command: list[str]
-    port: int
-    process: asyncio.subprocess.Process | None = None
 
-    @property
-    def url(self) -> str:
-        """Where NATS clients reach it."""
-        return f"nats://127.0.0.1:{self.port}"
-
-    async def start(self) -> None:
-        self.process = await asyncio.create_subprocess_exec(
-            *self.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-        )
-        async with asyncio.timeout(20):
-            while not await self._listens():
-                await asyncio.sleep(0.02)
-
-    async def kill(self) -> None:
-        assert self.process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
-
-    async def _listens(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        except OSError:
-            return False
-        writer.close()
-        return True
+@pytest.fixture(scope="session")
+def shared_mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeMesh]:
+    """The worker's mesh of the sites jfk and cloud. Jobs on it have names of their own."""
+    with whole_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
+        yield mesh
 
 
 @pytest.fixture
@@ -104,10 +72,19 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[Server]:
     await server.kill()
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """An engine's Spark session, for all tests of a file: it takes seconds to start."""
-    session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
+@pytest.fixture(scope="session")
+def rules(tmp_path_factory: pytest.TempPathFactory) -> Rules:
+    """The rules that the workers of `session` look at; none are loaded."""
+    return Rules(tmp_path_factory.mktemp("rules") / "faults" / "jfk.json")
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory, rules: Rules) -> Iterator[SparkSession]:
+    """The worker's engine session: it takes seconds to start."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(FAULTS, str(rules.file))
+        environment.setenv(PROCESS, "jfk-engine")
+        session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
     yield session
     session.stop()
 

@@ -1,0 +1,154 @@
+"""A site whose tasks run on a Spark standalone cluster: runs, moves and recovers jobs like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from running.servers import free_port
+from towpath.bus import Bus
+from towpath.checker.collector import ResultCollector
+from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, StrategyName
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.job import JobState
+from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState
+from towpath.drill.events import EventClock
+from towpath.drill.moving_job import MovingJob
+from towpath.drill.stage import Stage
+from towpath.drill.workloads import WINDOWS
+from towpath.mesh import lifecycle
+from towpath.mesh.home import Home
+from towpath.processes.spark_cluster import MASTER, SparkCluster, spark_cluster
+
+CLUSTER, LOCAL = "a", "b"
+"""The sites. Events come in at the first, and results are kept there."""
+
+JOB = "windows"
+UP_S = 400.0
+"""For everything to start on a machine with two busy cores."""
+
+STEP_S = 200.0
+RECOVERY_S = 300.0
+"""The longest is a new engine, after the old one has waited for executors."""
+
+pytestmark = pytest.mark.timeout(1500)
+
+
+@asynccontextmanager
+async def mesh(home: Home, cluster: SparkCluster) -> AsyncIterator[Stage]:
+    """One site on the cluster, one with an engine of its own."""
+    engines = {
+        CLUSTER: EngineSpec(spark_master=cluster.url, memory="640m", executor_memory="512m"),
+        LOCAL: EngineSpec(spark_master="local[2]", memory="640m"),
+    }
+    sites = [SiteSpec(name=name, engine=engine) for name, engine in engines.items()]
+    try:
+        state = await asyncio.to_thread(lifecycle.up, home, MeshSpec(sites=sites))
+        credential = state.operator
+        bus = await Bus.connect(
+            state.hub_url, credential.user, credential.password, name="test", within_s=UP_S
+        )
+        async with bus:
+            yield Stage(home, state, bus, bus)
+    finally:
+        await asyncio.to_thread(lifecycle.down, home)
+
+
+async def until(what: str, condition: Callable[[], object], within_s: float) -> None:
+    end = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {within_s:g} s: {what}"
+        await asyncio.sleep(0.2)
+
+
+async def until_up(stage: Stage) -> None:
+    async with asyncio.timeout(UP_S):
+        while await states(stage) != [SiteState.UP] * 2:
+            await asyncio.sleep(0.5)
+
+
+async def states(stage: Stage) -> list[SiteState]:
+    """Of all sites; none while nobody knows them yet."""
+    try:
+        return [site.state for site in await stage.ask_sites()]
+    except TowpathError:
+        return []
+
+
+@asynccontextmanager
+async def deployed(stage: Stage) -> AsyncIterator[MovingJob]:
+    """A job of event-time windows at the cluster's site, and a subscriber to its results."""
+    spec = WINDOWS.spec(JOB, CLUSTER, CLUSTER, CLUSTER)
+    await stage.bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
+    site = stage.mesh.site(CLUSTER)
+    collector = ResultCollector(
+        site.mqtt_host,
+        site.mqtt_port,
+        [spec.output.topic, spec.output.rejected_topic],
+        "checker",
+        site.device.user,
+        site.device.password,
+        identity=WINDOWS.identity,
+    )
+    async with collector:
+        yield MovingJob(stage, WINDOWS, JOB, EventClock(), collector, 1, 0, CLUSTER)
+
+
+async def until_recovered(job: MovingJob, what: str) -> None:
+    """Wait until results have come of events that were stored after this moment."""
+    seconds = await job.recovered_after(time.time(), RECOVERY_S)
+    assert seconds is not None, f"no results within {RECOVERY_S:g} s after {what}"
+
+
+async def migrate(job: MovingJob, to: str, strategy: StrategyName) -> None:
+    command = MigrateJob(job=JOB, to=to, strategy=strategy)
+    answer = await job.stage.bus.request(command, deadline_s=STEP_S)
+    assert answer.state is OperationState.COMPLETED, answer.note
+    await until_recovered(job, f"{strategy} to {to}")
+    (view,) = await job.stage.ask_jobs()
+    assert (view.site, view.status and view.status.state) == (to, JobState.RUNNING)
+
+
+async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machines_and_stays_exact(
+    tmp_path: Path,
+) -> None:
+    async with (
+        spark_cluster(tmp_path / "spark", "one", "two", port=free_port()) as cluster,
+        mesh(Home(tmp_path / "mesh"), cluster) as stage,
+    ):
+        await until_up(stage)
+        assert cluster.executors("one") + cluster.executors("two") == 2
+        async with deployed(stage) as job:
+            await judged(job, cluster)
+
+
+async def judged(job: MovingJob, cluster: SparkCluster) -> None:
+    """Move the job under load, lose machines meanwhile, and judge all its results."""
+    load = job.load()
+    load.start()
+    try:
+        await until_recovered(job, "the start")
+        await migrate(job, LOCAL, StrategyName.GENERAL)
+        await migrate(job, CLUSTER, StrategyName.HANDOVER)
+        cluster.kill("two")
+        await until_recovered(job, "the loss of a worker")
+        cluster.kill(MASTER)
+        await until_recovered(job, "the loss of the master")
+        await cluster.start_master()
+        await cluster.start_worker("two")
+        await migrate(job, LOCAL, StrategyName.HANDOVER)
+        await migrate(job, CLUSTER, StrategyName.GENERAL)
+        await cluster.replace("one", "two")
+        await until_recovered(job, "a cluster that knows of nothing")
+        await load.stop()
+    finally:
+        await load.cancel()
+    assert await job.drained(), "not all results came"
+    verdict = await job.verdict()
+    assert verdict.clean, verdict.examples
+    assert job.input_faults() == []

@@ -1,0 +1,135 @@
+"""What a guard in a container has done to others is undone, also when its own is killed or hangs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from docker.errors import ImageNotFound, NotFound
+from docker.models.containers import Container
+
+from running.docker import Yard, build_images, status, until, yard
+from running.rules import Rules, rule
+from towpath.containers.errors import HOST
+from towpath.contracts.faults import RuleSet
+from towpath.guard.scopes import held_path
+from towpath.guard.watchdog import IDLE_S, PATIENCE_S
+from towpath.mesh.home import Home
+
+IMAGE = f"towpath-services:{os.environ.get('TOWPATH_TAG', 'local')}"
+INSIDE = "/var/lib/towpath"
+SCOPE = "hub"
+EFFECT_S = 60.0
+"""For a container to start with what runs in it, on a busy machine."""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(docker_daemon: str) -> None:
+    """Built if it is not there: whoever runs all tests has built it just before."""
+    with yard() as made:
+        try:
+            made.docker.images.get(IMAGE)
+        except ImageNotFound:
+            build_images(IMAGE.partition(":")[2])
+
+
+@dataclass
+class Trial:
+    """A guard in a container, its rules, and a container to hit."""
+
+    place: Yard
+    home: Home
+    rules: Rules
+    victim: Container
+    guard: Container
+
+    def load(self, container: Container, fault: str, condition: str = "true") -> None:
+        event = {"target": "container", "name": container.name}
+        self.rules.load(rule(event, fault, condition))
+
+    def end_lease(self) -> None:
+        """As when nobody has renewed it for long enough."""
+        told = RuleSet.model_validate_json(self.rules.file.read_bytes())
+        part = self.rules.file.with_suffix(".part")
+        part.write_text(told.model_copy(update={"expires_at": time.time()}).model_dump_json())
+        part.replace(self.rules.file)
+
+    def watchdog(self) -> Container | None:
+        try:
+            return self.place.docker.containers.get(f"{self.guard.name}-watchdog-{SCOPE}")
+        except NotFound:
+            return None
+
+
+@pytest.fixture
+def trial(busybox: str, tmp_path: Path) -> Iterator[Trial]:
+    socket = os.environ[HOST].removeprefix("unix://")
+    if not Path(socket).is_socket():
+        pytest.skip(f"{os.environ[HOST]} cannot be mounted into a container")
+    home = Home(tmp_path / "home").create()
+    rules = Rules(home.fault_rules(SCOPE))
+    with yard() as place:
+        guard = place.create(
+            "guard",
+            IMAGE,
+            ["python", "-m", "towpath.guard", "--home", INSIDE, "--scope", SCOPE],
+            environment={HOST: f"unix://{socket}"},
+            volumes=[f"{home.root}:{INSIDE}", f"{socket}:{socket}"],
+            user=f"{os.getuid()}:{os.getgid()}",
+            group_add=[str(Path(socket).stat().st_gid)],
+            restart_policy={"Name": "unless-stopped"},
+            network_mode="none",
+            read_only=True,
+            tmpfs={"/tmp": ""},
+        )
+        made = Trial(place, home, rules, place.run("victim"), guard)
+        yield made
+        rules.unload()
+        guard.remove(force=True)
+        until(lambda: made.watchdog() is None, EFFECT_S)
+
+
+def test_victim_runs_again_after_the_lease_when_the_container_of_the_guard_is_killed(trial: Trial) -> None:
+    trial.load(trial.victim, "stop")
+    trial.guard.start()
+    until(lambda: status(trial.victim) == "exited", EFFECT_S)
+    assert trial.watchdog() is not None
+    trial.guard.kill()
+    trial.end_lease()
+    until(lambda: status(trial.victim) == "running", PATIENCE_S + EFFECT_S)
+    assert status(trial.guard) == "exited", "it was not the guard"
+    until(lambda: not held_path(trial.home, SCOPE).exists(), EFFECT_S)
+
+
+def test_container_of_the_guard_goes_on_after_the_lease_when_a_rule_has_paused_it(trial: Trial) -> None:
+    trial.load(trial.guard, "pause")
+    trial.guard.start()
+    until(lambda: status(trial.guard) == "paused", EFFECT_S)
+    trial.end_lease()
+    until(lambda: status(trial.guard) == "running", PATIENCE_S + EFFECT_S)
+
+
+def test_container_of_the_guard_runs_again_when_a_rule_has_killed_it(trial: Trial) -> None:
+    trial.load(trial.guard, "kill", "once")
+    trial.guard.start()
+    until(lambda: status(trial.guard) == "exited", EFFECT_S)
+    trial.end_lease()
+    until(lambda: status(trial.guard) == "running", PATIENCE_S + EFFECT_S)
+    until(lambda: not held_path(trial.home, SCOPE).exists(), EFFECT_S)
+
+
+def test_nobody_watches_any_more_when_the_guard_has_released_all_itself(trial: Trial) -> None:
+    trial.load(trial.victim, "pause")
+    trial.guard.start()
+    until(lambda: status(trial.victim) == "paused", EFFECT_S)
+    trial.rules.unload()
+    until(lambda: status(trial.victim) == "running", EFFECT_S)
+    assert trial.watchdog() is not None
+    until(lambda: trial.watchdog() is None, IDLE_S + EFFECT_S)
+    assert status(trial.guard) in ("running", "restarting"), "it is not because its container ended"

@@ -1,0 +1,177 @@
+"""Operations and what may kill them: coordinator, registry, sites. Agents act, but run no Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from running.coordinator import FILTER, Trial, running_coordinator, spec, until
+from running.mesh import Mesh, running_mesh
+from towpath.bus import follow_events
+from towpath.contracts.commands import (
+    DeployJob,
+    ListOperations,
+    ListSites,
+    MigrateJob,
+    OperationState,
+    RemoveJob,
+    ShowOperation,
+    StrategyName,
+)
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.site import SiteState
+from towpath.protocols.simulation import Hosted
+
+GENERAL = StrategyName.GENERAL
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+async def trial(running: Mesh) -> AsyncIterator[Trial]:
+    async with running_coordinator(running) as started:
+        yield started
+
+
+async def test_job_when_deployed_migrated_and_removed_then_is_where_it_should_be(trial: Trial) -> None:
+    assert (await trial.ask(DeployJob(spec=spec("counts")))).state is OperationState.COMPLETED
+    assert trial.owners("counts") == ["jfk"]
+    answer = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL))
+    assert answer.state is OperationState.COMPLETED
+    assert trial.owners("counts") == ["lga"]
+    trial.check_nothing_lost("counts")
+    view = await trial.job("counts")
+    assert (view.site, view.epoch, view.operation) == ("lga", 2, None)
+    shown = await trial.ask(ShowOperation(operation=answer.operation))
+    assert shown.figures.state_bytes == 100
+    assert [e.step for e in shown.journal if e.phase == "confirmed"][-1] == "observe"
+    assert (await trial.ask(RemoveJob(job="counts", purge=True))).state is OperationState.COMPLETED
+    assert trial.owners("counts") == []
+    assert await trial.job("counts") is None
+    kinds = [o.kind for o in (await trial.ask(ListOperations())).operations]
+    assert kinds == ["remove", "migrate", "deploy"]
+
+
+async def test_job_when_moved_without_state_then_goes_on_where_the_source_stopped(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("late", operator=FILTER)))
+    await trial.ask(MigrateJob(job="late", to="lga", strategy=StrategyName.RESTART))
+    assert trial.owners("late") == ["lga"]
+    trial.check_nothing_lost("late")
+
+
+async def test_coordinator_when_killed_in_mid_migration_then_the_next_one_finishes_it(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    command, asking = await trial.migrate_in_background("counts")
+    await trial.end_coordinator(signal.SIGKILL)
+    await trial.start_coordinator()
+    trial.let_go("pause-transfer", "counts")
+    answer = await asking
+    assert answer.state is OperationState.COMPLETED
+    assert trial.owners("counts") == ["lga"]
+    trial.check_nothing_lost("counts")
+    again = await trial.ask(command)
+    assert again.operation == answer.operation, "the repeated command is the same operation"
+
+
+async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_finishes_it(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    _, asking = await trial.migrate_in_background("counts")
+    assert await trial.end_coordinator(signal.SIGTERM) == 0
+    trial.let_go("pause-transfer", "counts")
+    await trial.start_coordinator()
+    assert (await asking).state is OperationState.COMPLETED
+    trial.check_nothing_lost("counts")
+
+
+async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_all_the_same(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    accepted = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL, wait=False))
+    for life_s in (0.0, 0.45, 0.5, 0.55, 0.6):
+        # Lives of different lengths end at different lines; what they end at is the point, not a wait.
+        await asyncio.sleep(life_s)
+        await trial.end_coordinator(signal.SIGKILL)
+        await trial.start_coordinator()
+
+    async def ended() -> bool:
+        shown = await trial.ask(ShowOperation(operation=accepted.operation))
+        return shown.state is OperationState.COMPLETED
+
+    await until(ended)
+    assert trial.owners("counts") == ["lga"]
+    trial.check_nothing_lost("counts")
+
+
+async def test_migration_when_redis_is_killed_then_only_waits_for_it(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    _, asking = await trial.migrate_in_background("counts")
+    await trial.running.kill("redis")
+    trial.let_go("pause-transfer", "counts")
+    await trial.running.start("redis")
+    assert (await asking).state is OperationState.COMPLETED
+    trial.check_nothing_lost("counts")
+
+
+async def test_migration_when_target_refuses_the_state_then_source_goes_on(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    trial.agents.refused = {"resume"}
+
+    async def allow_undo() -> bool:
+        return trial.agents.reached.count("jfk resume") > 0
+
+    moving = asyncio.create_task(trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL)))
+    await until(allow_undo)
+    trial.agents.refused = set()
+    error = await moving
+    assert error.detail.code is ErrorCode.FAILED
+    assert "lga refuses resume" in error.detail.message
+    assert trial.owners("counts") == ["jfk"]
+    trial.check_nothing_lost("counts")
+    assert (await trial.job("counts")).epoch == 3
+
+
+async def test_site_when_silent_then_is_down_and_takes_no_jobs(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    trial.agents.silent = {"lga"}
+
+    async def down() -> bool:
+        sites = (await trial.ask(ListSites())).sites
+        return [s.site for s in sites if s.state is SiteState.DOWN] == ["lga"]
+
+    await until(down)
+    refused = await trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL))
+    assert (refused.detail.code, refused.detail.allowed) == (ErrorCode.SITE_DOWN, ["jfk"])
+
+    async def told() -> bool:
+        events = follow_events(trial.client, from_start=True, follow=False)
+        return any([s.endswith("site.lga.changed") and b["state"] == "down" async for s, b in events])
+
+    await until(told)
+
+
+async def test_site_when_it_lost_a_job_or_has_one_too_many_then_is_set_right(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    sites = trial.agents.mesh.sites
+    await trial.ask(DeployJob(spec=spec("removed", site="lga")))
+    removed, unknown = sites["lga"].hosted["removed"], spec("unknown", site="lga")
+    await trial.ask(RemoveJob(job="removed"))
+    never_deployed = removed.assignment.model_copy(update={"spec": unknown})
+    sites["lga"].hosted = {"removed": removed, "unknown": Hosted(never_deployed, running=True)}
+    del sites["jfk"].hosted["counts"]
+
+    async def right() -> bool:
+        held = [job for job, hosted in sites["lga"].hosted.items() if not hosted.running]
+        return trial.owners("counts") == ["jfk"] and held == list(sites["lga"].hosted) == ["unknown"]
+
+    await until(right)
+    trial.check_nothing_lost("counts")

@@ -1,0 +1,147 @@
+"""What the coordinator makes of commands: refusals, repetitions, inputs, names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from running.coordinator import COUNT_BY_CARRIER, FILTER, Trial, running_coordinator, spec
+from running.mesh import Mesh, running_mesh
+from towpath.contracts.commands import (
+    DeployJob,
+    MigrateJob,
+    OperationState,
+    RemoveJob,
+    ShowOperation,
+    UpdateJob,
+)
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.message import Command, new_identifier
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+async def trial(running: Mesh) -> AsyncIterator[Trial]:
+    async with running_coordinator(running) as started:
+        yield started
+
+
+async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_means_now(trial: Trial) -> None:
+    streams = trial.agents.buses["jfk"].connection.jetstream()
+    await streams.add_stream(name="IN", subjects=["site.>"])
+    async with trial.running.device("jfk") as device:
+        for number in range(3):
+            await device.publish("site/departures", str(number), qos=1, timeout=5)
+    latest = [{"site": "jfk", "topic": "site/departures", "start": "latest"}]
+    await trial.ask(DeployJob(spec=spec("fresh", inputs=latest)))
+    assignment = trial.agents.mesh.sites["jfk"].hosted["fresh"].assignment
+    assert assignment.inputs[0].after_serial == 3
+
+
+async def test_stateful_job_when_its_inputs_change_then_its_state_goes_on_unless_it_is_dropped(
+    trial: Trial,
+) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    other = spec("counts", inputs=[{"site": "lga", "topic": "site/departures"}])
+    assert (await trial.ask(UpdateJob(spec=other))).state is OperationState.COMPLETED
+    assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
+    assert (assignment.epoch, assignment.generation) == (2, 2)
+    assert assignment.derived is not None
+    assert (assignment.derived.generation, assignment.derived.inputs) == (1, ["jfk/site/departures"])
+    back = spec("counts")
+    assert (await trial.ask(UpdateJob(spec=back, drop_state=True))).state is OperationState.COMPLETED
+    assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
+    assert (assignment.generation, assignment.derived) == (3, None)
+    assert (await trial.job("counts")).epoch == 3
+
+
+async def test_job_when_its_trigger_changes_then_keeps_its_state(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    assert (await trial.ask(UpdateJob(spec=spec("counts", trigger_s=2.5)))).state is OperationState.COMPLETED
+    assignment = trial.agents.mesh.sites["jfk"].hosted["counts"].assignment
+    assert (assignment.spec.trigger_s, assignment.epoch, assignment.generation) == (2.5, 2, 1)
+    trial.check_nothing_lost("counts")
+
+
+async def test_stateful_job_when_its_window_changes_then_needs_drop_state(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    other = spec("counts", operator={**COUNT_BY_CARRIER, "size_s": 60})
+    refused = (await trial.refusal(UpdateJob(spec=other))).detail
+    assert (refused.code, refused.field) == (ErrorCode.NOT_ALLOWED, "operator")
+    assert (await trial.ask(UpdateJob(spec=other, drop_state=True))).state is OperationState.COMPLETED
+    assert trial.agents.mesh.sites["jfk"].hosted["counts"].assignment.generation == 2
+
+
+async def test_job_when_others_read_it_then_its_results_are_not_purged(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    reading = {"inputs": [{"site": "jfk", "topic": "departures/counts"}], "operator": {"kind": "forward"}}
+    await trial.ask(DeployJob(spec=spec("copy", **reading)))
+    refused = (await trial.refusal(RemoveJob(job="counts", purge=True))).detail
+    assert (refused.code, refused.field) == (ErrorCode.NOT_ALLOWED, "purge")
+    assert (await trial.ask(RemoveJob(job="counts"))).state is OperationState.COMPLETED
+
+
+async def test_name_when_used_again_then_its_epochs_go_on(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    await trial.ask(RemoveJob(job="counts"))
+    await trial.ask(DeployJob(spec=spec("counts")))
+    assert (await trial.job("counts")).epoch == 2
+    assert trial.owners("counts") == ["jfk"]
+
+
+async def test_command_when_sent_again_or_already_fulfilled_then_changes_nothing(trial: Trial) -> None:
+    command = DeployJob(id=new_identifier(), spec=spec("counts"))
+    first = await trial.ask(command)
+    assert (await trial.ask(command)).operation == first.operation
+    same = await trial.ask(DeployJob(spec=spec("counts")))
+    assert same.note.startswith("nothing to do")
+    assert trial.agents.reached.count("jfk start-job") == 1
+
+
+async def test_command_when_wrong_then_error_names_field_value_and_what_is_allowed(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    downstream = {"inputs": [{"site": "jfk", "topic": "departures/counts"}]}
+    cases: list[tuple[Command[Any], ErrorCode, str, Any]] = [
+        (MigrateJob(job="counts", to="mars"), ErrorCode.UNKNOWN_SITE, "to", "mars"),
+        (MigrateJob(job="counts", to="jfk"), ErrorCode.ALREADY_THERE, "to", "jfk"),
+        (MigrateJob(job="nothing", to="lga"), ErrorCode.UNKNOWN_JOB, "job", "nothing"),
+        (RemoveJob(job="nothing"), ErrorCode.UNKNOWN_JOB, "job", "nothing"),
+        (DeployJob(spec=spec("counts", trigger_s=7.0)), ErrorCode.NAME_IN_USE, "name", "counts"),
+        (DeployJob(spec=spec("new", site="mars")), ErrorCode.UNKNOWN_SITE, "site", "mars"),
+        (
+            DeployJob(spec=spec("new", inputs=[{"site": "jfk", "topic": "departures/none"}])),
+            ErrorCode.UNKNOWN_TOPIC,
+            "inputs.0.topic",
+            "departures/none",
+        ),
+        (
+            DeployJob(spec=spec("new", operator=FILTER, **downstream)),
+            ErrorCode.SCHEMA_MISMATCH,
+            "inputs.0",
+            "delay",
+        ),
+        (UpdateJob(spec=spec("counts", site="lga")), ErrorCode.NOT_ALLOWED, "site", "lga"),
+        (ShowOperation(operation="none"), ErrorCode.UNKNOWN_MIGRATION, "operation", "none"),
+    ]
+    for command, code, where, value in cases:
+        detail = (await trial.refusal(command)).detail
+        assert (detail.code, detail.field, detail.value) == (code, where, value)
+        assert detail.allowed or code is ErrorCode.UNKNOWN_MIGRATION or "nothing" in str(value)
+    assert trial.owners("counts") == ["jfk"]
+    assert (await trial.job("counts")).epoch == 1
+
+
+async def test_second_operation_when_one_is_under_way_then_is_refused_as_busy(trial: Trial) -> None:
+    await trial.ask(DeployJob(spec=spec("counts")))
+    _, asking = await trial.migrate_in_background("counts")
+    refused = await trial.refusal(RemoveJob(job="counts"))
+    assert refused.detail.code is ErrorCode.BUSY
+    trial.let_go("pause-transfer", "counts")
+    assert (await asking).state is OperationState.COMPLETED

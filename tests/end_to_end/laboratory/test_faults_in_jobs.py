@@ -1,0 +1,313 @@
+"""Fault rules in a query that runs: in Spark's Python workers and in the engine, loaded and unloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from running.engine import WITHIN_S, Site, assignment
+from running.rules import Rules, rule
+from towpath.contracts.result import Result
+from towpath.engine.query import Query
+from towpath.faults.board import Board
+
+pytestmark = pytest.mark.timeout(240)
+
+FORWARD = {"kind": "forward"}
+READ = {"point": "source.read"}
+EVENT = {"point": "operator.event"}
+OURS = {"job": "job", "process": "jfk-engine"}
+FOLLOWED_S = 3.0
+"""Within which rules come and go."""
+
+
+@pytest.fixture(scope="module")
+def session(session: SparkSession, rules: Rules) -> Iterator[SparkSession]:
+    """The session whose workers look at the rules, and this process in place of the engine."""
+    board = Board(rules.file, "jfk-engine")
+    board.start()
+    yield session
+    board.close()
+
+
+@pytest.fixture
+async def site(site: Site, rules: Rules) -> AsyncIterator[Site]:
+    yield site
+    rules.unload()
+
+
+async def put(site: Site, count: int) -> None:
+    await site.put("site.a", *({"n": n} for n in range(count)))
+
+
+def serials(results: list[Result]) -> list[int]:
+    return [result.serial for result in results]
+
+
+def reached(serial: int) -> Callable[[list[Result]], bool]:
+    return lambda results: serial in serials(results)
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(WITHIN_S):
+        while not (found := condition()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+async def followed() -> None:
+    """The time within which all processes have followed a change: the one thing to wait for that cannot be
+    seen, when nothing is to happen."""
+    await asyncio.sleep(FOLLOWED_S)
+
+
+def run_id(query: Query) -> str:
+    assert query.running is not None
+    return str(query.running.runId)
+
+
+async def test_drop_when_loaded_into_a_running_query_then_exactly_those_events_are_lost(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)) as query:
+        await put(site, 5)
+        await site.until(reached(5))
+        before = run_id(query)
+
+        rules.load(rule(READ, "drop", "serial % 5 == 0", where=OURS))
+        await followed()
+        await put(site, 12)
+        await site.until(reached(17))
+
+        rules.unload()
+        await followed()
+        await put(site, 8)
+        results = await site.until(reached(25))
+        assert run_id(query) == before
+    assert serials(results) == [s for s in range(1, 26) if s not in (10, 15)]
+    assert max(count.acted for count in rules.counts()) == 2
+
+
+async def test_delay_when_unloaded_then_the_task_it_holds_up_goes_on(site: Site, rules: Rules) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)) as query:
+        await put(site, 3)
+        await site.until(reached(3))
+        before = run_id(query)
+
+        rules.load(rule(EVENT, "delay", "every 2", where=OURS, parameters={"ms": 600_000}))
+        await followed()
+        await put(site, 4)
+        await until(lambda: [count for count in rules.counts() if count.acted])
+        assert set(serials(await site.results())) <= {1, 2, 3, 4}, (
+            "one of every two is held up, and those behind it"
+        )
+
+        rules.unload()
+        assert serials(await site.until(reached(7))) == list(range(1, 8))
+        assert run_id(query) == before
+
+
+async def test_delay_when_on_every_nth_event_then_a_batch_takes_so_much_longer(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        rules.load(rule(EVENT, "delay", "every 10", where=OURS, parameters={"ms": 100}))
+        await followed()
+        begun = time.monotonic()
+        await put(site, 200)
+        await site.until(reached(200))
+        assert time.monotonic() - begun >= 20 * 0.1
+    assert max(count.acted for count in rules.counts()) <= 20
+
+
+async def test_rules_when_expired_then_have_no_effect_though_their_file_is_still_there(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        rules.load(rule(READ, "drop", where=OURS), lease_s=0.1)
+        await followed()
+        await put(site, 3)
+        assert serials(await site.until(reached(3))) == [1, 2, 3]
+    assert rules.file.exists()
+
+
+async def test_rules_when_about_another_process_or_job_then_have_no_effect_here(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        rules.load(
+            rule(READ, "drop", where={"process": "jfk-agent"}),
+            rule(READ, "drop", where={"job": "other"}),
+            rule(READ, "drop", where={"worker": "1"}),
+            rule(READ, "drop", "serial == 2", where=OURS),
+        )
+        await followed()
+        await put(site, 3)
+        assert serials(await site.until(reached(3))) == [1, 3]
+
+
+async def test_throw_when_a_task_reads_then_the_query_fails_and_the_next_run_goes_on_where_it_was(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)) as query:
+        await put(site, 2)
+        await site.until(reached(2))
+        rules.load(rule(READ, "throw", where=OURS, parameters={"message": "no reading today"}))
+        await followed()
+        await put(site, 2)
+        await until(lambda: not query.is_active())
+        assert "no reading today" in query.failure()
+        assert max(count.acted for count in rules.counts()) >= 1  # The worker ended with what was raised.
+        rules.unload()
+    await followed()
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        assert serials(await site.until(reached(4))) == [1, 2, 3, 4]
+
+
+async def test_corruption_and_repetition_when_events_are_read_then_they_keep_their_serial_numbers(
+    site: Site, rules: Rules
+) -> None:
+    job = assignment({"kind": "clean", "fields": {"n": {"type": "long", "required": True}}}, trigger_s=0.2)
+    async with site.running(job):
+        await put(site, 1)
+        await site.until(reached(1))
+        rules.load(
+            rule(READ, "corrupt", "serial == 3", where=OURS, parameters={"how": "truncate", "count": 1}),
+            rule(READ, "replace", "serial == 4", where=OURS, parameters={"field": "n", "value": 77}),
+            rule(READ, "duplicate", "serial == 5", where=OURS),
+        )
+        await followed()
+        await put(site, 5)
+        results = await site.until(reached(6))
+        rejected = await site.rejected()
+    assert {r.serial: r.values["n"] for r in results} == {1: 0, 2: 0, 4: 77, 5: 3, 6: 4}
+    assert [(r.serial, r.event) for r in rejected] == [(3, '{"n": 1')]
+    # What repeats an event is told from it by nothing: the output keeps one.
+    assert serials(results).count(5) == 1
+
+
+async def test_results_when_dropped_or_changed_at_the_sink_then_the_others_are_as_they_were(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        rules.load(
+            rule({"point": "sink.publish"}, "drop", "event.serial == 2", where=OURS),
+            rule(
+                {"point": "sink.publish"},
+                "replace",
+                "serial == 3",
+                where={"job": "job"},
+                parameters={"field": "values.n", "value": -1},
+            ),
+        )
+        await followed()
+        await put(site, 4)
+        results = await site.until(reached(4))
+    assert {r.serial: r.values["n"] for r in results} == {1: 0, 3: -1, 4: 3}
+
+
+async def test_metrics_when_emitted_at_code_of_workers_and_engine_then_tell_what_spark_does_not(
+    site: Site, rules: Rules
+) -> None:
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        await put(site, 1)
+        await site.until(reached(1))
+        rules.load(
+            rule(
+                {"code": "towpath.streams.source:as_record_batch", "at": "exit"},
+                "emit",
+                parameters={"metric": "bundle_events", "value": "len(args.messages)"},
+            ),
+            rule(
+                {"code": "towpath.engine.sink:JobSink._store", "at": "exit"},
+                "emit",
+                "result > 0",
+                parameters={
+                    "metric": "store_s",
+                    "value": "took_s",
+                    "labels": {"job": "{args.self.assignment.spec.name}", "stored": "{result}"},
+                    "entity": "{args.self.assignment.spec.name}",
+                },
+            ),
+        )
+        await followed()
+        await put(site, 7)
+        await site.until(reached(8))
+        await until(lambda: sum(int(m.labels["stored"]) for m in rules.metrics("store_s")) == 7)
+        await until(lambda: sum(m.value for m in rules.metrics("bundle_events")) == 7)
+    (*_, stored) = rules.metrics("store_s")
+    assert (stored.site, stored.entity, stored.labels["job"]) == ("jfk", "job", "job")
+    assert 0 < stored.value < WITHIN_S
+
+
+USER_CODE = {
+    "woven_package/__init__.py": "",
+    "woven_package/work.py": "def mark(n):\n    return f'plain {n}'\n",
+    "woven_package/job.py": """
+from pyspark.sql import functions as F
+
+
+def run(events, parameters):
+    def marked(n):
+        from woven_package.work import mark
+        return mark(n)
+
+    return events.withColumn("mark", F.udf(marked, "string")("n"))
+""",
+}
+
+
+async def test_user_code_when_a_rule_looks_at_it_then_is_woven_in_the_workers_and_afterwards_not(
+    site: Site, rules: Rules, tmp_path: Path
+) -> None:
+    for name, text in USER_CODE.items():
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    operator = {
+        "kind": "python",
+        "entry": "woven_package.job:run",
+        "artefact": str(tmp_path / "code"),
+        "fields": {"n": "long"},
+    }
+    async with site.running(assignment(operator, trigger_s=0.2)):
+        await put(site, 2)
+        await site.until(reached(2))
+        rules.load(
+            rule(
+                {"code": "woven_package.work:mark"},
+                "return_value",
+                "args.n == 1",
+                parameters={"value": "woven"},
+            )
+        )
+        await followed()
+        await put(site, 2)
+        await site.until(reached(4))
+        rules.unload()
+        await followed()
+        await put(site, 2)
+        results = await site.until(reached(6))
+    assert [r.values["mark"] for r in results] == [
+        *("plain 0", "plain 1"),
+        *("plain 0", "woven"),
+        *("plain 0", "plain 1"),
+    ]
+
+
+async def test_rules_when_loaded_before_a_worker_starts_then_hold_from_its_first_event(
+    site: Site, rules: Rules
+) -> None:
+    rules.load(rule(READ, "drop", "event.n == 1", where=OURS))
+    await followed()
+    await put(site, 3)
+    async with site.running(assignment(FORWARD, trigger_s=0.2)):
+        assert serials(await site.until(reached(3))) == [1, 3]
+    assert json.loads(rules.file.read_text())["rules"]

@@ -1,0 +1,102 @@
+"""Artefacts between a real hub and real sites: stored once, read through the leaf, deleted when unneeded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from running.mesh import Mesh, eventually, running_mesh
+from towpath.artefacts.archive import digest_of
+from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.names import api_prefix
+
+HUB = api_prefix("hub")
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+async def chunks_kept(client: Client) -> int:
+    info = await client.jetstream().stream_info(STREAM, subjects_filter=SUBJECTS)
+    subjects: dict[str, int] = info.state.subjects or {}  # type: ignore[assignment]
+    return sum(count for subject, count in subjects.items() if ".C." in subject)
+
+
+async def test_artefact_when_a_site_asks_for_it_then_it_arrives_whole_in_chunks(mesh: Mesh) -> None:
+    content = os.urandom(2 * CHUNK_BYTES + 4711)
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        await artefacts.ensure()
+        before = await chunks_kept(coordinator)
+        digest = await artefacts.put(content)
+        assert digest == digest_of(content)
+        assert await fetch(agent, HUB, digest) == content
+        assert await chunks_kept(coordinator) == before + 3
+        assert await artefacts.put(content) == digest
+        assert await chunks_kept(coordinator) == before + 3
+
+
+async def test_artefact_when_nobody_needs_it_then_it_is_deleted_once_it_is_old_enough(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        needed, unneeded = await artefacts.put(b"needed"), await artefacts.put(b"unneeded")
+        assert await artefacts.discard({needed}, unused_s=3600) == []
+
+        assert unneeded in await artefacts.discard({needed}, unused_s=0)
+
+        assert await fetch(agent, HUB, needed) == b"needed"
+        with pytest.raises(TowpathError, match="does not keep this artefact any more"):
+            await fetch(agent, HUB, unneeded)
+        assert await artefacts.put(b"unneeded") == unneeded
+        assert await fetch(agent, HUB, unneeded) == b"unneeded"
+
+
+async def test_chunks_when_their_writer_was_killed_before_the_end_then_they_are_deleted(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        digest = await artefacts.put(b"whole")
+        before = await chunks_kept(coordinator)
+        await coordinator.jetstream().publish(SUBJECTS.replace(">", "C.interrupted"), b"half of something")
+        await artefacts.discard({digest}, unused_s=3600)
+        assert await chunks_kept(coordinator) == before
+
+
+async def test_artefact_when_a_site_tries_to_write_one_then_it_is_refused(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        await HubArtefacts(coordinator).ensure()
+        with pytest.raises(nats.errors.Error):
+            await agent.jetstream(timeout=1, domain="hub").publish(SUBJECTS.replace(">", "C.forged"), b"x")
+
+
+async def test_artefact_when_the_hub_is_away_then_that_is_said_and_when_it_is_back_it_arrives(
+    mesh: Mesh,
+) -> None:
+    async with mesh.coordinator() as coordinator:
+        artefacts = HubArtefacts(coordinator)
+        await artefacts.ensure()
+        digest = await artefacts.put(b"kept on disk")
+    async with mesh.agent("jfk") as agent:
+        await mesh.kill("hub")
+        with pytest.raises(TowpathError) as refused:
+            await fetch(agent, HUB, digest, within_s=10)
+        assert refused.value.detail.code is ErrorCode.UNREACHABLE
+        await mesh.start("hub")
+
+        async def arrives() -> bool:
+            try:
+                return await fetch(agent, HUB, digest) == b"kept on disk"
+            except TowpathError:
+                return False
+
+        await eventually(arrives)

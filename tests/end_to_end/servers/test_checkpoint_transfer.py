@@ -1,0 +1,177 @@
+"""A checkpoint crosses a real Redis, chunk by chunk, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from running.servers import Server
+from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.receiving import receive
+from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send, transfer_key
+from towpath.contracts.errors import ErrorCode, TowpathError
+
+OPERATION = "m1"
+
+
+@pytest.fixture
+async def redis(redis_server: Server) -> AsyncIterator[Redis]:
+    client = Redis(port=redis_server.port, socket_timeout=5)
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A checkpoint with an empty file, small files, and one of several chunks; and what does not belong."""
+    root = tmp_path / "source" / "checkpoint"
+    files = {
+        "metadata": b'{"id":"1"}',
+        "commits/3": b"v1\n{}",
+        "state/0/0/3.changelog": b"",
+        "state/0/0/SSTs/1.sst": os.urandom(3 * CHUNK_BYTES + 17),
+        "state/0/0/2.zip": os.urandom(CHUNK_BYTES),
+        "offsets/.4.tmp": b"half",
+        "commits/.3.crc": b"crc",
+    }
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content)
+    return root
+
+
+async def move(redis: Redis, checkpoint: Path, staging: Path, base: Path) -> tuple[int, str, str]:
+    """Send and receive at once; bytes moved, digest sent, digest arrived."""
+    receiving = asyncio.create_task(receive(redis, OPERATION, staging, base, consumer="cloud"))
+    sent = await send(redis, OPERATION, checkpoint, inventory(base), generation="g1", within_s=20)
+    return sent.state_bytes, sent.digest, await receiving
+
+
+async def test_transfer_when_target_has_nothing_then_all_files_arrive_and_store_is_empty(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    moved, sent, arrived = await move(redis, checkpoint, tmp_path / "in", tmp_path / "none")
+    assert sent == arrived
+    assert inventory(tmp_path / "in") == inventory(checkpoint)
+    assert set(inventory(checkpoint)) == {
+        "metadata", "commits/3", "state/0/0/3.changelog", "state/0/0/SSTs/1.sst", "state/0/0/2.zip",
+    }  # fmt: skip
+    assert moved == sum((checkpoint / path).stat().st_size for path in inventory(checkpoint))
+    assert await redis.xlen(transfer_key(OPERATION)) == 0
+
+
+async def test_transfer_when_target_has_an_older_copy_then_only_the_difference_moves(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    await move(redis, checkpoint, tmp_path / "cache", tmp_path / "none")
+    (checkpoint / "commits" / "4").write_bytes(b"v1\n{}")
+    (checkpoint / "metadata").write_bytes(b"changed")
+    (checkpoint / "state/0/0/2.zip").unlink()
+    moved, sent, arrived = await move(redis, checkpoint, tmp_path / "in", tmp_path / "cache")
+    assert sent == arrived
+    assert inventory(tmp_path / "in") == inventory(checkpoint)
+    assert moved == len(b"v1\n{}") + len(b"changed")
+
+
+async def test_transfer_when_nobody_takes_chunks_then_store_stays_small_and_source_gives_up(
+    redis: Redis, checkpoint: Path
+) -> None:
+    with pytest.raises(TowpathError) as failure:
+        await send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=0.5)
+    assert failure.value.detail.code is ErrorCode.DEADLINE
+    assert await redis.xlen(transfer_key(OPERATION)) <= WINDOW
+
+
+async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over_too(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    arrived: list[str] = []
+
+    async def watch() -> None:
+        """As an agent does: also after a complete transfer it goes on watching."""
+        while True:
+            arrived.append(
+                await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+            )
+
+    watching = asyncio.create_task(watch())
+    first = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
+    while not (tmp_path / "in").exists():
+        await asyncio.sleep(0.001)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    (checkpoint / "metadata").write_bytes(b"the source went on before it was asked again")
+    sent = await send(redis, OPERATION, checkpoint, {}, generation="g2", within_s=20)
+    while sent.digest not in arrived:
+        await asyncio.sleep(0.001)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert inventory(tmp_path / "in") == inventory(checkpoint)
+
+
+async def test_transfer_when_source_starts_over_then_its_entries_are_numbered_on(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    # The clock stands, or went back: an earlier attempt's number must not be given to another entry.
+    ahead = f"{int(time.time() * 1000) + 3_600_000}-0"
+    lost = {"kind": "chunk", "generation": "g0"}
+    await redis.xadd(transfer_key(OPERATION), dict(lost), id=ahead)
+    moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
+    while (newest := await redis.xrevrange(transfer_key(OPERATION), count=1))[0][1] == {
+        name.encode(): value.encode() for name, value in lost.items()
+    }:
+        await asyncio.sleep(0.001)
+    assert newest[0][0] > ahead.encode()
+    arrived = await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
+    assert arrived == (await moving).digest
+
+
+async def test_transfer_when_source_starts_over_then_target_forgets_what_it_had_taken_and_is_gone(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    key = transfer_key(OPERATION)
+    await redis.xgroup_create(key, "target", id="0", mkstream=True)
+    for _ in range(3 * WINDOW):
+        await redis.xadd(key, {"kind": "chunk", "generation": "g0"})
+    await redis.xreadgroup("target", "cloud", {key: ">"})
+    moved, sent, arrived = await move(redis, checkpoint, tmp_path / "in", tmp_path / "none")
+    assert sent == arrived
+    assert moved > 0
+    assert (await redis.xpending(key, "target"))["pending"] == 0
+
+
+async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_acknowledged(
+    redis: Redis, checkpoint: Path, tmp_path: Path
+) -> None:
+    # Long enough that the target dies in the middle, not when all has arrived.
+    (checkpoint / "state/0/0/SSTs/2.sst").write_bytes(os.urandom(240 * CHUNK_BYTES))
+    sending = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=60))
+    staging = tmp_path / "in"
+    receiving = asyncio.create_task(receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud"))
+    while not staging.exists():
+        await asyncio.sleep(0.001)
+    receiving.cancel()
+    (ended,) = await asyncio.gather(receiving, return_exceptions=True)
+    assert isinstance(ended, asyncio.CancelledError)
+    arrived = await receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud")
+    assert arrived == (await sending).digest
+    assert inventory(staging) == inventory(checkpoint)
+
+
+async def test_transfer_when_store_is_killed_then_it_goes_on_after_its_restart(
+    redis: Redis, checkpoint: Path, tmp_path: Path, redis_server: Server
+) -> None:
+    moving = asyncio.create_task(move(redis, checkpoint, tmp_path / "in", tmp_path / "none"))
+    while not (tmp_path / "in").exists():
+        await asyncio.sleep(0.001)
+    await redis_server.kill()
+    await redis_server.start()
+    _, sent, arrived = await moving
+    assert sent == arrived
+    assert inventory(tmp_path / "in") == inventory(checkpoint)

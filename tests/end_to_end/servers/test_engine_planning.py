@@ -1,0 +1,104 @@
+"""What the planners of one engine share: a connection to the broker, and its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from running.servers import Server
+from towpath.streams.log_reader import Access, LogReader
+
+STREAM = "IN"
+THREADS = 50
+
+
+@pytest.fixture
+async def connection(nats_server: Server) -> AsyncIterator[Client]:
+    client = await nats.connect(nats_server.url, max_reconnect_attempts=-1, reconnect_time_wait=0.05)
+    await client.jetstream().add_stream(name=STREAM, subjects=["site.>"])
+    for _ in range(3):
+        await client.jetstream().publish("site.a", b"{}")
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+def reader(nats_server: Server, tmp_path: Path) -> LogReader:
+    credentials = tmp_path / "credentials.json"
+    credentials.write_text(json.dumps({"user": "engine", "password": ""}))
+    return LogReader(Access(nats_server.url, str(credentials)))
+
+
+async def test_bounds_when_many_ask_at_the_same_moment_then_the_broker_is_asked_few_times(
+    connection: Client, reader: LogReader
+) -> None:
+    questions: list[str] = []
+
+    async def on_question(message: Msg) -> None:
+        questions.append(message.subject)
+
+    await connection.subscribe(f"$JS.API.STREAM.INFO.{STREAM}", cb=on_question)
+    await connection.flush()
+    with ThreadPoolExecutor(THREADS) as threads:
+        loop = asyncio.get_running_loop()
+        asked = [loop.run_in_executor(threads, reader.bounds, STREAM, 0.5) for _ in range(THREADS)]
+        assert await asyncio.gather(*asked) == [(1, 3)] * THREADS
+    await connection.flush()
+    assert 1 <= len(questions) < THREADS / 5
+
+
+async def test_bounds_when_an_event_was_stored_then_they_tell_of_it(
+    connection: Client, reader: LogReader
+) -> None:
+    assert await asyncio.to_thread(reader.bounds, STREAM) == (1, 3)
+    await connection.jetstream().publish("site.a", b"{}")
+    async with asyncio.timeout(20.0):
+        while await asyncio.to_thread(reader.bounds, STREAM) != (1, 4):
+            await asyncio.sleep(0.005)
+
+
+async def test_bounds_when_a_reader_waits_for_what_is_not_there_then_others_are_answered(
+    connection: Client, reader: LogReader
+) -> None:
+    waiting = asyncio.create_task(asyncio.to_thread(lambda: list(reader.read(STREAM, 3, 4))))
+    async with asyncio.timeout(10.0):
+        while not await connection.jetstream().consumers_info(STREAM):
+            await asyncio.sleep(0.02)
+    took_s: list[float] = []
+    for _ in range(5):
+        begun = time.monotonic()
+        assert await asyncio.to_thread(reader.bounds, STREAM) == (1, 3)
+        took_s.append(time.monotonic() - begun)
+    assert min(took_s) < 1.0, "half of what the reader waits at a time"
+    assert not waiting.done()
+    await connection.jetstream().publish("site.a", b"{}")
+    (messages,) = await waiting
+    assert [message.stream_sequence for message in messages] == [4]
+
+
+async def test_bounds_when_a_stream_does_not_exist_then_says_so_and_finds_it_once_it_does(
+    connection: Client, reader: LogReader
+) -> None:
+    with pytest.raises(LookupError, match="stream LATER"):
+        await asyncio.to_thread(reader.bounds, "LATER", 60.0)
+    await connection.jetstream().add_stream(name="LATER", subjects=["later"])
+    assert await asyncio.to_thread(reader.bounds, "LATER", 60.0) == (1, 0)
+
+
+async def test_bounds_when_the_broker_is_killed_then_are_answered_once_it_is_back(
+    nats_server: Server, connection: Client, reader: LogReader
+) -> None:
+    assert await asyncio.to_thread(reader.bounds, STREAM) == (1, 3)
+    await nats_server.kill()
+    asked = asyncio.create_task(asyncio.to_thread(reader.bounds, STREAM))
+    await nats_server.start()
+    assert await asked == (1, 3)

@@ -1,0 +1,81 @@
+"""Ways between sites and hub, measured over real servers with the rights that agents have."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from running.mesh import Mesh, running_mesh
+from towpath.agent.traffic import Traffic
+from towpath.bus import Bus
+from towpath.contracts.metrics import Echo
+from towpath.mesh.link_probe import echo, probe
+from towpath.mesh.state import Credential
+
+COUNTED_S = 5.0
+"""A server adds to its counts after it has answered."""
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+@asynccontextmanager
+async def connected(url: str, credential: Credential) -> AsyncIterator[Bus]:
+    async with await Bus.connect(url, credential.user, credential.password, name="test", within_s=20) as bus:
+        yield bus
+
+
+async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh: Mesh) -> None:
+    jfk, lga = mesh.state.sites["jfk"], mesh.state.sites["lga"]
+    async with (
+        connected(jfk.nats_url, jfk.agent) as here,
+        connected(lga.nats_url, lga.agent) as there,
+        connected(mesh.state.hub_url, mesh.state.collector) as hub,
+    ):
+        await there.serve(Echo, echo, site="lga")
+        await hub.serve(Echo, echo, site="hub")
+        for other in ("lga", "hub"):
+            found = {sample.metric: sample.value for sample in await probe(here, other)}
+            assert found.keys() == {"link.round_trip", "link.bandwidth"}
+            assert 0 < found["link.round_trip"] < 2
+            assert found["link.bandwidth"] > 1e3
+
+
+async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> None:
+    jfk = mesh.state.sites["jfk"]
+    async with connected(jfk.nats_url, jfk.agent) as here:
+        assert await probe(here, "lga") == []
+
+
+def received(traffic: dict[str, dict[str, float]]) -> float:
+    """Bytes, by the server."""
+    return traffic["nats"]["process.network.received"]
+
+
+async def test_traffic_when_users_send_and_receive_then_each_has_its_own_over_all_its_connections(
+    mesh: Mesh,
+) -> None:
+    jfk = mesh.state.sites["jfk"]
+    payload = b"x" * 100_000
+    async with connected(jfk.nats_url, jfk.agent) as agent:
+        traffic = Traffic(agent.connection)
+        before = await traffic.look()
+        async with connected(jfk.nats_url, jfk.engine) as engine:
+            await engine.connection.publish("$JS.API.INFO", payload)
+            await engine.connection.flush()
+            async with asyncio.timeout(COUNTED_S):
+                while received(during := await traffic.look()) - received(before) < len(payload):
+                    await asyncio.sleep(0.05)
+        sent = during["jfk.engine"]["process.network.sent"]
+        assert 100_000 <= sent < 200_000
+        assert received(during) - received(before) >= sent
+        async with connected(jfk.nats_url, jfk.engine):
+            after = await traffic.look()
+        assert sent <= after["jfk.engine"]["process.network.sent"] < sent + 10_000
+        assert after["jfk.agent"]["process.network.received"] > 0

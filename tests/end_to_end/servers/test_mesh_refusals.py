@@ -1,0 +1,285 @@
+"""What must not pass: users beyond their own subjects, and a site that was taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import aiomqtt
+import nats
+import nats.errors
+import nats.js.errors
+import pytest
+import redis
+import redis.exceptions
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from running.mesh import REFUSED_S, Mesh, eventually, last_is, publish_qos1, received, running_mesh
+from towpath.mesh import names
+from towpath.mesh.nats_config import ACCOUNT, site_config
+from towpath.mesh.state import Credential
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+ROGUE = Credential(user="root", password="whoever took the site over makes its rules")
+
+
+@pytest.fixture
+async def rogue(mesh: Mesh) -> AsyncIterator[Client]:
+    """A client without any restriction at the server of site lga, as its owner could make one."""
+    config = mesh.home.nats("lga") / "nats.conf"
+    text = json.loads(site_config(mesh.state, "lga", mesh.home))
+    text["accounts"][ACCOUNT]["users"].append(ROGUE.model_dump())
+    await mesh.stop("lga-nats")
+    config.write_text(json.dumps(text))
+    await mesh.start("lga-nats")
+    url = mesh.state.sites["lga"].nats_url
+    async with mesh.client(url, ROGUE, inbox_prefix="_INBOX.lga.agent") as client:
+        async with mesh.coordinator() as coordinator:
+
+            async def heard() -> bool:
+                return bool(
+                    await received(
+                        coordinator,
+                        "towpath.v1.heartbeat.lga",
+                        lambda: client.publish("towpath.v1.heartbeat.lga", b"its own: allowed"),
+                    )
+                )
+
+            await eventually(heard)
+        yield client
+
+
+async def test_rogue_site_is_not_heard_when_it_speaks_for_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.coordinator() as coordinator:
+        for subject in ("towpath.v1.heartbeat.jfk", "towpath.v1.command.coordinator.remove"):
+            forged = lambda subject=subject: _publish(rogue, subject)  # noqa: E731
+            assert await received(coordinator, subject, forged) == []
+
+
+async def test_rogue_site_is_not_heard_when_it_commands_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.agent("jfk") as agent:
+        subject = "towpath.v1.command.jfk.stop-job"
+        assert await received(agent, subject, lambda: _publish(rogue, subject)) == []
+
+
+async def test_rogue_site_hears_nothing_when_another_is_commanded_and_answers(
+    mesh: Mesh, rogue: Client
+) -> None:
+    overheard: list[str] = []
+
+    async def on_message(message: Msg) -> None:
+        overheard.append(message.subject)
+        await message.respond(b"forged")
+
+    async def answer(message: Msg) -> None:
+        await message.respond(b"honest")
+
+    for subject in ("towpath.v1.command.>", "_INBOX.>", ">"):
+        await rogue.subscribe(subject, cb=on_message)
+    await rogue.flush()
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        await agent.subscribe("towpath.v1.command.jfk.>", cb=answer)
+        await agent.flush()
+
+        async def answered() -> bool:
+            try:
+                reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"{}", timeout=1)
+            except nats.errors.NoRespondersError:
+                return False
+            assert reply.data == b"honest"
+            return True
+
+        await eventually(answered)
+        await asyncio.sleep(REFUSED_S)
+        assert [s for s in overheard if s.startswith(("towpath.", "_INBOX.hub"))] == []
+
+
+@pytest.mark.parametrize("call", ["STREAM.DELETE.OUT_precious", "STREAM.PURGE.OUT_precious"])
+async def test_rogue_site_cannot_destroy_when_the_stream_is_anothers(
+    mesh: Mesh, rogue: Client, call: str
+) -> None:
+    async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+        await agent.jetstream().add_stream(name="OUT_precious", subjects=["sink.jfk.precious.1"])
+        await engine.jetstream().publish("sink.jfk.precious.1", b"x")
+        await _publish(rogue, f"$JS.jfk.API.{call}")
+        await asyncio.sleep(REFUSED_S)
+        assert (await agent.jetstream().stream_info("OUT_precious")).state.messages == 1
+        await agent.jetstream().delete_stream("OUT_precious")
+
+
+async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
+        await device.subscribe("stats/hourly", qos=1)
+        await agent.jetstream().add_stream(name=names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS])
+        for subject in ("$MQTT.msgs.stats.hourly", "site.departures"):
+            await _publish(rogue, subject)
+        await asyncio.sleep(REFUSED_S)
+        assert await last_is(agent, "$MQTT_msgs", 0)
+        assert await last_is(agent, names.IN_STREAM, 0)
+
+
+async def _publish(client: Client, subject: str) -> None:
+    await client.publish(subject, b"{}", headers={"Nmqtt-Pub": "1"})
+    await client.flush()
+
+
+DENIED = [
+    ("agent", "towpath.v1.heartbeat.lga"),
+    ("agent", "towpath.v1.command.coordinator.deploy"),
+    ("agent", "towpath.v1.command.jfk.stop-job"),
+    ("agent", "$JS.lga.API.STREAM.DELETE.OUT_x"),
+    ("agent", "site.forged"),
+    ("engine", "towpath.v1.heartbeat.jfk"),
+    ("engine", "towpath.v1.event.job.x.changed"),
+    ("engine", "towpath.v1.engine.jfk._shared.halt-query"),
+    ("operator", "towpath.v1.command.jfk.stop-job"),
+    ("operator", "towpath.v1.command.jfk.set-rules"),
+    ("agent", "towpath.v1.metric.lga.engine.batch_s"),
+    ("engine", "towpath.v1.metric.jfk.engine.batch_s"),
+    ("injector", "towpath.v1.command.jfk.stop-job"),
+    ("injector", "towpath.v1.command.coordinator.remove-job"),
+    ("injector", "towpath.v1.event.job.x.changed"),
+    ("injector", "towpath.v1.metric.jfk.engine.batch_s"),
+    ("operator", "towpath.v1.event.job.x.changed"),
+    ("operator", "$JS.jfk.API.STREAM.DELETE.OUT_x"),
+    ("operator", "$JS.API.STREAM.DELETE.EVENTS"),
+    ("coordinator", "$JS.jfk.API.STREAM.DELETE.OUT_x"),
+    ("coordinator", "sink.jfk.x.1"),
+]
+
+
+@pytest.mark.parametrize(("user", "subject"), DENIED, ids=[f"{user}-{subject}" for user, subject in DENIED])
+async def test_user_is_refused_when_it_publishes_beyond_its_subjects(
+    mesh: Mesh, user: str, subject: str
+) -> None:
+    refusal = await _refusal(mesh, user, lambda client: client.publish(subject, b"{}"))
+    assert refusal.casefold().endswith(f'permissions violation for publish to "{subject}"'.casefold())
+
+
+@pytest.mark.parametrize("user", ["agent", "engine", "operator", "coordinator", "injector"])
+async def test_user_is_refused_when_it_listens_to_other_inboxes(mesh: Mesh, user: str) -> None:
+    refusal = await _refusal(mesh, user, lambda client: client.subscribe("_INBOX.>"))
+    assert refusal.casefold().endswith('permissions violation for subscription to "_inbox.>"')
+
+
+async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[object]]) -> str:
+    """What the server says to a user who does `act`."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def on_error(error: Exception) -> None:
+        told.put_nowait(str(error))
+
+    at_hub = user in ("operator", "coordinator", "injector")
+    credential: Credential = getattr(mesh.state if at_hub else mesh.state.sites["jfk"], user)
+    url = mesh.state.hub_url if at_hub else mesh.state.sites["jfk"].nats_url
+    async with mesh.client(url, credential, error_cb=on_error) as client:
+        await act(client)
+        return await asyncio.wait_for(told.get(), 3)
+
+
+@pytest.mark.parametrize("user", ["device", "leaf"])
+async def test_nats_client_is_refused_when_the_user_is_for_something_else(mesh: Mesh, user: str) -> None:
+    credential = getattr(mesh.state.sites["jfk"], user)
+    url = mesh.state.hub_url if user == "leaf" else mesh.state.sites["jfk"].nats_url
+    with pytest.raises(nats.errors.Error, match=r"(?i)authorization"):
+        await nats.connect(
+            url, user=credential.user, password=credential.password, allow_reconnect=False, error_cb=_ignore
+        )
+
+
+@pytest.mark.parametrize("password", ["", "wrong"])
+async def test_connection_is_refused_when_the_password_is_wrong(mesh: Mesh, password: str) -> None:
+    site = mesh.state.sites["jfk"]
+    for url, user in ((mesh.state.hub_url, mesh.state.operator.user), (site.nats_url, site.agent.user)):
+        with pytest.raises(nats.errors.Error, match=r"(?i)authorization"):
+            await nats.connect(url, user=user, password=password, allow_reconnect=False, error_cb=_ignore)
+    with pytest.raises(aiomqtt.MqttError):
+        async with aiomqtt.Client(
+            site.mqtt_host, site.mqtt_port, username=site.device.user, password=password
+        ):
+            pass
+
+
+async def _ignore(error: Exception) -> None:
+    """The refusal comes to the test as an exception too."""
+
+
+@pytest.mark.parametrize("topic", ["elsewhere/x", "towpath/command/remove", "sink/jfk/job/1"])
+async def test_device_is_refused_when_it_publishes_outside_site(mesh: Mesh, topic: str) -> None:
+    async with mesh.agent("jfk") as agent:
+        await agent.jetstream().add_stream(name="TRAP", subjects=[topic.replace("/", ".")])
+        try:
+            await publish_qos1(mesh, topic)
+            await asyncio.sleep(REFUSED_S)
+            assert await last_is(agent, "TRAP", 0)
+        finally:
+            await agent.jetstream().delete_stream("TRAP")
+
+
+async def test_device_is_refused_when_it_publishes_into_other_sessions(mesh: Mesh) -> None:
+    async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
+        await device.subscribe("stats/hourly", qos=1)
+        before = (await agent.jetstream().stream_info("$MQTT_msgs")).state.last_seq
+        await publish_qos1(mesh, "$MQTT/msgs/stats/hourly")
+        await asyncio.sleep(REFUSED_S)
+        assert await last_is(agent, "$MQTT_msgs", before)
+
+
+@pytest.mark.parametrize("topic", ["site/#", "towpath/#", "sink/#"])
+async def test_device_is_refused_when_it_subscribes_to_what_is_not_a_result(mesh: Mesh, topic: str) -> None:
+    async with mesh.device("jfk") as device:
+        [code] = await device.subscribe(topic, qos=1)
+        assert getattr(code, "is_failure", False)
+
+
+def _redis(mesh: Mesh, credential: Credential) -> redis.Redis:
+    return redis.Redis(
+        host=mesh.state.redis_host,
+        port=mesh.state.redis_port,
+        username=credential.user,
+        password=credential.password,
+        socket_timeout=20,
+    )
+
+
+def test_redis_takes_state_in_transfer_when_a_site_sends_it(mesh: Mesh) -> None:
+    client = _redis(mesh, mesh.state.sites["jfk"].redis)
+    client.xadd("towpath:transfer:m1:chunks", {"data": b"x"})
+    client.expire("towpath:transfer:m1:chunks", 60)
+    client.hset("towpath:transfer:m1", "end", "1")
+    client.set("towpath:transfer:m1:digest", "9c1e", ex=60)
+    assert client.xread({"towpath:transfer:m1:chunks": "0"}, count=1)
+    assert (
+        client.delete("towpath:transfer:m1", "towpath:transfer:m1:chunks", "towpath:transfer:m1:digest") == 3
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("GET", "towpath:jobs"), ("FLUSHALL",), ("KEYS", "*"), ("CONFIG", "GET", "*"), ("ACL", "LIST")],
+)
+def test_redis_refuses_site_when_it_reaches_for_more(mesh: Mesh, command: tuple[str, ...]) -> None:
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        _redis(mesh, mesh.state.sites["jfk"].redis).execute_command(*command)
+
+
+def test_redis_refuses_when_nobody_logs_in(mesh: Mesh) -> None:
+    client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=20)
+    with pytest.raises(redis.exceptions.AuthenticationError):
+        client.get("towpath:jobs")
+
+
+async def test_redis_keeps_what_it_acknowledged_when_it_is_killed(mesh: Mesh) -> None:
+    coordinator = _redis(mesh, mesh.state.redis_coordinator)
+    coordinator.set("towpath:jobs", "precious")
+    await mesh.kill("redis")
+    await mesh.start("redis")
+    assert coordinator.get("towpath:jobs") == b"precious"

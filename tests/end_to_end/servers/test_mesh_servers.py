@@ -1,0 +1,287 @@
+"""What must pass between the servers of a mesh, seen on real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import aiomqtt
+import nats.errors
+import nats.js.errors
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    ExternalStream,
+    RePublish,
+    StorageType,
+    StreamConfig,
+    StreamSource,
+)
+
+from running.mesh import REFUSED_S, Mesh, answers_request, eventually, last_is, linked, received, running_mesh
+from towpath.bus.connecting import flushed
+from towpath.mesh import names
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"yes " + message.data)
+
+        await agent.subscribe("towpath.v1.command.jfk.>", cb=answer)
+        await flushed(agent)
+        await eventually(lambda: answers_request(coordinator, "towpath.v1.command.jfk.start-job"))
+        reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"now", timeout=2)
+        assert reply.data == b"yes now"
+
+
+async def test_hub_keeps_events_when_sites_publish_them(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
+        jetstream = coordinator.jetstream()
+        await jetstream.add_stream(name="EVENTS", subjects=["towpath.v1.event.>"], allow_direct=True)
+
+        async def stored() -> bool:
+            info = await jetstream.stream_info("EVENTS", subjects_filter=">")
+            return len(info.state.subjects or {}) == 2
+
+        async def publish_until_stored() -> bool:
+            await jfk.publish("towpath.v1.event.job.clean.changed", b"from jfk")
+            await lga.publish("towpath.v1.event.job.merge.changed", b"from lga")
+            return await stored()
+
+        await eventually(publish_until_stored)
+        assert (
+            await jetstream.get_last_msg("EVENTS", "towpath.v1.event.job.merge.changed")
+        ).data == b"from lga"
+        async with mesh.operator() as operator:
+            events = await operator.jetstream().subscribe(
+                "towpath.v1.event.>", stream="EVENTS", ordered_consumer=True
+            )
+            first = await events.next_msg(timeout=2)
+            assert first.metadata.sequence.stream == 1
+
+
+async def test_coordinator_hears_heartbeat_when_agent_sends_it(mesh: Mesh) -> None:
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as jfk:
+
+        async def heard() -> bool:
+            return b"alive" in await received(
+                coordinator,
+                "towpath.v1.heartbeat.*",
+                lambda: _repeatedly(jfk, "towpath.v1.heartbeat.jfk", b"alive"),
+            )
+
+        await eventually(heard)
+
+
+async def _repeatedly(client: Client, subject: str, body: bytes) -> None:
+    """New interest takes a moment to reach the other end of a link."""
+    for _ in range(5):
+        await client.publish(subject, body)
+        await flushed(client)
+        await asyncio.sleep(0.03)
+
+
+async def test_mirror_keeps_serials_and_catches_up_when_origin_or_hub_restarts(mesh: Mesh) -> None:
+    async with mesh.agent("lga") as owner, mesh.engine("lga") as origin, mesh.agent("jfk") as reader:
+        await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.source.1"])
+        for number in range(10):
+            await origin.jetstream().publish("sink.lga.source.1", str(number).encode())
+        await owner.jetstream().purge_stream("OUT_source", seq=4)
+        await reader.jetstream().add_stream(
+            StreamConfig(
+                name="MIRROR_lga_OUT_source",
+                mirror=StreamSource(name="OUT_source", external=ExternalStream(api=names.api_prefix("lga"))),
+            )
+        )
+        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 10))
+        state = (await reader.jetstream().stream_info("MIRROR_lga_OUT_source")).state
+        assert (state.first_seq, state.last_seq) == (4, 10)
+
+        await mesh.stop("hub")
+        await origin.jetstream().publish("sink.lga.source.1", b"while the hub is away")
+        await mesh.start("hub")
+        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 11), within_s=40)
+
+        await mesh.stop("lga-nats")
+        await mesh.start("lga-nats")
+        await eventually(lambda: _stored(origin, "sink.lga.source.1"))
+        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 12), within_s=40)
+
+
+async def _stored(client: Client, subject: str) -> bool:
+    try:
+        await client.jetstream().publish(subject, b"x", timeout=2, headers={"Nats-Msg-Id": "once"})
+    except (nats.errors.Error, nats.js.errors.Error, TimeoutError):
+        return False
+    return True
+
+
+async def test_remote_site_acknowledges_when_engine_publishes_result(mesh: Mesh) -> None:
+    await linked(mesh)
+    async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
+        accepted = [names.sink_subject("lga", "merge", 3), names.rejected_subject("lga", "merge", 3)]
+        await owner.jetstream().add_stream(name="OUT_merge", subjects=accepted)
+        await eventually(lambda: _published(engine, accepted[0]))
+        stored = await engine.jetstream().publish(accepted[1], b"bad", timeout=2)
+        assert (stored.stream, stored.domain) == ("OUT_merge", "lga")
+        with pytest.raises(nats.js.errors.NoStreamResponseError):
+            await engine.jetstream().publish(names.sink_subject("lga", "merge", 2), b"zombie", timeout=2)
+
+
+async def _published(client: Client, subject: str) -> bool:
+    try:
+        # One result, however often it is sent.
+        await client.jetstream().publish(subject, b"result", timeout=2, headers={"Nats-Msg-Id": subject})
+    except (nats.js.errors.NoStreamResponseError, nats.errors.TimeoutError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("who", ["agent", "engine"])
+async def test_stream_is_looked_up_when_it_lies_at_another_site(mesh: Mesh, who: str) -> None:
+    await linked(mesh)
+    async with mesh.agent("lga") as owner, getattr(mesh, who)("jfk") as asker:
+        await owner.jetstream().add_stream(name="OUT_looked_up", subjects=["looked.up"])
+
+        async def found() -> bool:
+            try:
+                reply = await asker.request("$JS.lga.API.STREAM.INFO.OUT_looked_up", b"", timeout=2)
+            except nats.errors.TimeoutError:
+                return False
+            return json.loads(reply.data).get("config", {}).get("name") == "OUT_looked_up"
+
+        await eventually(found)
+
+
+async def test_engine_reads_back_its_results_when_they_lie_at_another_site(mesh: Mesh) -> None:
+    await linked(mesh)
+    async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
+        await owner.jetstream().add_stream(
+            name="OUT_back", subjects=["sink.lga.back.1"], allow_direct=True, storage=StorageType.MEMORY
+        )
+        await eventually(lambda: _published(engine, "sink.lga.back.1"))
+        replies = await engine.subscribe(inbox := engine.new_inbox())
+        await engine.publish("$JS.lga.API.DIRECT.GET.OUT_back", b'{"seq": 1, "batch": 10}', reply=inbox)
+        assert (await replies.next_msg(timeout=2)).data == b"result"
+        end = await replies.next_msg(timeout=2)
+        assert end.headers is not None
+        assert end.headers["Status"] == "204"
+
+
+@pytest.mark.parametrize("who", ["agent", "engine"])
+async def test_own_jetstream_is_open_when_agent_or_engine_uses_it(mesh: Mesh, who: str) -> None:
+    async with getattr(mesh, who)("jfk") as client:
+        jetstream = client.jetstream()
+        stream = f"LOCAL_{who}"
+        await jetstream.add_stream(name=stream, subjects=[f"sink.jfk.{who}.1"], allow_direct=True)
+        reader = await jetstream.pull_subscribe("", durable="reader", stream=stream)
+        await client.request(f"$JS.jfk.API.STREAM.INFO.{stream}", b"", timeout=2)
+        async with mesh.engine("jfk") as engine:
+            await engine.jetstream().publish(f"sink.jfk.{who}.1", b"x")
+        [message] = await reader.fetch(1, timeout=2)
+        await message.ack_sync(timeout=2)
+        assert (await jetstream.get_msg(stream, 1, direct=True)).data == b"x"
+        await jetstream.delete_stream(stream)
+
+
+async def test_engine_answers_when_agent_asks(mesh: Mesh) -> None:
+    async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+
+        async def answer(message: Msg) -> None:
+            await message.respond(b"running")
+
+        await engine.subscribe("towpath.v1.engine.jfk.>", cb=answer)
+        await flushed(engine)
+        assert (
+            await agent.request("towpath.v1.engine.jfk._shared.list-queries", b"{}", timeout=2)
+        ).data == b"running"
+
+
+async def test_operator_reads_results_when_they_lie_at_a_site(mesh: Mesh) -> None:
+    await linked(mesh)
+    async with mesh.agent("jfk") as owner, mesh.operator() as operator:
+        await owner.jetstream().add_stream(name="OUT_read", subjects=["sink.jfk.read.1"], allow_direct=True)
+        async with mesh.engine("jfk") as engine:
+            for number in range(3):
+                await engine.jetstream().publish("sink.jfk.read.1", str(number).encode())
+        far = operator.jetstream(domain="jfk")
+        assert (await far.stream_info("OUT_read")).state.messages == 3
+        assert (await far.get_msg("OUT_read", 2, direct=True)).data == b"1"
+        ordered = await far.subscribe("", stream="OUT_read", ordered_consumer=True)
+        assert [(await ordered.next_msg(timeout=2)).data for _ in range(3)] == [b"0", b"1", b"2"]
+        pulled = await far.pull_subscribe(
+            "", stream="OUT_read", config=ConsumerConfig(ack_policy=AckPolicy.NONE)
+        )
+        assert [m.data for m in await pulled.fetch(3, timeout=2)] == [b"0", b"1", b"2"]
+
+
+async def test_device_event_is_stored_once_and_at_its_site_only_when_published(mesh: Mesh) -> None:
+    async with mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
+        for agent in (jfk, lga):
+            await agent.jetstream().add_stream(name=names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS])
+        async with mesh.device("jfk") as device:
+            await device.publish("site/departures", b"{}", qos=1)
+            await device.publish("elsewhere/departures", b"{}", qos=0)
+            await device.publish("site/departures", b"{}", qos=1)
+        await eventually(lambda: last_is(jfk, names.IN_STREAM, 2))
+        stored = await jfk.jetstream().get_msg(names.IN_STREAM, 2)
+        assert stored.subject == "site.departures"
+        await asyncio.sleep(REFUSED_S)
+        assert await last_is(lga, names.IN_STREAM, 0)
+
+
+async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -> None:
+    def subscriber() -> aiomqtt.Client:
+        return mesh.device("jfk", identifier="board", clean_session=False)
+
+    async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+        await agent.jetstream().add_stream(
+            StreamConfig(
+                name="OUT_board",
+                subjects=["sink.jfk.board.1"],
+                republish=RePublish(
+                    src="sink.jfk.board.1", dest=names.MQTT_DELIVERY + names.device_subject("stats/hourly")
+                ),
+            )
+        )
+        async with subscriber() as board:
+            await board.subscribe("stats/#", qos=1)
+        await eventually(lambda: _away(agent))
+        key, value = names.MQTT_QOS_HEADER
+        for number in range(3):
+            body = str(number).encode()
+            await engine.jetstream().publish("sink.jfk.board.1", body, headers={key: value})
+        async with subscriber() as board:
+            async with asyncio.timeout(20):
+                got = [(str(m.topic), m.payload, m.qos) async for m in _take(board, 3)]
+        assert got == [("stats/hourly", str(number).encode(), 1) for number in range(3)]
+
+
+async def _away(client: Client) -> bool:
+    """Whether the site's server has noticed that no MQTT subscriber is there any more."""
+    return not any(c.push_bound for c in await client.jetstream().consumers_info("$MQTT_msgs"))
+
+
+async def _take(client: aiomqtt.Client, count: int) -> AsyncIterator[aiomqtt.Message]:
+    messages = aiter(client.messages)
+    for _ in range(count):
+        yield await anext(messages)
+
+
+async def test_device_may_subscribe_often_when_each_is_a_wildcard(mesh: Mesh) -> None:
+    async with mesh.device("jfk") as device:
+        for number in range(20):
+            [code] = await device.subscribe(f"stats/{number}/#", qos=1)
+            assert not getattr(code, "is_failure", True)

@@ -1,0 +1,144 @@
+"""From a Mosquitto into the IN stream: what devices send is stored once, in order, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from running.mesh import eventually
+from running.mosquitto import Site, bridge_process, running_site, send, subscribed
+from towpath.contracts.site import BrokerKind, BrokerSpec
+
+EVENTS = 6_000
+
+
+def events(kind: str) -> list[bytes]:
+    return [b"1" if kind == "all equal" else str(number).encode() for number in range(EVENTS)]
+
+
+@pytest.fixture(params=["5", "3.1.1"])
+async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
+    broker = BrokerSpec(kind=BrokerKind.MOSQUITTO, version=request.param)
+    async with running_site(tmp_path / "mesh", broker) as running:
+        yield running
+
+
+async def test_events_when_published_to_mosquitto_then_are_in_the_stream_as_they_were(site: Site) -> None:
+    payloads = [b"", b"\x00\xff\xfe", "grün".encode(), b"{}"]
+    async with site.bridged():
+        await site.works()
+        async with site.device() as device:
+            for payload in payloads:
+                await device.publish("site/gate/a", payload, qos=1)
+            await device.publish("site/b", b"of qos 0", qos=0)
+        await site.holds(5)
+    stored = await site.stored()
+    assert [m.body for m in stored if m.subject == "site.gate.a"] == payloads
+    assert [m.body for m in stored if m.subject == "site.b"] == [b"of qos 0"]
+
+
+async def test_equal_payloads_when_published_in_a_row_then_are_all_kept(site: Site) -> None:
+    async with site.bridged():
+        await site.works()
+        async with site.device() as device:
+            for _ in range(300):
+                await device.publish("site/constant", b"1", qos=1)
+        await site.holds(300)
+    assert await site.count() == 300
+
+
+async def test_topics_that_the_stream_cannot_hold_when_published_then_are_counted_and_hold_up_nothing(
+    site: Site,
+) -> None:
+    async with site.bridged():
+        await site.works()
+        async with site.device() as device:
+            for topic in ("site/a.b", "site/a b", "site//a", "site/good"):
+                await device.publish(topic, b"x", qos=1)
+        await site.holds(1)
+    assert [m.subject for m in await site.stored()] == ["site.good"]
+
+
+async def test_retained_message_when_subscribed_again_then_is_stored_as_the_one_event_it_was(
+    site: Site,
+) -> None:
+    for round_ in (1, 2):
+        async with site.bridged():
+            await site.works()
+            async with site.device() as device:
+                await device.publish("site/retained", b"event", qos=1, retain=True)
+                await device.publish("site/marker", b"", qos=1)
+            await site.holds(2 * round_)
+    bodies = [m.body for m in await site.stored() if m.subject == "site.retained"]
+    assert bodies == [b"event", b"event"]
+
+
+async def test_events_when_no_bridge_runs_then_wait_for_the_next_one(site: Site) -> None:
+    async with site.bridged():
+        await site.works()
+    bodies = [str(number).encode() for number in range(2000)]
+    await send(site, "site/a", bodies)
+    assert await site.count() == 0
+    async with site.bridged():
+        await site.holds(len(bodies))
+    assert [m.body for m in await site.stored()] == bodies
+
+
+@pytest.mark.parametrize("payload", ["numbers", "all equal"])
+async def test_events_when_bridge_is_killed_in_their_midst_then_are_stored_once_and_in_order(
+    site: Site, payload: str
+) -> None:
+    async with bridge_process(site.mesh.home.root):
+        await eventually(lambda: subscribed(site))
+        # The last quarter is held back: however fast the bridge is, it is killed in their midst.
+        sending = asyncio.create_task(send(site, "site/a", events(payload)[: EVENTS * 3 // 4]))
+        await site.holds(EVENTS // 4)
+    async with bridge_process(site.mesh.home.root):
+        await site.holds(EVENTS // 2)
+    async with bridge_process(site.mesh.home.root):
+        await sending
+        await send(site, "site/a", events(payload)[EVENTS * 3 // 4 :])
+        await site.holds(EVENTS)
+        await send(site, "site/end", [b"end"])
+        await site.holds(EVENTS + 1)
+    assert [m.body for m in await site.stored()] == [*events(payload), b"end"]
+
+
+async def test_events_when_mosquitto_restarts_in_their_midst_then_go_on(site: Site) -> None:
+    async with site.bridged():
+        await site.works()
+        sending = asyncio.create_task(send(site, "site/a", events("numbers")[: EVENTS * 3 // 4]))
+        await site.holds(EVENTS // 4)
+        await site.mesh.stop("jfk-mosquitto")
+        await eventually(lambda: _troubled(site))
+        await site.mesh.start("jfk-mosquitto")
+        await sending
+        await send(site, "site/a", events("numbers")[EVENTS * 3 // 4 :])
+        await site.holds(EVENTS)
+        await site.works()
+    # Whoever was not told that Mosquitto had an event sends it again: only the first copies tell.
+    stored = [m.body for m in await site.stored()]
+    assert list(dict.fromkeys(stored)) == events("numbers")
+
+
+async def test_events_when_the_sites_server_restarts_in_their_midst_then_are_stored_once_and_in_order(
+    site: Site,
+) -> None:
+    async with site.bridged():
+        await site.works()
+        sending = asyncio.create_task(send(site, "site/a", events("all equal")))
+        await site.holds(EVENTS // 4)
+        await site.mesh.kill("jfk-nats")
+        await site.mesh.start("jfk-nats")
+        await sending
+        await site.holds(EVENTS)
+        await send(site, "site/end", [b"end"])
+        await site.holds(EVENTS + 1)
+    assert [m.body for m in await site.stored()] == [*events("all equal"), b"end"]
+
+
+async def _troubled(site: Site) -> bool:
+    return site.binder.trouble() is not None

@@ -1,0 +1,318 @@
+"""Streams of a site on a real server: epochs, message ids, what is lost and what is found again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from running.servers import Server
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import OpenShadow
+from towpath.contracts.site import Retention
+from towpath.mesh.names import output_stream, rejected_stream, sink_subject
+from towpath.streams.log_reader import Access, EventsLost, LogReader
+from towpath.streams.published import batch_label, published_since
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.shadows import Shadows
+from towpath.streams.streams import SiteStreams
+
+OUTPUT = ResolvedOutput(
+    site="jfk", stream=output_stream("hourly"), topic="stats/hourly", rejected_topic="stats/hourly/rejected"
+)
+
+
+@pytest.fixture
+async def connection(nats_server: Server) -> AsyncIterator[Client]:
+    client = await nats.connect(nats_server.url, max_reconnect_attempts=-1, reconnect_time_wait=0.05)
+    yield client
+    with contextlib.suppress(OSError):  # In the middle of a reconnection there is nothing to close.
+        await client.close()
+
+
+@pytest.fixture
+async def streams(connection: Client) -> SiteStreams:
+    return SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
+
+
+def results(epoch: int, first: int, count: int) -> list[Outgoing]:
+    subject = sink_subject("jfk", "hourly", epoch)
+    return [
+        Outgoing(subject, f"hourly/{n}", json.dumps({"n": n}).encode()) for n in range(first, first + count)
+    ]
+
+
+async def stored(connection: Client) -> list[int]:
+    """What the output stream holds, in order."""
+    jetstream = connection.jetstream()
+    count = (await jetstream.stream_info(OUTPUT.stream)).state.messages
+    subscription = await jetstream.subscribe("sink.>", stream=OUTPUT.stream, ordered_consumer=True)
+    return [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(count)]
+
+
+async def publish(
+    connection: Client, messages: list[Outgoing], batch: int = 0, patience_s: float = 20
+) -> int:
+    publisher = Publisher(connection, patience_s=patience_s)
+    return await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=batch_label(1, batch))
+
+
+async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    assert await publish(connection, results(1, 0, 10_000)) == 10_000
+    assert await publish(connection, results(1, 5_000, 10_000)) == 5_000
+    assert await stored(connection) == list(range(15_000))
+
+
+async def test_publish_when_epoch_has_passed_then_writer_is_fenced_and_stores_nothing(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 3))
+    await streams.set_epoch("hourly", 2, OUTPUT)
+    with pytest.raises(Fenced):
+        await publish(connection, results(1, 3, 3))
+    assert await stored(connection) == [0, 1, 2]
+    await publish(connection, results(2, 2, 3))
+    assert await stored(connection) == [0, 1, 2, 3, 4]
+
+
+async def test_set_epoch_when_a_later_one_is_in_force_then_it_is_refused(streams: SiteStreams) -> None:
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    with pytest.raises(TowpathError) as refusal:
+        await streams.set_epoch("hourly", 2, OUTPUT)
+    assert refusal.value.detail.code is ErrorCode.FENCED
+    assert await streams.accepted_epoch(OUTPUT.stream) == 3
+
+
+async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_it_is_made_again(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await connection.jetstream().delete_stream(rejected_stream(OUTPUT.stream))
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
+
+
+async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
+    streams: SiteStreams, connection: Client, nats_server: Server
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    sending = asyncio.create_task(publish(connection, results(1, 0, 60_000)))
+    jetstream = connection.jetstream()
+    while (await jetstream.stream_info(OUTPUT.stream)).state.messages < 5_000:
+        await asyncio.sleep(0.005)
+    await nats_server.kill()
+    await nats_server.start()
+    await sending
+    assert await stored(connection) == list(range(60_000))
+
+
+async def test_publish_when_no_stream_exists_then_writer_is_fenced(
+    streams: SiteStreams, connection: Client
+) -> None:
+    with pytest.raises(Fenced):
+        await publish(connection, results(1, 0, 1))
+
+
+async def test_publish_when_server_is_away_for_too_long_then_batch_fails(
+    streams: SiteStreams, connection: Client, nats_server: Server
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await nats_server.kill()
+    with pytest.raises(Unpublished):
+        await publish(connection, results(1, 0, 1), patience_s=0.5)
+    await nats_server.start()
+
+
+async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_another(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    first = await stream_life(connection, "jfk", OUTPUT.stream)
+    await streams.set_epoch("hourly", 2, OUTPUT)
+    assert await stream_life(connection, "jfk", OUTPUT.stream) == first
+    await streams.drop_output(OUTPUT.stream)
+    with pytest.raises(Fenced):
+        await stream_life(connection, "jfk", OUTPUT.stream)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    assert await stream_life(connection, "jfk", OUTPUT.stream) != first
+
+
+async def known_at_restart(connection: Client, batch: int, *, epoch: int, generation: int = 1) -> set[str]:
+    """What a run that goes on with `batch` under `epoch` knows as published."""
+    return await published_since(
+        connection,
+        site="jfk",
+        stream=OUTPUT.stream,
+        generation=generation,
+        batch=batch,
+        job="hourly",
+        epoch=epoch,
+    )
+
+
+async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_found(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5_000), batch=7)
+    await publish(connection, results(1, 5_000, 3_000), batch=8)
+
+    assert await known_at_restart(connection, 8, epoch=1) == {f"hourly/{n}" for n in range(5_000, 8_000)}
+    assert await known_at_restart(connection, 9, epoch=1) == set()
+    assert len(await known_at_restart(connection, 7, epoch=1)) == 8_000
+    assert await known_at_restart(connection, 0, epoch=1, generation=2) == set()
+
+
+async def test_published_since_when_another_run_had_the_output_then_all_of_its_ids_are_found(
+    streams: SiteStreams, connection: Client
+) -> None:
+    """Its micro-batches were larger, so their numbers are smaller than those of the run that comes back."""
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 1_000), batch=60)
+    await publish(connection, results(1, 1_000, 10), batch=61)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    await publish(connection, results(3, 1_010, 4_000), batch=56)
+    await publish(connection, results(3, 5_010, 90), batch=57)
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+
+    assert await known_at_restart(connection, 61, epoch=4) == {f"hourly/{n}" for n in range(1_000, 5_100)}
+
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    await publish(connection, results(4, 5_100, 10), batch=62)
+    assert len(await known_at_restart(connection, 63, epoch=4)) == 4_090, "only what the other run stored"
+
+
+async def test_published_since_when_the_owner_has_not_passed_what_another_run_stored_then_its_successor_knows(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 1_000), batch=60)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    await publish(connection, results(3, 1_000, 50), batch=56)
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    others = {f"hourly/{n}" for n in range(1_000, 1_050)}
+
+    await streams.set_epoch("hourly", 5, OUTPUT)
+    assert await known_at_restart(connection, 61, epoch=5) == others, "moved before it published anything"
+    await streams.set_epoch("hourly", 6, OUTPUT)
+    await publish(connection, results(6, 1_050, 7), batch=57)
+    await streams.set_epoch("hourly", 7, OUTPUT, resumes=5)
+    others |= {f"hourly/{n}" for n in range(1_050, 1_057)}
+    assert await known_at_restart(connection, 61, epoch=7) == others, "given back once more"
+
+    await publish(connection, results(7, 1_057, 1), batch=61)
+    await streams.set_epoch("hourly", 8, OUTPUT)
+    assert await known_at_restart(connection, 62, epoch=8) == set(), "the owner is past all that"
+
+
+async def test_published_since_when_epoch_is_yet_to_come_then_own_ids_are_found_unless_they_go_aside(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5), batch=7)
+    own = {f"hourly/{n}" for n in range(5)}
+    assert await known_at_restart(connection, 7, epoch=4) == own
+
+    shadows = Shadows(streams)
+    await shadows.open(OpenShadow(site="jfk", operation="m1", job="hourly", epochs=[4], output=OUTPUT))
+    assert await known_at_restart(connection, 7, epoch=4) == set()
+
+
+async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_meanwhile_is_passed_over(
+    streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has forgotten the ids by then."""
+    monkeypatch.setattr("towpath.streams.streams.DUPLICATE_WINDOW_S", 0.2)
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    await publish(connection, results(1, 0, 5), batch=60)
+    await streams.set_epoch("hourly", 3, OUTPUT)
+    waiting = asyncio.create_task(publish(connection, results(4, 5, 20), batch=61))
+    await publish(connection, results(3, 5, 10), batch=56)
+    await forgotten(connection, results(3, 5, 1))
+    await streams.set_epoch("hourly", 4, OUTPUT, resumes=1)
+    await waiting
+    assert sorted(set(await stored(connection))) == list(range(25))
+    assert (await connection.jetstream().stream_info(OUTPUT.stream)).state.messages == 26, "the probe and 25"
+
+
+async def forgotten(connection: Client, probe: list[Outgoing]) -> None:
+    """Until the server takes a result again that it has stored."""
+    while not await publish(connection, probe, batch=56):
+        await asyncio.sleep(0.05)
+
+
+async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
+    streams: SiteStreams, connection: Client
+) -> None:
+    await streams.set_epoch("hourly", 1, OUTPUT)
+    live = await connection.subscribe("stats.hourly")
+    durable = await connection.subscribe("$MQTT.msgs.stats.hourly")
+    await publish(connection, results(1, 0, 2))
+    await publish(connection, results(1, 1, 2))
+    for subscription in (live, durable):
+        assert [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(3)] == [0, 1, 2]
+        assert subscription.pending_msgs == 0
+
+
+@pytest.fixture
+def reader(nats_server: Server, tmp_path: Path) -> LogReader:
+    credentials = tmp_path / "credentials.json"
+    credentials.write_text('{"user": "anyone", "password": "any"}')
+    return LogReader(Access(nats_server.url, str(credentials)))
+
+
+async def fill(connection: Client, count: int) -> None:
+    for n in range(count):
+        await connection.publish("site.departures", json.dumps({"n": n}).encode())
+    await connection.flush()
+    jetstream = connection.jetstream()
+    while (await jetstream.stream_info("IN")).state.last_seq < count:
+        await asyncio.sleep(0.01)
+
+
+def read(reader: LogReader, after: int, through: int) -> list[int]:
+    batches = reader.read("IN", after, through)
+    return [message.stream_sequence for messages in batches for message in messages]
+
+
+async def test_read_when_range_is_kept_then_exactly_its_serials_come(
+    streams: SiteStreams, connection: Client, reader: LogReader
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 25_000)
+    assert await asyncio.to_thread(reader.bounds, "IN") == (1, 25_000)
+    assert await asyncio.to_thread(read, reader, 10, 15_010) == list(range(11, 15_011))
+    assert await asyncio.to_thread(read, reader, 15_010, 25_000) == list(range(15_011, 25_001))
+    assert await asyncio.to_thread(read, reader, 3, 5) == [4, 5]
+
+
+async def test_read_when_serials_are_gone_then_it_says_which(
+    streams: SiteStreams, connection: Client, reader: LogReader
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 100)
+    await connection.jetstream().purge_stream("IN", seq=41)
+    with pytest.raises(EventsLost, match=r"EventsLost: serials 11\.\.40 of IN"):
+        await asyncio.to_thread(read, reader, 10, 60)
+
+
+async def test_read_when_server_restarts_in_between_then_it_goes_on(
+    streams: SiteStreams, connection: Client, reader: LogReader, nats_server: Server
+) -> None:
+    await streams.ensure_in()
+    await fill(connection, 2_000)
+    assert await asyncio.to_thread(read, reader, 0, 1_000) == list(range(1, 1_001))
+    await nats_server.kill()
+    await nats_server.start()
+    assert await asyncio.to_thread(read, reader, 1_000, 2_000) == list(range(1_001, 2_001))

@@ -1,0 +1,139 @@
+"""The REST service as a process of its own, on real servers, with the services that it asks, and a client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import aiohttp
+from nats.js.errors import NotFoundError
+
+from running.coordinator import FILTER, Trial, running_coordinator
+from running.mesh import Mesh, eventually
+from towpath.contracts.events import EVENTS_STREAM, SiteChanged
+from towpath.contracts.message import now
+from towpath.contracts.site import SiteState
+from towpath.mesh.servers import port_open
+
+WAIT = {"Prefer": "wait=30"}
+JOB: dict[str, Any] = {
+    "name": "late",
+    "site": "jfk",
+    "inputs": [{"site": "jfk", "topic": "site/departures"}],
+    "output": {"topic": "departures/late"},
+    "operator": FILTER,
+}
+
+
+@dataclass
+class Api:
+    """A REST service that can be ended, a client that shows the token, and the coordinator's trial."""
+
+    trial: Trial
+    client: aiohttp.ClientSession
+    process: asyncio.subprocess.Process | None = None
+    others: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
+    """What it asks beside the coordinator."""
+
+    @property
+    def running(self) -> Mesh:
+        return self.trial.running
+
+    async def start(self) -> None:
+        self.process = await self._start("api")
+        await self.start_others()
+
+    async def start_others(self) -> None:
+        """Start those of them that do not run."""
+        for service in {"injector", "collector"} - self.others.keys():
+            self.others[service] = await self._start(service)
+        await eventually(self.works, within_s=60)
+
+    async def _start(self, service: str) -> asyncio.subprocess.Process:
+        command = [sys.executable, "-m", f"towpath.{service}", "--home", str(self.running.home.root)]
+        with self.running.home.log(service).open("ab") as log:
+            return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+
+    async def works(self) -> bool:
+        """Whether requests reach the coordinator."""
+        if not await port_open("127.0.0.1", self.running.state.spec.api_port):
+            return False
+        statuses = [
+            (await self.send("GET", path))[0] for path in ("/sites", "/faults/rules", "/series/definitions")
+        ]
+        return set(statuses) == {200}
+
+    async def sites_are_told_of_since(self, begun: datetime) -> bool:
+        """Whether the coordinator has said of all sites that they are up: nothing else comes by itself."""
+        async with self.running.coordinator() as hub:
+            for site in self.running.state.sites:
+                try:
+                    subject = SiteChanged(site=site, state=SiteState.UP).to_subject()
+                    newest = await hub.jetstream().get_last_msg(EVENTS_STREAM, subject)
+                except NotFoundError:
+                    return False
+                said = SiteChanged.model_validate_json(newest.data or b"")
+                if said.at < begun or said.state is not SiteState.UP:
+                    return False
+        return True
+
+    async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            os.kill(self.process.pid, number)
+        return await asyncio.wait_for(self.process.wait(), within_s)
+
+    async def send(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
+        """Status and body."""
+        async with self.client.request(method, path, **options) as response:
+            return response.status, await response.json(content_type=None)
+
+    @asynccontextmanager
+    async def events(
+        self, query: str = "", last: int | None = None
+    ) -> AsyncIterator[AsyncIterator[tuple[int, str, Any]]]:
+        """A stream of events, as serial number, subject and body."""
+        headers = {} if last is None else {"Last-Event-ID": str(last)}
+        async with self.client.get(f"/events{query}", headers=headers) as response:
+            assert (response.status, response.content_type) == (200, "text/event-stream")
+            await response.content.readuntil(b"\n\n")
+            yield self._parsed(response)
+
+    async def _parsed(self, response: aiohttp.ClientResponse) -> AsyncIterator[tuple[int, str, Any]]:
+        serial = 0
+        async for line in response.content:
+            name, _, value = line.decode().rstrip("\n").partition(": ")
+            if name == "id":
+                serial = int(value)
+            elif name == "data":
+                data = json.loads(value)
+                yield serial, data["subject"], data["body"]
+
+
+@asynccontextmanager
+async def running_api(running: Mesh) -> AsyncIterator[Api]:
+    """A coordinator with an empty registry, and the REST service in front of it. Both die in the end."""
+    headers = {"Authorization": f"Bearer {running.state.api_token}"}
+    timeout, begun = aiohttp.ClientTimeout(total=60), now()
+    async with (
+        running_coordinator(running) as trial,
+        aiohttp.ClientSession(running.state.api_url, headers=headers, timeout=timeout) as client,
+    ):
+        api = Api(trial, client)
+        try:
+            await api.start()
+            await eventually(lambda: api.sites_are_told_of_since(begun), within_s=60)
+            yield api
+        finally:
+            await api.end(signal.SIGKILL)
+            for process in api.others.values():
+                process.kill()
+                await process.wait()

@@ -1,0 +1,239 @@
+"""A coordinator as a process of its own, on real servers, with agents that act but run no Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from running.mesh import Mesh
+from towpath.bus import Bus
+from towpath.contracts.commands import ListJobs, MigrateJob, StrategyName
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.message import Command, Model
+from towpath.contracts.migration import SITE_COMMANDS, MeasureState, StateSize, StepCommand
+from towpath.contracts.monitor import MONITOR_COMMANDS
+from towpath.contracts.site import SiteState, SiteStatus
+from towpath.coordinator.registry import PREFIX
+from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
+
+COUNT_BY_CARRIER: dict[str, Any] = {
+    "kind": "window",
+    "fields": {"carrier": "string", "delay": "double"},
+    "size_s": 3600,
+    "key": ["carrier"],
+    "aggregates": {"departures": {"function": "count"}},
+}
+PROCESSING_WINDOW: dict[str, Any] = {
+    "kind": "processing_window",
+    "size_s": 1,
+    "aggregates": {"departures": {"function": "count"}},
+}
+FILTER: dict[str, Any] = {"kind": "filter", "fields": {"delay": "double"}, "where": "delay > 15"}
+
+
+def spec(name: str, **changes: Any) -> JobSpec:
+    body: dict[str, Any] = {
+        "name": name,
+        "site": "jfk",
+        "inputs": [{"site": "jfk", "topic": "site/departures"}],
+        "output": {"topic": f"departures/{name}"},
+        "operator": COUNT_BY_CARRIER,
+    }
+    return JobSpec.model_validate({**body, **changes})
+
+
+async def until(condition: Callable[[], Awaitable[object]], within_s: float = 30.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+def job_of(command: StepCommand[Any]) -> str:
+    """The job that a command is about."""
+    for holder in ("assignment", "watch"):
+        if hasattr(command, holder):
+            held = getattr(command, holder)
+            return held.spec.name if holder == "assignment" else held.job
+    return getattr(command, "job", "")
+
+
+@dataclass
+class Agents:
+    """Agents of both sites, and the monitor: real connections, simulated engines."""
+
+    mesh: SimulatedMesh
+    buses: dict[str, Bus]
+    """Site → the connection of its agent."""
+    state_bytes: int = 0
+    """How large every state is said to be."""
+    silent: set[str] = field(default_factory=set)
+    gates: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Verb, or verb and job → what its command waits for before it is carried out."""
+    refused: set[str] = field(default_factory=set)
+    """Verbs that are refused."""
+    reached: list[str] = field(default_factory=list)
+
+    async def serve(self, site: str) -> None:
+        """Answer what agents are asked."""
+        for kind in SITE_COMMANDS:
+            await self.buses[site].serve(kind, partial(self._handle, site), site=site)
+
+    async def serve_as_monitor(self, bus: Bus) -> None:
+        """Answer what the monitor is asked."""
+        for kind in MONITOR_COMMANDS:
+            await bus.serve(kind, partial(self._handle, "monitor"))
+
+    async def _handle(self, party: str, command: StepCommand[Any]) -> Model:
+        verb, job = command.verb(), job_of(command)
+        self.reached.append(f"{party} {verb}")
+        if verb in self.refused:
+            raise TowpathError(ErrorCode.FAILED, f"{party} refuses {verb}")
+        for gate in (verb, f"{verb} {job}"):
+            if gate in self.gates:
+                await self.gates[gate].wait()
+        if isinstance(command, MeasureState):
+            return StateSize(files=1, state_bytes=self.state_bytes)
+        self.mesh.work()
+        return self.mesh.handle(command)
+
+    async def beat(self) -> None:
+        while True:
+            for site, bus in self.buses.items():
+                if site not in self.silent:
+                    await bus.publish(
+                        SiteStatus(
+                            site=site,
+                            state=SiteState.UP,
+                            nats_url="nats://127.0.0.1:4222",
+                            mqtt_host="127.0.0.1",
+                            mqtt_port=1883,
+                            jobs=self.mesh.sites[site].status(),
+                        )
+                    )
+            await asyncio.sleep(0.3)
+
+    async def was_reached(self, what: str) -> bool:
+        return what in self.reached
+
+
+@dataclass
+class Trial:
+    """A mesh with its agents, a client, and a coordinator that can be killed."""
+
+    running: Mesh
+    agents: Agents
+    client: Bus
+    process: asyncio.subprocess.Process | None = None
+
+    async def start_coordinator(self) -> None:
+        command = [sys.executable, "-m", "towpath.coordinator", "--home", str(self.running.home.root)]
+        with self.running.home.log("coordinator").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+
+    async def end_coordinator(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            os.kill(self.process.pid, number)
+        return await asyncio.wait_for(self.process.wait(), 15)
+
+    async def ask(self, command: Command[Any], deadline_s: float = 30.0) -> Any:
+        return await self.client.request(command, deadline_s=deadline_s)
+
+    async def refusal(self, command: Command[Any]) -> TowpathError:
+        with pytest.raises(TowpathError) as refused:
+            await self.ask(command)
+        return refused.value
+
+    async def job(self, name: str) -> Any:
+        jobs = (await self.ask(ListJobs())).jobs
+        return next((job for job in jobs if job.spec.name == name), None)
+
+    async def migrate_in_background(
+        self, job: str, *, strategy: StrategyName = StrategyName.GENERAL, until_at: str = "jfk pause-transfer"
+    ) -> tuple[MigrateJob, asyncio.Task[Any]]:
+        """Begin a migration to lga that waits in a command: party and verb."""
+        verb = until_at.split()[1]
+        self.agents.gates[f"{verb} {job}"] = asyncio.Event()
+        before = self.agents.reached.count(until_at)
+        command = MigrateJob(job=job, to="lga", strategy=strategy)
+        asking = asyncio.create_task(self.client.request(command, deadline_s=60, attempt_s=5))
+
+        async def there() -> bool:
+            return self.agents.reached.count(until_at) > before
+
+        await until(there)
+        return command, asking
+
+    def let_go(self, verb: str, job: str) -> None:
+        """Open the gate that a migration waits at."""
+        self.agents.gates[f"{verb} {job}"].set()
+
+    def owners(self, job: str) -> list[str]:
+        return self.agents.mesh.owners(job)
+
+    def check_nothing_lost(self, job: str) -> None:
+        """Every event that came in counts exactly once in the job's results."""
+        mesh = self.agents.mesh
+        mesh.work()
+        mesh.settle_down()
+        mesh.check(job)
+        mesh.check_complete(job)
+
+
+@asynccontextmanager
+async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
+    state = running.state
+    async with AsyncExitStack() as stack:
+        buses: dict[str, Bus] = {}
+        for name, site in state.sites.items():
+            connecting = Bus.connect(site.nats_url, site.agent.user, site.agent.password, name=name)
+            buses[name] = await stack.enter_async_context(await connecting)
+        operator = state.operator
+        connecting = Bus.connect(state.hub_url, operator.user, operator.password, name="client")
+        client = await stack.enter_async_context(await connecting)
+        watching = Bus.connect(state.hub_url, state.monitor.user, state.monitor.password, name="monitor")
+        agents = Agents(SimulatedMesh(SimulatedClock(), *state.sites), buses)
+        await agents.serve_as_monitor(await stack.enter_async_context(await watching))
+        for name in buses:
+            await agents.serve(name)
+        yield agents, client
+
+
+async def clear_registry(running: Mesh) -> None:
+    state = running.state
+    credential = state.redis_coordinator
+    async with Redis(
+        host=state.redis_host,
+        port=state.redis_port,
+        username=credential.user,
+        password=credential.password,
+    ) as redis:
+        found = [key async for key in redis.scan_iter(f"{PREFIX}*")]
+        if found:
+            await redis.delete(*found)
+
+
+@asynccontextmanager
+async def running_coordinator(running: Mesh) -> AsyncIterator[Trial]:
+    """A coordinator with an empty registry. It dies, and its registry is emptied, in the end."""
+    async with connected(running) as (agents, client):
+        beating = asyncio.create_task(agents.beat())
+        trial = Trial(running, agents, client)
+        await trial.start_coordinator()
+        try:
+            yield trial
+        finally:
+            beating.cancel()
+            await trial.end_coordinator(signal.SIGKILL)
+            await clear_registry(running)

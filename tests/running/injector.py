@@ -1,0 +1,155 @@
+"""An injector as a process of its own on real servers, with agents that follow it, and processes to hit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import pytest
+
+from running import fault_victim
+from running.mesh import Mesh
+from towpath.agent.rules import Rules
+from towpath.bus import Bus
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import LoadRules, Rule, RuleEnded, RuleList, SetRules, UnloadRules
+from towpath.contracts.message import Command
+from towpath.mesh.home import Home
+from towpath.processes import ChildSpec, find, launch, stop
+from towpath.tasks import end
+
+DEADLINE_S = 20.0
+VICTIM, SLEEPER, WRITER = "jfk-victim", "jfk-sleeper", "jfk-writer"
+
+
+@dataclass
+class Trial:
+    """A mesh, a client, and an injector that can be killed."""
+
+    mesh: Mesh
+    client: Bus
+    agents: dict[str, AsyncExitStack] = field(default_factory=dict)
+    process: asyncio.subprocess.Process | None = None
+    ended: list[RuleEnded] = field(default_factory=list)
+
+    @property
+    def home(self) -> Home:
+        return self.mesh.home
+
+    async def start_injector(self) -> None:
+        command = [sys.executable, "-m", "towpath.injector", "--home", str(self.home.root)]
+        environment = {**os.environ, **self.home.fault_environment("hub", "injector")}
+        with self.home.log("injector").open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *command, stdout=log, stderr=log, env=environment
+            )
+
+    async def end_injector(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        if self.process.returncode is None:
+            os.kill(self.process.pid, number)
+        return await asyncio.wait_for(self.process.wait(), 15)
+
+    async def start_agent(self, site: str) -> None:
+        """What an agent does about rules, in this process."""
+        access = self.mesh.state.sites[site]
+        stack = AsyncExitStack()
+        connecting = Bus.connect(access.nats_url, access.agent.user, access.agent.password, name=site)
+        bus = await stack.enter_async_context(await connecting)
+        rules = Rules(self.home, site, bus)
+        stack.push_async_callback(rules.close)
+        stack.push_async_callback(end, [asyncio.create_task(rules.watch())])
+        await bus.serve(SetRules, rules.set_rules, site=site)
+        self.agents[site] = stack
+
+    async def end_agent(self, site: str) -> None:
+        await self.agents.pop(site).aclose()
+
+    async def ask(self, command: Command[Any]) -> Any:
+        return await self.client.request(command, deadline_s=DEADLINE_S, attempt_s=8)
+
+    async def load(self, *rules: dict[str, Any], lease_s: float | None = None) -> RuleList:
+        return await self.ask(LoadRules(rules=[rule(**each) for each in rules], lease_s=lease_s))
+
+    async def unload(self, *names: str) -> RuleList:
+        return await self.ask(UnloadRules(names=list(names) or None))
+
+    async def refusal(self, command: Command[Any]) -> TowpathError:
+        with pytest.raises(TowpathError) as refused:
+            await self.ask(command)
+        return refused.value
+
+    def sees(self) -> dict[str, Any]:
+        """What the victim saw last."""
+        with self.home.log(VICTIM).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 1_000))
+            lines = log.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.startswith(b"{") and line.endswith(b"}\n")]
+        return json.loads(whole[-1]) if whole else {}
+
+    def process_of(self, name: str) -> psutil.Process:
+        record = find(self.home.run, name)
+        assert record is not None
+        assert record.process is not None
+        return record.process
+
+    async def until(self, condition: Callable[[], object], within_s: float = DEADLINE_S) -> float:
+        """Wait until it holds; how long that took, seconds."""
+        begun = asyncio.get_running_loop().time()
+        async with asyncio.timeout(within_s):
+            while not condition():
+                await asyncio.sleep(0.02)
+        return asyncio.get_running_loop().time() - begun
+
+
+@asynccontextmanager
+async def running_injector(mesh: Mesh) -> AsyncIterator[Trial]:
+    """An injector without rules, agents of both sites, and processes to hit. All end in the end."""
+    (mesh.home.root / "injector.json").unlink(missing_ok=True)
+    user = mesh.state.operator
+    async with await Bus.connect(mesh.state.hub_url, user.user, user.password, name="client") as client:
+        trial = Trial(mesh, client)
+        try:
+            for name, script in _to_hit().items():
+                spec = ChildSpec(
+                    name=name,
+                    command=(sys.executable, *script),
+                    log=mesh.home.log(name),
+                    environment=mesh.home.fault_environment("jfk", name),
+                )
+                await asyncio.to_thread(launch, spec, mesh.home.run)
+            for site in mesh.state.sites:
+                await trial.start_agent(site)
+
+            async def note(event: RuleEnded) -> None:
+                trial.ended.append(event)
+
+            await client.subscribe(RuleEnded, note)
+            await trial.start_injector()
+            await trial.until(lambda: trial.sees() == fault_victim.UNTOUCHED)
+            yield trial
+        finally:
+            await trial.end_injector(signal.SIGKILL)
+            for site in list(trial.agents):
+                await trial.end_agent(site)
+            for name in (*_to_hit(), "hub-guard", "jfk-guard", "lga-guard"):
+                await asyncio.to_thread(stop, mesh.home.run, name, grace_s=1)
+
+
+def _to_hit() -> dict[str, tuple[str, ...]]:
+    sleep = ("-c", "import time; time.sleep(600)")
+    return {VICTIM: (fault_victim.__file__,), SLEEPER: sleep, WRITER: sleep}
+
+
+def rule(name: str, event: dict[str, Any], fault: str, **changes: Any) -> Rule:
+    parameters = changes.pop("parameters", {})
+    actions = [{"fault": fault, "parameters": parameters}]
+    return Rule.model_validate({"name": name, "event": event, "actions": actions, **changes})

@@ -1,0 +1,36 @@
+"""A mesh of servers whose links to the hub are emulated, by the real process of the links."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from running.mesh import Mesh, linked
+from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.local.app import children
+from towpath.mesh.home import Home
+from towpath.mesh.servers import hub_server, site_server
+from towpath.mesh.state import MeshState
+from towpath.processes import stop
+
+
+@contextmanager
+def mesh_with_links(directory: Path) -> Iterator[Mesh]:
+    """Hub, the process of the links, and the servers of jfk and lga."""
+    home = Home(directory)
+    spec = MeshSpec(sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")], emulate_links=True)
+    state = MeshState.create_or_extend(home, spec)
+    specs = [hub_server(state, home)]
+    specs += [child for child in children(state, home) if child.name == "links"]
+    specs += [site_server(state, site, home) for site in state.sites]
+    running = Mesh(state, home, {spec.name: spec for spec in specs})
+    try:
+        for spec in specs:
+            asyncio.run(running.start(spec.name))
+        asyncio.run(linked(running))
+        yield running
+    finally:
+        for spec in reversed(specs):
+            stop(home.run, spec.name, grace_s=3)

@@ -1,0 +1,247 @@
+"""A site with its server and a Mosquitto; the bridge between them in this process, or in one to be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiomqtt
+import nats
+from nats.aio.client import Client
+
+from running.mesh import Mesh, eventually
+from running.servers import Server, free_port
+from towpath.brokers.binder import BrokerBinder
+from towpath.brokers.binders import binder_of
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.message import new_identifier
+from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
+from towpath.mesh.binaries import mosquitto_binary
+from towpath.mesh.home import Home
+from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER, output_stream, sink_subject
+from towpath.mesh.servers import site_server
+from towpath.mesh.state import MeshState, SiteAccess
+from towpath.streams.pages import StoredMessage, read_after
+from towpath.streams.replay import Replay
+from towpath.streams.streams import SiteStreams
+
+SITE = "jfk"
+OUTPUT = ResolvedOutput(
+    site=SITE, stream=output_stream("j"), topic="stats/hourly", rejected_topic="stats/bad"
+)
+
+
+@dataclass
+class Foreign:
+    """A Mosquitto that is not the agent's, with one user, `plant`, and its own idea of everything else."""
+
+    server: Server
+    directory: Path
+    password: str = "secret"
+    tls: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> BrokerSpec:
+        return BrokerSpec(
+            kind=BrokerKind.MOSQUITTO,
+            host="127.0.0.1",
+            port=self.server.port,
+            user="plant",
+            password_file=str(self.password_file),
+        )
+
+    @property
+    def password_file(self) -> Path:
+        return self.directory / "plant.password"
+
+    async def end(self) -> None:
+        """As at the end of a day: it writes what it has."""
+        assert self.server.process is not None
+        self.server.process.terminate()
+        await self.server.process.wait()
+
+
+def _made_passwords(directory: Path) -> Path:
+    directory.mkdir(parents=True)
+    passwords = directory / "passwords"
+    passwords.touch(mode=0o600)
+    subprocess.run(["mosquitto_passwd", "-b", str(passwords), "plant", "secret"], check=True)
+    return passwords
+
+
+@asynccontextmanager
+async def foreign_mosquitto(directory: Path, *settings: str) -> AsyncIterator[Foreign]:
+    port = free_port()
+    passwords = await asyncio.to_thread(_made_passwords, directory)
+    lines = [
+        f"listener {port} 127.0.0.1",
+        *settings,
+        "allow_anonymous false",
+        f"password_file {passwords}",
+        "persistence true",
+        f"persistence_location {directory}/",
+        "max_queued_messages 0",
+        f"user {pwd.getpwuid(os.geteuid()).pw_name}",
+    ]
+    (directory / "mosquitto.conf").write_text("\n".join(lines) + "\n")
+    foreign = Foreign(Server([mosquitto_binary(), "-c", str(directory / "mosquitto.conf")], port), directory)
+    foreign.password_file.write_text("secret\n")
+    await foreign.server.start()
+    try:
+        yield foreign
+    finally:
+        await foreign.server.kill()
+
+
+@dataclass
+class Site:
+    """One site: its server runs, its broker and bridge as the test says."""
+
+    mesh: Mesh
+    access: SiteAccess
+    agent: Client
+    binder: BrokerBinder
+
+    @property
+    def streams(self) -> SiteStreams:
+        return SiteStreams(self.agent, SITE, self.access.spec.retention)
+
+    def device(self, **options: object) -> aiomqtt.Client:
+        """Connected as `towpath access` says."""
+        return self.mesh.device(SITE, **options)
+
+    async def stored(self) -> list[StoredMessage]:
+        """All that IN holds."""
+        return await read_after(self.agent, SITE, IN_STREAM, 0)
+
+    async def count(self) -> int:
+        return (await self.agent.jetstream().stream_info(IN_STREAM)).state.messages
+
+    async def holds(self, count: int, within_s: float = 30.0) -> None:
+        """Wait until IN holds so many events."""
+
+        async def enough() -> bool:
+            return await self.count() >= count
+
+        await eventually(enough, within_s)
+
+    async def emit(self, job: str, bodies: list[bytes]) -> None:
+        """What an engine does: results into the output."""
+        for number, body in enumerate(bodies):
+            identity = {MESSAGE_ID_HEADER: f"{job}.{body.decode()}.{number}", "Nmqtt-Pub": "1"}
+            await self.agent.jetstream().publish(sink_subject(SITE, job, 1), body, headers=identity)
+
+    @asynccontextmanager
+    async def bridged(self) -> AsyncIterator[None]:
+        """The bridge at work in this process."""
+        tasks = [asyncio.create_task(self.binder.mirror()), asyncio.create_task(self.binder.publish())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def works(self) -> None:
+        """Wait until the bridge is well."""
+
+        async def well() -> bool:
+            return self.binder.trouble() is None
+
+        await eventually(well)
+
+
+@asynccontextmanager
+async def running_site(directory: Path, broker: BrokerSpec) -> AsyncIterator[Site]:
+    """A site whose server runs, with its own Mosquitto where the broker has no address."""
+    home = Home(directory)
+    state = MeshState.create_or_extend(home, MeshSpec(sites=[SiteSpec(name=SITE, broker=broker)]))
+    access = state.site(SITE)
+    binder = binder_of(access, home)
+    specs = [site_server(state, SITE, home), *binder.create()]
+    mesh = Mesh(state, home, {spec.name: spec for spec in specs})
+    try:
+        for name in mesh.specs:
+            await mesh.start(name)
+        async with mesh.agent(SITE) as agent:
+            site = Site(mesh, access, agent, binder)
+            await eventually(lambda: _made(site))
+            yield site
+    finally:
+        for name in mesh.specs:
+            await mesh.kill(name)
+
+
+async def _made(site: Site) -> bool:
+    with contextlib.suppress(nats.errors.Error, TimeoutError):
+        await site.streams.ensure_in()
+        await site.streams.set_epoch("j", 1, OUTPUT)
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class _Event:
+    payload: bytes
+    at: float = 0.0
+
+
+async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
+    """Publish all with QoS 1, in order, whatever happens to the broker."""
+    replay = Replay(
+        host=site.access.mqtt_host,
+        port=site.access.mqtt_port,
+        username=site.access.device.user,
+        password=site.access.device.password,
+        topic=topic,
+        client_id=f"device-{topic.replace('/', '-')}",
+    )
+    await replay.run(map(_Event, bodies))
+
+
+async def subscribed(site: Site) -> bool:
+    """Whether a bridge has ever subscribed: from then on nothing is lost."""
+    probe = new_identifier().encode()
+    await send(site, "site/probe", [probe])
+    if await site.count() == 0:
+        return False
+    # Earlier probes may still be on their way; behind the newest there is none.
+    await eventually(lambda: _ends_with(site, probe))
+    await site.agent.jetstream().purge_stream(IN_STREAM)
+    return True
+
+
+async def _ends_with(site: Site, body: bytes) -> bool:
+    return (await site.stored())[-1].body == body
+
+
+@asynccontextmanager
+async def bridge_process(home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A bridge in a process of its own; killed in the end, if not before."""
+    process = await asyncio.create_subprocess_exec(sys.executable, __file__, str(home))
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _run_bridge(home: Home) -> None:
+    binder = binder_of(MeshState.load(home).site(SITE), home)
+    await asyncio.gather(binder.mirror(), binder.publish())
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.basicConfig(level=logging.INFO)
+    asyncio.run(_run_bridge(Home(Path(sys.argv[1]))))

@@ -1,0 +1,90 @@
+"""A whole mesh of two sites, brought up and taken down by the command line, as users do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from running.command_line import DOWN_S, START_S, UP_S, CommandLine
+from running.places import EXAMPLES
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+
+SITES = ("jfk", "cloud")
+
+
+class WholeMesh(CommandLine):
+    """A mesh that is up, with a directory for users' code."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory / "home")
+        self.code = directory / "code"
+        """The mesh's `artefact_root`."""
+        self.code.mkdir()
+
+    @property
+    def at(self) -> Home:
+        """The mesh's directory."""
+        return Home(self.home)
+
+    @property
+    def state(self) -> MeshState:
+        """Addresses and credentials."""
+        return MeshState.load(self.at)
+
+    def up(self, sites: Sequence[str]) -> None:
+        """Start everything; return when every site is up."""
+        configuration = self.code.parent / "towpath.toml"
+        named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
+        configuration.write_text(f'artefact_root = "{self.code}"\n{named}')
+        options = ("--config", str(configuration), "--within", str(UP_S))
+        self.succeed("up", *options, within_s=START_S)
+
+    def down(self) -> None:
+        """Stop everything; no process of the mesh may be left."""
+        self.succeed("down", within_s=DOWN_S)
+        assert self.processes() == []
+
+    def processes(self) -> list[str]:
+        """Command lines of the processes that work in the mesh's directory."""
+        lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+        return [line for line in lines if str(self.home) in line]
+
+    def succeed(self, *arguments: str, **options: Any) -> str:
+        """What a command prints that must succeed."""
+        ended = self.run(*arguments, **options)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def deploy_example(self, name: str, replaced: Mapping[str, str] | None = None) -> None:
+        """Deploy `examples/NAME.yaml`, with some of its words replaced, such as the job's name."""
+        text = (EXAMPLES / f"{name}.yaml").read_text()
+        for old, new in (replaced or {}).items():
+            text = text.replace(old, new)
+        path = self.code.parent / f"{name}.yaml"
+        path.write_text(text)
+        self.succeed("deploy", str(path))
+
+    def job(self, name: str) -> dict[str, Any] | None:
+        """The job of this name as `towpath jobs` shows it."""
+        return next((job for job in self.json("jobs") if job["spec"]["name"] == name), None)
+
+    def remove(self, *jobs: str) -> None:
+        """Remove jobs, and what they stored."""
+        for job in jobs:
+            self.succeed("remove", job, "--purge")
+
+
+@contextmanager
+def whole_mesh(directory: Path, sites: Sequence[str] = SITES) -> Iterator[WholeMesh]:
+    """A mesh that is up; it is taken down at the end."""
+    mesh = WholeMesh(directory)
+    try:
+        mesh.up(sites)
+        yield mesh
+    finally:
+        mesh.down()
