@@ -1,12 +1,10 @@
 # Everything one does with this repository. `make` alone lists the targets.
 
 PYTHON := .venv/bin/python
-FAST_TESTS := $(wildcard tests/unit tests/property tests/protocol tests/contract tests/bench/test_benchmarks.py)
-PYTEST := $(PYTHON) -m pytest
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast bench bench-migration bench-compositions bench-fog drill campaign lint export up down clean
+.PHONY: help setup demo demo-fog demo-faults docker-images docker-demo docker-up docker-down test test-fast test-all bench bench-migration bench-compositions bench-fog drill campaign lint export up down clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-20s %s\n", $$1, $$2 }'
@@ -38,14 +36,14 @@ docker-up: setup ## Run the mesh of docker-compose.yml: hub, services, two airpo
 docker-down: setup ## Take that mesh away, with all that it stored.
 	@infra/docker/mesh.sh down
 
-test: setup ## All tests: the fast ones, then whole meshes end to end, then with faults, then as containers.
-	$(PYTEST) -n 2 $(FAST_TESTS)
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/end_to_end
-	$(PYTEST) tests/chaos
-	infra/docker/mesh.sh with $(PYTEST) tests/docker
+test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of the README.
+	@$(PYTHON) tests/parts.py
 
-test-fast: setup ## only the tests that start no mesh: unit, property, protocol and contract.
-	$(PYTEST) -n 2 $(FAST_TESTS)
+test-fast: setup ## Only the tests that start no server: unit, property, protocol and contract.
+	@$(PYTHON) tests/parts.py fast
+
+test-all: setup ## Every test there is, hours long, or the parts named in PART= (`make test-all PART="page mesh"`).
+	@$(PYTHON) tests/parts.py $(or $(PART),--all)
 
 bench: setup ## Measure throughput, latency and migrations; writes to tests/bench/results/.
 	@$(PYTHON) tests/bench/run.py

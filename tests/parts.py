@@ -1,0 +1,187 @@
+"""Run the tests part by part, and print what each part took and which tests were slowest.
+
+python tests/parts.py                   what `make test` runs
+python tests/parts.py --all             every part, as `make test-all`
+python tests/parts.py containers page   the parts of these names
+python tests/parts.py --list            the parts and what each proves
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+TESTS = Path(__file__).parent
+SLOWEST = 15
+PYTEST = (sys.executable, "-m", "pytest")
+
+TWO_WORKERS = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
+"""Tests that share a server, an engine or a mesh run in one worker (see `end_to_end/conftest.py`)."""
+
+ONE_WORKER = ("-p", "no:xdist")
+"""For tests that start four sites or a cluster: two of them would be in each other's way."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A set of tests that run together."""
+
+    name: str
+    proves: str
+    minutes: int
+    """On two free cores."""
+
+    paths: tuple[str, ...]
+    """Relative to `tests`."""
+
+    options: tuple[str, ...] = TWO_WORKERS
+    wrapper: tuple[str, ...] = ()
+    """A command that runs the tests, such as one that provides a Docker daemon first."""
+
+    def command(self, results: Path, options: Sequence[str]) -> list[str]:
+        """What runs the part, and writes its results in JUnit's form."""
+        paths = [str(TESTS / path) for path in self.paths]
+        return [*self.wrapper, *PYTEST, *self.options, f"--junitxml={results}", *options, *paths]
+
+
+FAST = ("unit", "property", "protocol", "contract", "bench/test_benchmarks.py")
+WITH_DOCKER = (str(TESTS.parent / "infra" / "docker" / "mesh.sh"), "with")
+
+TEST = (
+    Part(
+        "fast",
+        "logic, properties, invariants of the protocol, contracts and their exports",
+        2,
+        FAST,
+        ("-n", "2"),
+    ),
+    Part(
+        "promises",
+        "each promise of the README, on real processes",
+        8,
+        ("end_to_end",),
+        (*TWO_WORKERS, "-m", "promise", "--ignore=tests/end_to_end/containers"),
+    ),
+)
+"""What `make test` runs."""
+
+
+def folder(name: str, minutes: int, proves: str, options: tuple[str, ...] = TWO_WORKERS, **more: Any) -> Part:
+    """The part of a folder of `end_to_end`."""
+    return Part(name, proves, minutes, (f"end_to_end/{name}",), options, **more)
+
+
+REST = (
+    folder("processes", 3, "supervisor, guard and load as real processes that are killed"),
+    folder("servers", 8, "streams, links, brokers and stores on real servers that are killed"),
+    folder("control", 8, "coordinator, monitor and REST, with agents that run no Spark"),
+    folder("spark", 4, "operators, windows, checkpoints and telemetry on a Spark session"),
+    folder("mesh", 10, "whole meshes: commands, pipelines, user code, metrics, traces"),
+    folder("page", 4, "the live page in a browser"),
+    folder("laboratory", 9, "fault rules, scenarios and the guard", ONE_WORKER),
+    folder("demonstrations", 15, "`demo`, `demo-fog` and `demo-faults`, small", ONE_WORKER),
+    folder("cluster", 3, "a site whose tasks run on a Spark cluster", ONE_WORKER),
+    folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),
+    folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
+    Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),
+)
+"""What only `make test-all` runs."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a part ended."""
+
+    part: Part
+    code: int
+    seconds: float
+    tests: list[tuple[float, str]]
+    """Seconds and name of each test that ran."""
+
+
+def run(part: Part, options: Sequence[str]) -> Outcome:
+    """Run a part; pass an interrupt on to it, and wait until it has stopped what it started."""
+    print(f"\n=== {part.name}: {part.proves} ===", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        results = Path(directory) / "results.xml"
+        begun = time.monotonic()
+        # In a group of its own: a terminal's Ctrl-C would reach it twice, and cut its clean-up short.
+        process = subprocess.Popen(part.command(results, options), cwd=TESTS.parent, process_group=0)
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
+        return Outcome(part, code, time.monotonic() - begun, read_tests(results))
+
+
+def read_tests(results: Path) -> list[tuple[float, str]]:
+    """Seconds and name of each test; none if the part wrote no results."""
+    if not results.exists():
+        return []
+    cases = ElementTree.parse(results).iter("testcase")
+    return [(float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}") for case in cases]
+
+
+def report(outcomes: Sequence[Outcome], interrupted: bool) -> None:
+    """Print what each part took, and the slowest tests of all."""
+    print(f"\n{'part':<16}{'tests':>8}{'seconds':>10}  outcome")
+    for outcome in outcomes:
+        ended = "passed" if outcome.code == 0 else f"FAILED (exit {outcome.code})"
+        print(f"{outcome.part.name:<16}{len(outcome.tests):>8}{outcome.seconds:>10.0f}  {ended}")
+    total = sum(outcome.seconds for outcome in outcomes)
+    tests = sum(len(outcome.tests) for outcome in outcomes)
+    print(f"{'all':<16}{tests:>8}{total:>10.0f}  {'interrupted' if interrupted else ''}")
+    print(f"\nThe {SLOWEST} slowest tests, in seconds, with what they set up:")
+    for seconds, name in sorted((test for o in outcomes for test in o.tests), reverse=True)[:SLOWEST]:
+        print(f"{seconds:8.1f}  {name}")
+
+
+def chosen(arguments: argparse.Namespace) -> list[Part]:
+    """The parts that are asked for. Ends the program if one does not exist."""
+    every = {part.name: part for part in (*TEST, *REST)}
+    if unknown := [name for name in arguments.parts if name not in every]:
+        sys.exit(f"there is no part {unknown[0]!r}; there are: {', '.join(every)}")
+    if arguments.parts:
+        return [every[name] for name in arguments.parts]
+    return list(every.values()) if arguments.all else list(TEST)
+
+
+def main() -> int:
+    """Run the parts that are asked for. The exit code is 1 if a part failed, 130 after an interrupt."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART")
+    parser.add_argument("--all", action="store_true", help="every part")
+    parser.add_argument("--list", action="store_true", help="print the parts and what each proves")
+    arguments, options = parser.parse_known_args()
+    parts = chosen(arguments)
+    if arguments.list:
+        for part in (*TEST, *REST):
+            print(f"{part.name:<16}{part.minutes:>4} min  {part.proves}")
+        return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    outcomes: list[Outcome] = []
+    try:
+        for part in parts:
+            outcomes.append(run(part, options))
+    except KeyboardInterrupt:
+        report(outcomes, interrupted=True)
+        return 130
+    report(outcomes, interrupted=False)
+    return int(any(outcome.code for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
