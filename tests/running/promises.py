@@ -1,0 +1,45 @@
+"""What the README promises, and the mark of the tests that keep it: `make test` runs just these, beside the fast.
+
+Each test of a promise shows it on real processes, as cheaply as it can be shown. What looks closer, or at rarer
+cases, stands beside it without the mark, for `make test-all`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+PROMISES = {
+    "exactly once": "nothing lost, nothing twice, nothing wrong",
+    "quick start": "two sites with broker, engine and agent, a hub, a coordinator",
+    "no orphans": "no process stays behind; `up` goes on where it stood",
+    "bad input": "Bad input ends with exit code 2 and one line that names the field, the value and what is allowed.",
+    "nats": "Any NATS client does the same",
+    "late subscriber": "Events are kept in a stream, so a late subscriber sees them too",
+    "rest": "The same commands are a REST interface on this machine, with a bearer token",
+    "mqtt": "A subscriber with QoS 1 and a persistent session gets every result, also those published while it was away.",
+    "mosquitto": "bridges a site to a Mosquitto that is there already, or runs one",
+    "serial numbers": "An event has a serial number from the moment its site stores it",
+    "repeats": "the output stream drops what it has already",
+    "fencing": "a former owner that comes back is refused by the server, not by good manners",
+    "coordinator": "kill it at any line and the next one finishes or undoes",
+    "operators": "Malformed events are never dropped silently",
+    "pipelines": "Pipelines: described once, changed while they run",
+    "draining": "it first finishes what its inputs hold",
+    "applies": "An apply survives the death of any process and of the coordinator",
+    "user code": "is stored under its hash and follows its job",
+    "strategies": "Four ways to move a job",
+    "abort": "rolls it back while that is possible",
+    "faults": "without restarting a query, and end with their lease whoever dies",
+    "traces": "one migration over all services, down to the micro-batches",
+    "metrics": "Over HTTP they are at `/series`, and for Prometheus at `/metrics`",
+    "scenarios": "Some scenarios plant a bug on purpose, which the checker must find",
+    "page": "`towpath up` prints the address of a live page",
+    "restricted": "each restricted to its own subjects",
+}
+"""Name → how the README says it."""
+
+
+def promise(name: str) -> pytest.MarkDecorator:
+    """Mark a test, or a module with `pytestmark`, as one that keeps the README's promise of this name."""
+    assert name in PROMISES, f"no promise is named {name!r}; there are: {', '.join(PROMISES)}"
+    return pytest.mark.promise(name)
