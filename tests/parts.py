@@ -27,7 +27,7 @@ PYTEST = (sys.executable, "-m", "pytest")
 TWO_WORKERS = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
 """Tests that share a server, an engine or a mesh run in one worker (see `end_to_end/conftest.py`)."""
 
-ONE_WORKER = ("-p", "no:xdist")
+ONE_WORKER = ("-n", "0")
 """For tests that start four sites or a cluster: two of them would be in each other's way."""
 
 

@@ -6,8 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from typer.testing import CliRunner
+
+from towpath.cli.__main__ import app
 
 UP_S = 400
 """For engines to start: a minute, and minutes beside other tests that start some."""
@@ -47,11 +53,22 @@ class CommandLine:
             process.kill()
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
-    def json(self, *arguments: str, within_s: float = STEP_S) -> Any:
-        """What a command prints with --json; it must succeed and print nothing else."""
-        ended = self.run(*arguments, "--json", within_s=within_s)
+    def call(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in this process, which spares seconds: for what it answers, not for how it ends."""
+        invoke = partial(CliRunner().invoke, app, ["--home", str(self.home), *arguments], input=stdin)
+        with ThreadPoolExecutor(1) as thread:  # The caller may be in an event loop; commands run their own.
+            ended = thread.submit(invoke).result()
+        return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
+
+    def succeed(self, *arguments: str) -> str:
+        """What a command prints that must succeed."""
+        ended = self.call(*arguments)
         assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout)
+        return ended.stdout
+
+    def json(self, *arguments: str) -> Any:
+        """What a command answers with --json; it must succeed and print nothing else."""
+        return json.loads(self.succeed(*arguments, "--json"))
 
 
 def read_line(process: subprocess.Popen[str], stream: str) -> str:

@@ -1,7 +1,7 @@
-"""What the README promises, and the mark of the tests that keep it: `make test` runs just these, beside the fast.
+"""What the README promises, and the mark of the tests that keep it.
 
-Each test of a promise shows it on real processes, as cheaply as it can be shown. What looks closer, or at rarer
-cases, stands beside it without the mark, for `make test-all`.
+`make test` runs the fast tests and these. Each shows its promise on real processes, as cheaply as it can be
+shown. What looks closer, or at rarer cases, stands beside it without the mark, for `make test-all`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ PROMISES = {
     "exactly once": "nothing lost, nothing twice, nothing wrong",
     "quick start": "two sites with broker, engine and agent, a hub, a coordinator",
     "no orphans": "no process stays behind; `up` goes on where it stood",
-    "bad input": "Bad input ends with exit code 2 and one line that names the field, the value and what is allowed.",
+    "bad input": "Bad input ends with exit code 2 and one line that names the field, the value and",
     "nats": "Any NATS client does the same",
     "late subscriber": "Events are kept in a stream, so a late subscriber sees them too",
     "rest": "The same commands are a REST interface on this machine, with a bearer token",
-    "mqtt": "A subscriber with QoS 1 and a persistent session gets every result, also those published while it was away.",
+    "mqtt": "A subscriber with QoS 1 and a persistent session gets every result, also those",
     "mosquitto": "bridges a site to a Mosquitto that is there already, or runs one",
     "serial numbers": "An event has a serial number from the moment its site stores it",
     "repeats": "the output stream drops what it has already",

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from running.command_line import DOWN_S, START_S, UP_S, CommandLine
+from running.command_line import START_S, UP_S, CommandLine
 from running.places import EXAMPLES
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
@@ -42,23 +42,18 @@ class WholeMesh(CommandLine):
         named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
         configuration.write_text(f'artefact_root = "{self.code}"\n{named}')
         options = ("--config", str(configuration), "--within", str(UP_S))
-        self.succeed("up", *options, within_s=START_S)
+        ended = self.run("up", *options, within_s=START_S)
+        assert ended.returncode == 0, ended.stderr
 
     def down(self) -> None:
         """Stop everything; no process of the mesh may be left."""
-        self.succeed("down", within_s=DOWN_S)
+        self.succeed("down")
         assert self.processes() == []
 
     def processes(self) -> list[str]:
         """Command lines of the processes that work in the mesh's directory."""
         lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
         return [line for line in lines if str(self.home) in line]
-
-    def succeed(self, *arguments: str, **options: Any) -> str:
-        """What a command prints that must succeed."""
-        ended = self.run(*arguments, **options)
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
 
     def deploy_example(self, name: str, replaced: Mapping[str, str] | None = None) -> None:
         """Deploy `examples/NAME.yaml`, with some of its words replaced, such as the job's name."""

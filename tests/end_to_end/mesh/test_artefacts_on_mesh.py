@@ -17,6 +17,7 @@ import nats
 import pytest
 
 from running.mesh import eventually
+from running.promises import promise
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -157,6 +158,7 @@ async def job_is(bus: Bus, name: str, condition: Callable[[Any], object]) -> Non
     await eventually(holds, STEP_S)
 
 
+@promise("user code")
 async def test_job_when_deployed_from_a_directory_then_its_site_alone_has_the_code(
     trial: Trial, bus: Bus
 ) -> None:
@@ -199,6 +201,7 @@ async def test_code_when_it_lies_outside_the_root_then_the_refusal_names_the_roo
     assert str(trial.code.parent) in str(detail.allowed)
 
 
+@promise("user code")
 async def test_job_when_it_moves_and_the_target_is_killed_meanwhile_then_it_runs_there_with_its_code(
     trial: Trial, bus: Bus
 ) -> None:

@@ -12,9 +12,14 @@ import pytest
 
 from running.command_line import CHECK_S, MESH_TIMEOUT_S, STEP_S, read_line
 from running.places import EXAMPLES
+from running.promises import promise
 from running.whole_mesh import WholeMesh, whole_mesh
+from towpath.contracts.commands import StrategyName
+from towpath.contracts.traces import Trace
+from towpath.telemetry.edges import EDGES, asked_by
+from towpath.telemetry.trace_tree import crossings, orphans
 
-pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
+pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), promise("quick start")]
 
 EVENTS = 1_500
 """Departures replayed: the first three days of January at one airport."""
@@ -42,11 +47,12 @@ def test_jobs_when_deployed_then_are_listed_where_they_run(towpath: WholeMesh) -
     listed = {job["spec"]["name"]: job for job in towpath.json("jobs")}
     assert {"clean-jfk", "hourly-jfk"} <= listed.keys()
     assert listed["clean-jfk"]["site"] == "jfk"
-    table = towpath.run("jobs").stdout
+    table = towpath.call("jobs").stdout
     assert "clean-jfk" in table
     assert "hourly-jfk" in table
 
 
+@promise("exactly once")
 def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_nothing_lost_or_repeated(
     towpath: WholeMesh,
 ) -> None:
@@ -69,7 +75,7 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
             *("replay", "--site", "jfk", "--airport", "JFK", "--limit", str(EVENTS), "--rate", "150"),
             *("--malformed-every", "100", "--close", "--json"),
         )
-        moved = towpath.json("migrate", "hourly-jfk", "--to", "cloud")
+        moved = json.loads(towpath.run("migrate", "hourly-jfk", "--to", "cloud", "--json").stdout)
         replayed = json.loads(replay.communicate(timeout=STEP_S)[0])
         verdict = json.loads(check.communicate(timeout=STEP_S)[0])
     finally:
@@ -94,8 +100,23 @@ def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(
     steps = [entry["step"] for entry in shown["journal"]]
     assert (shown["strategy"], "await-consistency" in steps) == ("handover", True)
     assert shown["figures"]["total_s"] > 0
-    table = towpath.run("operation", newest["operation"]).stdout
+    table = towpath.call("operation", newest["operation"]).stdout
     assert all(step in table for step in steps)
+
+
+@promise("traces")
+def test_trace_when_a_job_has_moved_under_load_then_leads_through_all_services_to_the_micro_batches(
+    towpath: WholeMesh,
+) -> None:
+    """Behind the test that moves the job under load."""
+    newest = towpath.json("migrations", "--limit", "1")[0]
+
+    trace = Trace.model_validate(towpath.json("trace", newest["operation"]))
+
+    assert {*EDGES[StrategyName.HANDOVER], asked_by("cli")} <= crossings(trace.spans)
+    assert orphans(trace.spans) == []
+    batches = [span for span in trace.spans if span.service == "engine" and span.name.startswith("batch ")]
+    assert "cloud" in {span.site for span in batches}
 
 
 def test_top_when_asked_once_then_tells_sites_jobs_and_links_as_json(towpath: WholeMesh) -> None:
@@ -104,7 +125,7 @@ def test_top_when_asked_once_then_tells_sites_jobs_and_links_as_json(towpath: Wh
     assert {"clean-jfk", "hourly-jfk"} <= {job["job"] for job in view["jobs"]}
     assert all(site["memory_bytes"] > 1e6 for site in view["sites"])
     assert view["figures"] in ("collector", "heartbeats")
-    table = towpath.run("top", "--once").stdout
+    table = towpath.call("top", "--once").stdout
     assert all(word in table for word in ("Sites", "Jobs", "hourly-jfk", "cloud"))
 
 
@@ -126,19 +147,19 @@ def test_report_when_a_job_has_moved_then_has_all_sections_in_one_file(
     """Behind the test that moves the job under load."""
     newest = towpath.json("migrations", "--limit", "1")[0]
     page = tmp_path / "report.html"
-    ended = towpath.run("report", newest["operation"], "--output", str(page))
+    ended = towpath.call("report", newest["operation"], "--output", str(page))
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
     text = page.read_text()
     titles = ("What it cost", "Step by step", "What the job did meanwhile", "Trace", "Journal")
     assert [title for title in titles if f"<h2>{title}</h2>" in text] == [*titles]
     assert text.count("<svg") == text.count('role="img"') >= 1
     assert "://" not in text
-    unknown = towpath.run("report", "nothing-of-this-name")
+    unknown = towpath.call("report", "nothing-of-this-name")
     assert (unknown.returncode, unknown.stdout, unknown.stderr.count("\n")) == (2, "", 1), unknown.stderr
 
 
 def test_events_when_read_from_the_start_then_tell_of_the_deploys(towpath: WholeMesh) -> None:
-    ended = towpath.run("events", "--json")
+    ended = towpath.call("events", "--json")
     assert ended.returncode == 0, ended.stderr
     events = [json.loads(line) for line in ended.stdout.splitlines()]
     deployed = [
@@ -155,7 +176,7 @@ def test_events_when_followed_then_a_refused_command_shows_and_ctrl_c_ends_witho
     follower = towpath.start("events", "--follow", "--from-start")
     try:
         read_line(follower, "stdout")
-        refused = towpath.run("migrate", "hourly-jfk", "--to", "mars")
+        refused = towpath.call("migrate", "hourly-jfk", "--to", "mars")
         while "mars" not in (line := read_line(follower, "stdout")):
             continue
         assert "refused" in line
@@ -170,11 +191,12 @@ def test_events_when_followed_then_a_refused_command_shows_and_ctrl_c_ends_witho
 
 
 def test_publish_when_given_any_command_then_prints_its_reply(towpath: WholeMesh) -> None:
-    ended = towpath.run("publish", "list-sites", "-", stdin="{}")
+    ended = towpath.call("publish", "list-sites", "-", stdin="{}")
     assert ended.returncode == 0, ended.stderr
     assert {site["site"] for site in json.loads(ended.stdout)["sites"]} == {"jfk", "cloud"}
 
 
+@promise("bad input")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -191,7 +213,7 @@ def test_publish_when_given_any_command_then_prints_its_reply(towpath: WholeMesh
 def test_command_when_the_mesh_refuses_it_then_one_line_says_what_is_allowed(
     towpath: WholeMesh, arguments: tuple[str, ...], said: str
 ) -> None:
-    ended = towpath.run(*arguments)
+    ended = towpath.call(*arguments)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1), ended.stderr
     assert said in ended.stderr
 
@@ -201,10 +223,10 @@ def test_deploy_when_another_job_has_the_name_then_is_refused_and_the_same_job_i
 ) -> None:
     other = tmp_path / "other.yaml"
     other.write_text((EXAMPLES / "clean.yaml").read_text() + "trigger_s: 7\n")
-    refused = towpath.run("deploy", str(other))
+    refused = towpath.call("deploy", str(other))
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
     assert "clean-jfk" in refused.stderr
-    assert towpath.run("deploy", str(EXAMPLES / "clean.yaml")).returncode == 0
+    assert towpath.call("deploy", str(EXAMPLES / "clean.yaml")).returncode == 0
 
 
 def test_update_when_only_the_trigger_changes_then_the_job_goes_on(
@@ -231,12 +253,13 @@ def test_logs_when_followed_then_print_what_is_kept_and_ctrl_c_ends_them(towpath
 
 def operator_environment(towpath: WholeMesh) -> dict[str, str]:
     """What `eval "$(towpath access --env)"` adds to a shell."""
-    printed = towpath.run("access", "--env")
+    printed = towpath.call("access", "--env")
     assert printed.returncode == 0, printed.stderr
     pairs = (line.removeprefix("export ").split("=", 1) for line in printed.stdout.splitlines())
     return {**os.environ, **{name: value.strip("'") for name, value in pairs}}
 
 
+@promise("nats")
 def test_nats_client_when_it_publishes_a_migrate_command_then_the_job_moves_and_its_events_follow(
     towpath: WholeMesh,
 ) -> None:
@@ -258,6 +281,7 @@ def test_nats_client_when_it_publishes_a_migrate_command_then_the_job_moves_and_
     assert next(j["site"] for j in towpath.json("jobs") if j["spec"]["name"] == "clean-jfk") == there
 
 
+@promise("late subscriber")
 def test_nats_client_when_it_comes_late_then_events_are_replayed_to_it(towpath: WholeMesh) -> None:
     reader = subprocess.Popen(
         [sys.executable, str(EXAMPLES / "replay_events_with_nats.py")],
@@ -280,10 +304,11 @@ def test_remove_when_asked_then_the_job_is_gone_and_a_second_remove_says_so(towp
 
     assert (answer["kind"], answer["state"]) == ("remove", "completed")
     assert towpath.job("hourly-jfk") is None
-    again = towpath.run("remove", "hourly-jfk")
+    again = towpath.call("remove", "hourly-jfk")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
 
 
+@promise("no orphans")
 def test_mesh_when_stopped_and_started_again_then_goes_on_where_it_stood_and_down_leaves_nothing(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,7 @@ import aiomqtt
 import pytest
 
 from running.command_line import MESH_TIMEOUT_S
+from running.promises import promise
 from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
@@ -137,6 +138,7 @@ def windows(results: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
     return Counter((r["window"]["start"], r["key"]["key"]) for r in results)
 
 
+@promise("pipelines")
 async def test_pipeline_when_changed_under_load_then_every_event_counts_exactly_once(mesh: Home) -> None:
     state = MeshState.load(mesh)
     a, b = job("a", "site/raw", "t/a"), job("b", "t/a", "t/b")
@@ -198,6 +200,7 @@ async def test_pipeline_when_changed_under_load_then_every_event_counts_exactly_
         assert {r["values"]["events"] for r in results} == {PER_SECOND // KEYS}
 
 
+@promise("draining")
 async def test_pipeline_when_deleted_then_its_jobs_first_finish_what_their_inputs_hold(mesh: Home) -> None:
     state = MeshState.load(mesh)
     async with open_bus(mesh) as bus:

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from running.browser import needs_chromium, running_browser
 from running.command_line import MESH_TIMEOUT_S
+from running.promises import promise
 from running.whole_mesh import WholeMesh
 
 pytestmark = [needs_chromium, pytest.mark.timeout(MESH_TIMEOUT_S)]
@@ -106,6 +107,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     assert wrong == []
 
 
+@promise("page")
 def test_page_when_opened_with_the_token_then_shows_sites_and_jobs(page: Page) -> None:
     assert "token" not in page.url
     assert page.locator("h1").count() == 1
@@ -117,6 +119,7 @@ def test_page_when_opened_with_the_token_then_shows_sites_and_jobs(page: Page) -
         expect(page.get_by_role("row", name=job)).to_contain_text("running", timeout=SEEN_MS)
 
 
+@promise("page")
 def test_page_when_opened_without_a_token_then_asks_for_it_and_refuses_a_wrong_one(
     browser: Browser, address: str
 ) -> None:
@@ -133,6 +136,7 @@ def test_page_when_opened_without_a_token_then_asks_for_it_and_refuses_a_wrong_o
         assert opened.evaluate("JSON.stringify(localStorage)").count(token) == 0
 
 
+@promise("page")
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_when_shown_then_every_control_has_a_name_and_the_place_is_marked(page: Page, view: str) -> None:
     link = page.get_by_role("navigation", name="Views").get_by_role("link", name=view)
@@ -143,6 +147,7 @@ def test_view_when_shown_then_every_control_has_a_name_and_the_place_is_marked(p
     assert page.locator("h1").count() == 1
 
 
+@promise("page")
 def test_job_when_shown_then_its_charts_code_and_results_are_there(page: Page) -> None:
     page.get_by_role("row", name="hourly-page").get_by_role("link").click()
     expect(page.get_by_role("heading", name="hourly-page")).to_be_visible()
@@ -166,6 +171,7 @@ def show_plan(page: Page, where: str) -> None:
     page.get_by_role("button", name="Show the plan").click()
 
 
+@promise("page")
 def test_pipeline_when_applied_as_planned_then_its_job_runs(page: Page) -> None:
     show_plan(page, "delay > 15")
     plan = page.get_by_role("status", name="Plan")
@@ -193,6 +199,7 @@ def test_fault_when_explained_loaded_and_unloaded_then_is_listed_until_unloaded(
     expect(listed).to_have_count(0, timeout=SEEN_MS)
 
 
+@promise("page")
 def test_job_when_migrated_by_the_dialog_then_prediction_comes_first_and_it_arrives(
     page: Page, tmp_path: Path
 ) -> None:
