@@ -16,6 +16,7 @@ import pytest
 from running.api import JOB, WAIT, Api, running_api
 from running.coordinator import until
 from running.mesh import Mesh, eventually, running_mesh
+from running.promises import promise
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind, OperationState
 from towpath.contracts.events import EVENTS_STREAM, JobChanged, OperationEnded, SiteChanged
@@ -78,6 +79,7 @@ async def followed(api: Api, location: str) -> Any:
     return (await api.send("GET", location))[1]
 
 
+@promise("rest")
 async def test_job_when_deployed_patched_moved_and_removed_by_rest_then_is_as_asked(api: Api) -> None:
     async with api.client.post("/jobs", json=JOB) as response:
         assert response.status == 202
@@ -134,6 +136,7 @@ async def test_migration_when_aborted_by_rest_then_the_source_goes_on(api: Api) 
     assert (await api.send("DELETE", f"/migrations/{moving['operation']}"))[0] == 200
 
 
+@promise("rest")
 async def test_events_when_the_client_comes_back_after_a_cut_then_each_comes_once(api: Api) -> None:
     begun = await last_serial(api)
     async with api.events() as events:
@@ -263,6 +266,7 @@ async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_ref
             assert "permissions violation" in str(error).lower()
 
 
+@promise("rest")
 async def test_client_when_without_token_then_gets_nothing_but_health_and_description(api: Api) -> None:
     async with aiohttp.ClientSession(api.running.state.api_url) as stranger:
         for path, status in (("/jobs", 401), ("/events", 401), ("/health", 200), ("/openapi.json", 200)):

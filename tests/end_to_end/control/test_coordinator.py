@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import AsyncIterator, Iterator
 
@@ -10,6 +11,8 @@ import pytest
 
 from running.coordinator import FILTER, Trial, running_coordinator, spec, until
 from running.mesh import Mesh, running_mesh
+from running.promises import promise
+from running.waiting import WITHIN_S
 from towpath.bus import follow_events
 from towpath.contracts.commands import (
     DeployJob,
@@ -59,6 +62,27 @@ async def test_job_when_deployed_migrated_and_removed_then_is_where_it_should_be
     assert kinds == ["remove", "migrate", "deploy"]
 
 
+@promise("late subscriber")
+async def test_events_when_subscribed_to_after_they_were_told_then_come_in_their_order(trial: Trial) -> None:
+    deployed = await trial.ask(DeployJob(spec=spec("counts")))
+    moved = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL))
+
+    late = follow_events(trial.client, subject="towpath.v1.event.operation.>", from_start=True)
+    told: list[tuple[str, ...]] = []
+    async with contextlib.aclosing(late), asyncio.timeout(WITHIN_S):
+        while (moved.operation, "ended") not in told:
+            subject, _ = await anext(late)
+            told.append(tuple(subject.split(".")[-2:]))
+    assert [
+        each for each in told if each[0] in (deployed.operation, moved.operation) and each[1] != "step"
+    ] == [
+        (deployed.operation, "begun"),
+        (deployed.operation, "ended"),
+        (moved.operation, "begun"),
+        (moved.operation, "ended"),
+    ]
+
+
 async def test_job_when_moved_without_state_then_goes_on_where_the_source_stopped(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("late", operator=FILTER)))
     await trial.ask(MigrateJob(job="late", to="lga", strategy=StrategyName.RESTART))
@@ -66,6 +90,7 @@ async def test_job_when_moved_without_state_then_goes_on_where_the_source_stoppe
     trial.check_nothing_lost("late")
 
 
+@promise("coordinator")
 async def test_coordinator_when_killed_in_mid_migration_then_the_next_one_finishes_it(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     command, asking = await trial.migrate_in_background("counts")
@@ -80,6 +105,7 @@ async def test_coordinator_when_killed_in_mid_migration_then_the_next_one_finish
     assert again.operation == answer.operation, "the repeated command is the same operation"
 
 
+@promise("coordinator")
 async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_finishes_it(
     trial: Trial,
 ) -> None:
@@ -92,6 +118,7 @@ async def test_coordinator_when_told_to_end_in_mid_migration_then_the_next_one_f
     trial.check_nothing_lost("counts")
 
 
+@promise("coordinator")
 async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_all_the_same(
     trial: Trial,
 ) -> None:

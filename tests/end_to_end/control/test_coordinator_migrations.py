@@ -11,6 +11,7 @@ import pytest
 
 from running.coordinator import PROCESSING_WINDOW, Trial, running_coordinator, spec, until
 from running.mesh import Mesh, running_mesh
+from running.promises import promise
 from towpath.contracts.commands import (
     AbortMigration,
     ConsistencyCheck,
@@ -130,7 +131,7 @@ async def test_migration_when_the_source_does_not_say_its_size_then_begins_all_t
     [
         (GENERAL, "jfk pause-transfer"),
         (HANDOVER, "jfk ship-checkpoint"),
-        (HANDOVER, "monitor await-consistency"),
+        pytest.param(HANDOVER, "monitor await-consistency", marks=promise("abort")),
     ],
 )
 async def test_migration_when_aborted_then_the_source_goes_on_and_asking_again_is_harmless(
@@ -162,6 +163,7 @@ async def test_migration_when_aborted_then_the_next_one_takes_an_epoch_nobody_wa
     trial.check_nothing_lost("counts")
 
 
+@promise("abort")
 async def test_abort_when_the_coordinator_dies_before_heeding_it_then_the_next_one_does(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     _, asking = await trial.migrate_in_background("counts")
@@ -196,6 +198,7 @@ async def test_abort_when_the_coordinator_dies_while_going_back_then_the_next_on
     trial.check_nothing_lost("counts")
 
 
+@promise("abort")
 async def test_abort_when_only_going_forward_is_safe_then_is_refused_and_the_migration_completes(
     trial: Trial,
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from running.coordinator import Trial, running_coordinator, spec, until
 from running.mesh import Mesh, running_mesh
+from running.promises import promise
 from towpath.contracts.commands import DeployJob, ListJobs, StrategyName
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.message import new_identifier
@@ -94,6 +95,7 @@ async def test_pipeline_when_applied_again_then_nothing_is_touched(trial: Trial)
     assert trial.agents.reached == before
 
 
+@promise("applies")
 async def test_pipeline_when_changed_then_only_what_differs_is_done(trial: Trial) -> None:
     a, b, c, d = (
         job("a", writes="t/a"),
@@ -200,7 +202,7 @@ async def test_pipeline_when_deleted_then_sources_went_first_and_its_name_is_fre
     assert (await trial.refusal(ShowPipeline(pipeline="delays"))).detail.code is ErrorCode.UNKNOWN_PIPELINE
 
 
-@pytest.mark.parametrize("after", [1, 7, 16, 30, 44])
+@pytest.mark.parametrize("after", [1, 7, pytest.param(16, marks=promise("applies")), 30, 44])
 async def test_coordinator_when_killed_during_an_apply_of_twenty_changes_then_the_next_one_finishes_it(
     trial: Trial, after: int
 ) -> None:

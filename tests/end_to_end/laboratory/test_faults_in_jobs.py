@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from running.engine import WITHIN_S, Site, assignment
+from running.promises import promise
 from running.rules import Rules, rule
 from towpath.contracts.result import Result
 from towpath.engine.query import Query
@@ -73,6 +74,7 @@ def run_id(query: Query) -> str:
     return str(query.running.runId)
 
 
+@promise("faults")
 async def test_drop_when_loaded_into_a_running_query_then_exactly_those_events_are_lost(
     site: Site, rules: Rules
 ) -> None:
@@ -153,6 +155,7 @@ async def test_rules_when_about_another_process_or_job_then_have_no_effect_here(
         assert serials(await site.until(reached(3))) == [1, 3]
 
 
+@promise("faults")
 async def test_throw_when_a_task_reads_then_the_query_fails_and_the_next_run_goes_on_where_it_was(
     site: Site, rules: Rules
 ) -> None:

@@ -16,6 +16,7 @@ from running.fault_victim import UNTOUCHED
 from running.injector import SLEEPER, VICTIM, WRITER, Trial, rule, running_injector
 from running.links import mesh_with_links
 from running.mesh import Mesh
+from running.promises import promise
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.faults import (
     DEFAULT_LEASE_S,
@@ -159,6 +160,7 @@ async def test_rules_are_felt_within_a_second_when_loaded_and_gone_within_one_wh
     assert [view.rule.name for view in (await trial.unload()).rules] == []
 
 
+@promise("faults")
 async def test_nothing_is_left_after_the_lease_when_the_injector_was_killed_with_ten_faults(
     trial: Trial,
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from running.api import JOB, WAIT, Api, running_api
 from running.mesh import Mesh, eventually, running_mesh
+from running.promises import promise
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,7 @@ async def test_migration_when_it_ends_then_has_samples_once_also_if_the_collecto
     assert len(before["migration.step.duration"]) > 3
 
 
+@promise("metrics")
 async def test_prometheus_when_it_scrapes_then_gets_the_hubs_processes(api: Api) -> None:
     async def scraped() -> bool:
         async with api.client.get("/metrics") as response:

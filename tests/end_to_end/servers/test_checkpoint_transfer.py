@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
+from running.promises import promise
 from running.servers import Server
 from towpath.checkpoints.layout import inventory
 from towpath.checkpoints.receiving import receive
@@ -146,6 +147,7 @@ async def test_transfer_when_source_starts_over_then_target_forgets_what_it_had_
     assert (await redis.xpending(key, "target"))["pending"] == 0
 
 
+@promise("strategies")
 async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_acknowledged(
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +166,7 @@ async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_a
     assert inventory(staging) == inventory(checkpoint)
 
 
+@promise("strategies")
 async def test_transfer_when_store_is_killed_then_it_goes_on_after_its_restart(
     redis: Redis, checkpoint: Path, tmp_path: Path, redis_server: Server
 ) -> None:

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 from running.collector import Collecting, collecting
 from running.links import mesh_with_links
 from running.mesh import Mesh, eventually
+from running.promises import promise
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Metric
@@ -55,6 +56,7 @@ async def run(trial: Collecting, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, command)
 
 
+@promise("metrics")
 async def test_series_when_asked_for_then_come_from_all_sites_and_the_hub(trial: Collecting) -> None:
     async def complete() -> bool:
         found: SeriesList = await trial.ask(QueryMetrics())

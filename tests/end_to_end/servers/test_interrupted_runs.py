@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from running.leftovers import RUN
 from running.places import ROOT
 from running.waiting import until

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from running.mesh import REFUSED_S, Mesh, eventually, last_is, publish_qos1, received, running_mesh
+from running.promises import promise
 from towpath.mesh import names
 from towpath.mesh.nats_config import ACCOUNT, site_config
 from towpath.mesh.state import Credential
@@ -64,6 +65,7 @@ async def test_rogue_site_is_not_heard_when_it_speaks_for_another(mesh: Mesh, ro
             assert await received(coordinator, subject, forged) == []
 
 
+@promise("restricted")
 async def test_rogue_site_is_not_heard_when_it_commands_another(mesh: Mesh, rogue: Client) -> None:
     async with mesh.agent("jfk") as agent:
         subject = "towpath.v1.command.jfk.stop-job"
@@ -233,6 +235,7 @@ async def test_device_is_refused_when_it_publishes_into_other_sessions(mesh: Mes
         assert await last_is(agent, "$MQTT_msgs", before)
 
 
+@promise("restricted")
 @pytest.mark.parametrize("topic", ["site/#", "towpath/#", "sink/#"])
 async def test_device_is_refused_when_it_subscribes_to_what_is_not_a_result(mesh: Mesh, topic: str) -> None:
     async with mesh.device("jfk") as device:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 
 import aiomqtt
 import nats.errors
@@ -23,6 +24,7 @@ from nats.js.api import (
 )
 
 from running.mesh import REFUSED_S, Mesh, answers_request, eventually, last_is, linked, received, running_mesh
+from running.promises import promise
 from towpath.bus.connecting import flushed
 from towpath.mesh import names
 
@@ -93,36 +95,54 @@ async def _repeatedly(client: Client, subject: str, body: bytes) -> None:
         await asyncio.sleep(0.03)
 
 
-async def test_mirror_keeps_serials_and_catches_up_when_origin_or_hub_restarts(mesh: Mesh) -> None:
-    async with mesh.agent("lga") as owner, mesh.engine("lga") as origin, mesh.agent("jfk") as reader:
-        await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.source.1"])
-        for number in range(10):
-            await origin.jetstream().publish("sink.lga.source.1", str(number).encode())
-        await owner.jetstream().purge_stream("OUT_source", seq=4)
-        await reader.jetstream().add_stream(
-            StreamConfig(
-                name="MIRROR_lga_OUT_source",
-                mirror=StreamSource(name="OUT_source", external=ExternalStream(api=names.api_prefix("lga"))),
-            )
-        )
-        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 10))
-        state = (await reader.jetstream().stream_info("MIRROR_lga_OUT_source")).state
+@promise("serial numbers")
+async def test_mirror_when_origin_has_forgotten_its_first_events_then_keeps_serials(mesh: Mesh) -> None:
+    async with mirrored(mesh, "kept", events=10, kept_from=4) as (_, reader, mirror):
+        state = (await reader.jetstream().stream_info(mirror)).state
         assert (state.first_seq, state.last_seq) == (4, 10)
 
+
+async def test_mirror_when_hub_and_origin_restart_then_catches_up(mesh: Mesh) -> None:
+    async with mirrored(mesh, "caught-up", events=10) as (publish, reader, mirror):
         await mesh.stop("hub")
-        await origin.jetstream().publish("sink.lga.source.1", b"while the hub is away")
+        await publish(b"while the hub is away")
         await mesh.start("hub")
-        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 11), within_s=40)
+        await eventually(lambda: last_is(reader, mirror, 11))
 
         await mesh.stop("lga-nats")
         await mesh.start("lga-nats")
-        await eventually(lambda: _stored(origin, "sink.lga.source.1"))
-        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 12), within_s=40)
+        await publish(b"after the restart")
+        await eventually(lambda: last_is(reader, mirror, 12))
 
 
-async def _stored(client: Client, subject: str) -> bool:
+@asynccontextmanager
+async def mirrored(
+    mesh: Mesh, job: str, *, events: int, kept_from: int = 1
+) -> AsyncIterator[tuple[Callable[[bytes], Awaitable[None]], Client, str]]:
+    """Mirror an output of lga at jfk; yield how to publish more, a client of jfk, and the mirror."""
+    subject, stream, mirror = f"sink.lga.{job}.1", f"OUT_{job}", f"MIRROR_lga_OUT_{job}"
+    async with mesh.agent("lga") as owner, mesh.engine("lga") as origin, mesh.agent("jfk") as reader:
+
+        async def publish(body: bytes) -> None:
+            await eventually(lambda: _stored(origin, subject, body))
+
+        await owner.jetstream().add_stream(name=stream, subjects=[subject])
+        for number in range(events):
+            await publish(str(number).encode())
+        await owner.jetstream().purge_stream(stream, seq=kept_from)
+        external = ExternalStream(api=names.api_prefix("lga"))
+        await reader.jetstream().add_stream(
+            StreamConfig(name=mirror, mirror=StreamSource(name=stream, external=external))
+        )
+        await eventually(lambda: last_is(reader, mirror, events))
+        yield publish, reader, mirror
+
+
+async def _stored(client: Client, subject: str, body: bytes) -> bool:
+    """Whether the server acknowledges; it stores the body once, however often it is sent."""
     try:
-        await client.jetstream().publish(subject, b"x", timeout=2, headers={"Nats-Msg-Id": "once"})
+        once = {"Nats-Msg-Id": body.decode()}
+        await client.jetstream().publish(subject, body, timeout=2, headers=once)
     except (nats.errors.Error, nats.js.errors.Error, TimeoutError):
         return False
     return True
@@ -242,6 +262,7 @@ async def test_device_event_is_stored_once_and_at_its_site_only_when_published(m
         assert await last_is(lga, names.IN_STREAM, 0)
 
 
+@promise("mqtt")
 async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -> None:
     def subscriber() -> aiomqtt.Client:
         return mesh.device("jfk", identifier="board", clean_session=False)

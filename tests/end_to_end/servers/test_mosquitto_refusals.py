@@ -14,6 +14,7 @@ import pytest
 
 from running.mesh import eventually
 from running.mosquitto import OUTPUT, SITE, Foreign, Site, foreign_mosquitto, running_site, send
+from running.promises import promise
 from towpath.contracts.site import BrokerSpec
 from towpath.mesh.names import MESSAGE_ID_HEADER, rejected_subject
 
@@ -35,7 +36,7 @@ async def says(site: Site, *words: str) -> None:
     await eventually(said)
 
 
-@pytest.mark.parametrize("version", ["5", "3.1.1"])
+@pytest.mark.parametrize("version", [pytest.param("5", marks=promise("mosquitto")), "3.1.1"])
 async def test_foreign_broker_when_it_has_an_address_then_devices_and_site_meet_there(
     tmp_path: Path, version: str
 ) -> None:
@@ -53,7 +54,7 @@ async def test_foreign_broker_when_it_has_an_address_then_devices_and_site_meet_
                 assert (await anext(aiter(subscriber.messages))).payload == b"result"
 
 
-@pytest.mark.parametrize("version", ["5", "3.1.1"])
+@pytest.mark.parametrize("version", [pytest.param("5", marks=promise("mosquitto")), "3.1.1"])
 async def test_password_when_it_is_wrong_then_the_status_says_so_until_it_is_right(
     tmp_path: Path, version: str
 ) -> None:

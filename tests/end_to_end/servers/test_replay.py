@@ -21,6 +21,7 @@ from nats.aio.client import Client as NatsClient
 from nats.errors import Error as NatsError
 from nats.js.api import RePublish, StreamConfig
 
+from running.promises import promise
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import Identity, SerialIdentity
 from towpath.checker.verdict import judge
@@ -147,6 +148,7 @@ async def test_replay_when_the_broker_lives_then_stores_every_departure_once_and
     assert await stored(broker) == [event.id for event in events]
 
 
+@promise("exactly once")
 async def test_replay_when_the_broker_is_killed_in_the_middle_then_loses_nothing_and_keeps_the_order(
     broker: Broker,
 ) -> None:

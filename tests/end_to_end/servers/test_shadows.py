@@ -12,6 +12,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from running.promises import promise
 from running.servers import Server
 from towpath.agent.outputs import Outputs
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -105,6 +106,7 @@ async def test_publish_when_the_epoch_is_still_to_come_then_results_wait_in_the_
     assert await held(connection, shadow_stream("hourly")) == [3, 4, 5, 6, 7, 8]
 
 
+@promise("fencing")
 async def test_settle_when_both_have_published_then_the_output_has_each_once_and_in_order(
     streams: SiteStreams, connection: Client
 ) -> None:
@@ -121,6 +123,7 @@ async def test_settle_when_both_have_published_then_the_output_has_each_once_and
         await publish(connection, 1, range(20, 21))
 
 
+@promise("exactly once")
 async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_overtakes(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:

@@ -12,6 +12,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from running.promises import promise
 from running.servers import Server
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
@@ -64,6 +65,7 @@ async def publish(
     return await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=batch_label(1, batch))
 
 
+@promise("repeats")
 async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
     streams: SiteStreams, connection: Client
 ) -> None:
@@ -73,6 +75,7 @@ async def test_publish_when_batch_is_repeated_then_each_result_is_stored_once(
     assert await stored(connection) == list(range(15_000))
 
 
+@promise("fencing")
 async def test_publish_when_epoch_has_passed_then_writer_is_fenced_and_stores_nothing(
     streams: SiteStreams, connection: Client
 ) -> None:
@@ -103,6 +106,7 @@ async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_i
     assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
 
 
+@promise("exactly once")
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:
@@ -286,6 +290,7 @@ def read(reader: LogReader, after: int, through: int) -> list[int]:
     return [message.stream_sequence for messages in batches for message in messages]
 
 
+@promise("serial numbers")
 async def test_read_when_range_is_kept_then_exactly_its_serials_come(
     streams: SiteStreams, connection: Client, reader: LogReader
 ) -> None:
