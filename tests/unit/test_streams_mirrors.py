@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from nats.js.api import StreamConfig, StreamSource
-from nats.js.errors import NotFoundError
+from nats.js.errors import BadRequestError, NotFoundError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput
@@ -33,13 +34,16 @@ class Server:
         return self
 
     async def stream_info(self, name: str) -> SimpleNamespace:
-        if name not in self.streams:
+        found = name in self.streams
+        await asyncio.sleep(0)  # Others are served while the answer travels.
+        if not found:
             raise NotFoundError
         return SimpleNamespace(config=self.streams[name])
 
     async def add_stream(self, config: StreamConfig) -> None:
         assert config.name is not None
-        self.streams[config.name] = config
+        if self.streams.setdefault(config.name, config) != config:
+            raise BadRequestError(code=400, description="stream name already in use")
 
     async def delete_stream(self, name: str) -> None:
         del self.streams[name]
@@ -84,3 +88,13 @@ async def test_mirror_when_it_is_too_short_and_its_origin_out_of_reach_then_stay
         await streams(server).reach_back(INPUT, 0)
     assert refused.value.detail.code is ErrorCode.UNREACHABLE
     assert server.begins() == 5_000
+
+
+async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_both_get_it() -> None:
+    server = Server()
+    site = streams(server)
+
+    made = await asyncio.gather(site.ensure_input(INPUT, 2_000), site.ensure_input(INPUT, 3_000))
+
+    assert made == [MIRROR, MIRROR]
+    assert server.begins() == 1_001

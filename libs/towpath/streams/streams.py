@@ -5,7 +5,9 @@ All functions are idempotent: an agent calls them again after every restart.
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,6 +73,9 @@ class SiteStreams:
         self.connection = connection
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
+        self._mirroring: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Mirror → held while it is looked for and made: jobs that move here at once may read the same
+        input, from different serial numbers on."""
 
     async def ensure_in(self) -> None:
         """The stream that keeps what devices send."""
@@ -209,10 +214,11 @@ class SiteStreams:
         if resolved.site == self.site:
             return resolved.stream
         name = names.mirror_stream(resolved.site, resolved.stream)
-        try:
-            await self.jetstream.stream_info(name)
-        except NotFoundError:
-            await self._mirror(resolved, after)
+        async with self._mirroring[name]:
+            try:
+                await self.jetstream.stream_info(name)
+            except NotFoundError:
+                await self._mirror(resolved, after)
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
@@ -223,6 +229,10 @@ class SiteStreams:
         """
         if resolved.site == self.site:
             return
+        async with self._mirroring[names.mirror_stream(resolved.site, resolved.stream)]:
+            await self._reach_back(resolved, after)
+
+    async def _reach_back(self, resolved: ResolvedInput, after: int) -> None:
         try:
             info = await self.jetstream.stream_info(names.mirror_stream(resolved.site, resolved.stream))
         except NotFoundError:
