@@ -73,6 +73,7 @@ def towpath(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
     replay = ("replay", "--site", "jfk", "--airport", "JFK", "--topic", "site/page")
     shared_mesh.succeed(*replay, "--limit", str(EVENTS))
     yield shared_mesh
+    shared_mesh.call("pipeline", "delete", "later", "--now")
     shared_mesh.remove(*(job for job in ("hourly-page", "clean-page") if shared_mesh.job(job)))
 
 

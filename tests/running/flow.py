@@ -1,0 +1,106 @@
+"""Devices that publish numbered events, and what jobs made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiomqtt
+
+from towpath.bus import Bus
+from towpath.mesh.state import MeshState
+from towpath.streams.pages import read_after
+
+KEYS, PER_SECOND = 5, 200
+"""Events of one second of event time: each key has `PER_SECOND / KEYS` in each window of a second."""
+
+FORWARD: dict[str, Any] = {"kind": "forward"}
+WINDOW: dict[str, Any] = {
+    "kind": "window",
+    "fields": {"key": "string", "at": "timestamp"},
+    "event_time": "at",
+    "watermark_s": 5,
+    "size_s": 1,
+    "key": ["key"],
+    "aggregates": {"events": {"function": "count"}},
+}
+"""Counts the events of each key and second of event time."""
+
+
+def job(name: str, reads: str, writes: str, operator: Any = None, **changes: Any) -> dict[str, Any]:
+    """The specification of a job at jfk."""
+    body = {
+        "name": name,
+        "site": "jfk",
+        "inputs": [{"site": "jfk", "topic": reads}],
+        "output": {"topic": writes, "site": "jfk"},
+        "operator": operator or FORWARD,
+        "trigger_s": 0.5,
+    }
+    return {**body, **changes}
+
+
+def event(number: int) -> bytes:
+    """The event of this number: `PER_SECOND` to a second of event time, its key goes round."""
+    seconds, thousandths = divmod(number * 1000 // PER_SECOND, 1000)
+    at = f"2026-01-01T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{thousandths:03d}Z"
+    return json.dumps({"n": number, "key": f"k{number % KEYS}", "at": at}).encode()
+
+
+class Load:
+    """A device at jfk that publishes numbered events to a topic until it is told to stop."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.sent = 0
+        self._stop = asyncio.Event()
+
+    async def run(self, state: MeshState) -> None:
+        """Publish, a few hundred events a second."""
+        site = state.site("jfk")
+        async with aiomqtt.Client(
+            site.mqtt_host, site.mqtt_port, username=site.device.user, password=site.device.password
+        ) as client:
+            for number in itertools.count():
+                if self._stop.is_set():
+                    return
+                await client.publish(self.topic, event(number), qos=1)
+                self.sent = number + 1
+                await asyncio.sleep(0.002)
+
+    def stop(self) -> None:
+        """Let the event under way be the last."""
+        self._stop.set()
+
+
+@asynccontextmanager
+async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Load]:
+    """Events flow within the block; at its end the last one has been acknowledged."""
+    load = Load(topic)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(load.run(state))
+        try:
+            yield load
+        finally:
+            load.stop()
+            await task
+
+
+async def stored(bus: Bus, stream: str, site: str = "jfk") -> list[dict[str, Any]]:
+    """All results in a job's OUT stream."""
+    return [json.loads(m.body) for m in await read_after(bus.connection, site, stream, 0)]
+
+
+async def numbers(bus: Bus, stream: str) -> list[int]:
+    """The events' numbers in the results of a job that passes events on."""
+    return [result["values"]["n"] for result in await stored(bus, stream)]
+
+
+def windows(results: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+    """How often there is a result of each window and key."""
+    return Counter((r["window"]["start"], r["key"]["key"]) for r in results)
