@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from running.engine import Site, assignment
+from running.promises import promise
 from towpath.checkpoints.layout import newest_commit
 from towpath.contracts.job import Assignment, JobState
 from towpath.engine.queries import Queries
@@ -43,6 +44,7 @@ def with_bound(job: Assignment, bound: int) -> Assignment:
     return job.model_copy(update={"spec": spec, "revision": job.revision + 1})
 
 
+@promise("pipelines")
 async def test_job_when_the_bound_of_its_micro_batches_changes_then_the_same_query_goes_on_with_it(
     site: Site, queries: Queries
 ) -> None:

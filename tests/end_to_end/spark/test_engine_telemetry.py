@@ -14,6 +14,7 @@ import nats
 import pytest
 
 from running.engine import SUMS, WITHIN_S, Site, assignment
+from running.promises import promise
 from running.servers import Server
 from towpath.bus import Bus, spans
 from towpath.contracts.engine import HaltQuery, ListQueries, ReadMeasures, RunQuery
@@ -123,6 +124,7 @@ def event(**more: Any) -> dict[str, Any]:
     return {"k": "x", "v": 1.0, "at": datetime.now(UTC).isoformat(), **more}
 
 
+@promise("metrics")
 async def test_measures_when_a_window_has_run_then_tell_what_it_read_stored_and_took(engine: Engine) -> None:
     begun = time.time()
     await engine.run(assignment(WINDOW))
@@ -228,6 +230,7 @@ async def halt_told(engine: Engine, trace: str, after_ns: int) -> bool:
     )
 
 
+@promise("traces")
 async def test_event_when_its_result_is_stored_then_its_trace_has_four_spans_in_order(engine: Engine) -> None:
     trace, device = trace_of("device"), span_of("publish")
     sent_at = datetime.now(UTC) - timedelta(seconds=0.5)

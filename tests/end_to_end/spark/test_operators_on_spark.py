@@ -25,9 +25,12 @@ from running.operators import (
     run,
     stream,
 )
+from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.operators.compilation import compile_job
+
+pytestmark = promise("operators")
 
 
 def test_forward_of_a_device_event_when_numbers_are_long_then_its_text_is_in_the_result_unchanged(

@@ -24,6 +24,7 @@ from running.engine import (
     by_count,
     processing_window,
 )
+from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.result import Result
@@ -54,6 +55,7 @@ def total(results: list[Result], key: str) -> float:
     return sum(r.values["total"] for r in results if r.key == {"k": key})
 
 
+@promise("operators")
 async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_serials_and_sums_are_right(
     site: Site,
 ) -> None:
@@ -77,6 +79,7 @@ async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_seri
     assert {r.reason for r in rejected} == {"not a JSON object", "field 'k': missing or null"}
 
 
+@promise("operators")
 async def test_window_by_count_when_too_few_events_are_there_then_it_waits_and_holds_exactly_so_many(
     site: Site,
 ) -> None:
@@ -94,6 +97,7 @@ async def test_window_by_count_when_too_few_events_are_there_then_it_waits_and_h
     assert [(r.after, r.through, r.count, r.values["total"]) for r in done[2:]] == [(20, 30, 10, 255.0)]
 
 
+@promise("repeats")
 async def test_window_when_the_engine_dies_after_publishing_then_the_repeated_batch_stores_nothing_twice(
     site: Site,
 ) -> None:
@@ -143,6 +147,7 @@ async def test_window_when_run_twice_on_the_same_input_then_it_is_cut_where_the_
     assert (both_runs[2].after, both_runs[2].through, both_runs[2].count) == (0, 7, 7)
 
 
+@promise("strategies")
 async def test_recompute_when_given_a_published_range_then_ids_and_bodies_are_the_same_to_the_letter(
     site: Site,
 ) -> None:

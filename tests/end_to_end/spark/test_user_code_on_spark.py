@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from running.operators import UPSTREAM, assignment, messages, run
+from running.promises import promise
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.operators.compilation import compile_job
+
+pytestmark = promise("user code")
 
 SAME = "def run(events, parameters):\n    return events\n"
 
