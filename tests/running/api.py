@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -10,16 +11,15 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import aiohttp
 from nats.js.errors import NotFoundError
 
-from running.coordinator import FILTER, Trial, running_coordinator
-from running.mesh import Mesh, eventually
+from running.coordinator import FILTER, Trial
+from running.mesh import Mesh
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.events import EVENTS_STREAM, SiteChanged
-from towpath.contracts.message import now
 from towpath.contracts.site import SiteState
 from towpath.mesh.servers import port_open
 
@@ -48,14 +48,20 @@ class Api:
         return self.trial.running
 
     async def start(self) -> None:
-        self.process = await self._start("api")
+        """Start what does not run of the service and what it asks, and wait until all that was said of sites
+        is over: nothing else comes by itself."""
+        if self.process is None or self.process.returncode is not None:
+            self.process = await self._start("api")
         await self.start_others()
+        await eventually(self._sites_were_said_to_be_up)
 
     async def start_others(self) -> None:
         """Start those of them that do not run."""
-        for service in {"injector", "collector"} - self.others.keys():
-            self.others[service] = await self._start(service)
-        await eventually(self.works, within_s=60)
+        for service in ("injector", "collector"):
+            process = self.others.get(service)
+            if process is None or process.returncode is not None:
+                self.others[service] = await self._start(service)
+        await eventually(self.works)
 
     async def _start(self, service: str) -> asyncio.subprocess.Process:
         command = [sys.executable, "-m", f"towpath.{service}", "--home", str(self.running.home.root)]
@@ -71,8 +77,8 @@ class Api:
         ]
         return set(statuses) == {200}
 
-    async def sites_are_told_of_since(self, begun: datetime) -> bool:
-        """Whether the coordinator has said of all sites that they are up: nothing else comes by itself."""
+    async def _sites_were_said_to_be_up(self) -> bool:
+        """Whether that is the last thing this coordinator has said of every site."""
         async with self.running.coordinator() as hub:
             for site in self.running.state.sites:
                 try:
@@ -81,11 +87,11 @@ class Api:
                 except NotFoundError:
                     return False
                 said = SiteChanged.model_validate_json(newest.data or b"")
-                if said.at < begun or said.state is not SiteState.UP:
+                if said.at < self.trial.started_at or said.state is not SiteState.UP:
                     return False
         return True
 
-    async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 15) -> int:
+    async def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = WITHIN_S) -> int:
         assert self.process is not None
         if self.process.returncode is None:
             os.kill(self.process.pid, number)
@@ -119,21 +125,18 @@ class Api:
 
 
 @asynccontextmanager
-async def running_api(running: Mesh) -> AsyncIterator[Api]:
-    """A coordinator with an empty registry, and the REST service in front of it. Both die in the end."""
-    headers = {"Authorization": f"Bearer {running.state.api_token}"}
-    timeout, begun = aiohttp.ClientTimeout(total=60), now()
-    async with (
-        running_coordinator(running) as trial,
-        aiohttp.ClientSession(running.state.api_url, headers=headers, timeout=timeout) as client,
-    ):
+async def running_api(trial: Trial) -> AsyncIterator[Api]:
+    """The REST service in front of a coordinator. It dies in the end, and what it asks, too."""
+    state, timeout = trial.running.state, aiohttp.ClientTimeout(total=2 * WITHIN_S)
+    headers = {"Authorization": f"Bearer {state.api_token}"}
+    async with aiohttp.ClientSession(state.api_url, headers=headers, timeout=timeout) as client:
         api = Api(trial, client)
         try:
             await api.start()
-            await eventually(lambda: api.sites_are_told_of_since(begun), within_s=60)
             yield api
         finally:
             await api.end(signal.SIGKILL)
             for process in api.others.values():
-                process.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
                 await process.wait()

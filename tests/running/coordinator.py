@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -16,16 +17,22 @@ import pytest
 from redis.asyncio import Redis
 
 from running.mesh import Mesh
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
-from towpath.contracts.commands import ListJobs, MigrateJob, StrategyName
+from towpath.contracts.commands import ListJobs, ListSites, MigrateJob, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import Command, Model, now
 from towpath.contracts.migration import SITE_COMMANDS, MeasureState, StateSize, StepCommand
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.coordinator.registry import PREFIX
+from towpath.coordinator.pipeline_store import APPLIES, UNANNOUNCED
+from towpath.coordinator.registry import PREFIX, UNFINISHED
 from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
+from towpath.tasks import end
+
+END_S = 5.0
+"""What a test has left under way, and has not ended by then, is ended with its coordinator."""
 
 COUNT_BY_CARRIER: dict[str, Any] = {
     "kind": "window",
@@ -53,12 +60,6 @@ def spec(name: str, **changes: Any) -> JobSpec:
     return JobSpec.model_validate({**body, **changes})
 
 
-async def until(condition: Callable[[], Awaitable[object]], within_s: float = 30.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.05)
-
-
 def job_of(command: StepCommand[Any]) -> str:
     """The job that a command is about."""
     for holder in ("assignment", "watch"):
@@ -72,9 +73,9 @@ def job_of(command: StepCommand[Any]) -> str:
 class Agents:
     """Agents of both sites, and the monitor: real connections, simulated engines."""
 
-    mesh: SimulatedMesh
     buses: dict[str, Bus]
     """Site → the connection of its agent."""
+    mesh: SimulatedMesh = field(init=False)
     state_bytes: int = 0
     """How large every state is said to be."""
     silent: set[str] = field(default_factory=set)
@@ -83,6 +84,22 @@ class Agents:
     refused: set[str] = field(default_factory=set)
     """Verbs that are refused."""
     reached: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clear()
+
+    def let_all_go(self) -> None:
+        """Open all gates, and refuse nothing."""
+        for gate in self.gates.values():
+            gate.set()
+        self.refused.clear()
+
+    def clear(self) -> None:
+        """Host no job. A command that is still carried out finds what was there before."""
+        self.let_all_go()
+        self.mesh = SimulatedMesh(SimulatedClock(), *self.buses)
+        self.state_bytes = 0
+        self.silent, self.gates, self.refused, self.reached = set(), {}, set(), []
 
     async def serve(self, site: str) -> None:
         """Answer what agents are asked."""
@@ -95,7 +112,7 @@ class Agents:
             await bus.serve(kind, partial(self._handle, "monitor"))
 
     async def _handle(self, party: str, command: StepCommand[Any]) -> Model:
-        verb, job = command.verb(), job_of(command)
+        verb, job, mesh = command.verb(), job_of(command), self.mesh
         self.reached.append(f"{party} {verb}")
         if verb in self.refused:
             raise TowpathError(ErrorCode.FAILED, f"{party} refuses {verb}")
@@ -104,8 +121,8 @@ class Agents:
                 await self.gates[gate].wait()
         if isinstance(command, MeasureState):
             return StateSize(files=1, state_bytes=self.state_bytes)
-        self.mesh.work()
-        return self.mesh.handle(command)
+        mesh.work()
+        return mesh.handle(command)
 
     async def beat(self) -> None:
         while True:
@@ -135,8 +152,12 @@ class Trial:
     agents: Agents
     client: Bus
     process: asyncio.subprocess.Process | None = None
+    started_at: datetime = field(default_factory=now)
+    """When the coordinator was started last."""
+    _in_background: list[asyncio.Task[Any]] = field(default_factory=list[asyncio.Task[Any]])
 
     async def start_coordinator(self) -> None:
+        self.started_at = now()
         command = [sys.executable, "-m", "towpath.coordinator", "--home", str(self.running.home.root)]
         with self.running.home.log("coordinator").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
@@ -145,9 +166,41 @@ class Trial:
         assert self.process is not None
         if self.process.returncode is None:
             os.kill(self.process.pid, number)
-        return await asyncio.wait_for(self.process.wait(), 15)
+        return await asyncio.wait_for(self.process.wait(), WITHIN_S)
 
-    async def ask(self, command: Command[Any], deadline_s: float = 30.0) -> Any:
+    async def clear(self) -> None:
+        """Let there be no job: a coordinator runs, its registry is empty, and agents of all sites are up."""
+        await end(self._in_background)
+        self._in_background.clear()
+        self.agents.let_all_go()
+        if await self._goes_on_for_long():
+            await self.end_coordinator(signal.SIGKILL)
+        self.agents.clear()
+        await clear_registry(self.running)
+        if self.process is None or self.process.returncode is not None:
+            await self.start_coordinator()
+        await eventually(self._sites_are_up_and_empty)
+
+    async def _goes_on_for_long(self) -> bool:
+        """Whether something is under way, and does not end soon."""
+        try:
+            await eventually(lambda: nothing_is_under_way(self.running), within_s=END_S)
+        except AssertionError:
+            return True
+        return False
+
+    async def _sites_are_up_and_empty(self) -> bool:
+        sites = (await self.ask(ListSites(), deadline_s=WITHIN_S)).sites
+        heard = {site.site for site in sites if site.state is SiteState.UP and not site.jobs}
+        return heard == self.agents.buses.keys()
+
+    def in_background(self, asking: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Ask something whose answer a test awaits later. It is asked no longer once the test has ended."""
+        task = asyncio.create_task(asking)
+        self._in_background.append(task)
+        return task
+
+    async def ask(self, command: Command[Any], deadline_s: float = WITHIN_S) -> Any:
         return await self.client.request(command, deadline_s=deadline_s)
 
     async def refusal(self, command: Command[Any]) -> TowpathError:
@@ -160,19 +213,24 @@ class Trial:
         return next((job for job in jobs if job.spec.name == name), None)
 
     async def migrate_in_background(
-        self, job: str, *, strategy: StrategyName = StrategyName.GENERAL, until_at: str = "jfk pause-transfer"
+        self,
+        job: str,
+        *,
+        strategy: StrategyName = StrategyName.GENERAL,
+        until_at: str = "jfk pause-transfer",
+        attempt_s: float = 1.0,
     ) -> tuple[MigrateJob, asyncio.Task[Any]]:
-        """Begin a migration to lga that waits in a command: party and verb."""
+        """Begin a migration to lga that waits in a command: party and verb. It is asked for again and again."""
         verb = until_at.split()[1]
         self.agents.gates[f"{verb} {job}"] = asyncio.Event()
         before = self.agents.reached.count(until_at)
         command = MigrateJob(job=job, to="lga", strategy=strategy)
-        asking = asyncio.create_task(self.client.request(command, deadline_s=60, attempt_s=5))
+        asking = self.in_background(self.client.request(command, deadline_s=WITHIN_S, attempt_s=attempt_s))
 
         async def there() -> bool:
             return self.agents.reached.count(until_at) > before
 
-        await until(there)
+        await eventually(there)
         return command, asking
 
     def let_go(self, verb: str, job: str) -> None:
@@ -203,22 +261,33 @@ async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
         connecting = Bus.connect(state.hub_url, operator.user, operator.password, name="client")
         client = await stack.enter_async_context(await connecting)
         watching = Bus.connect(state.hub_url, state.monitor.user, state.monitor.password, name="monitor")
-        agents = Agents(SimulatedMesh(SimulatedClock(), *state.sites), buses)
+        agents = Agents(buses)
         await agents.serve_as_monitor(await stack.enter_async_context(await watching))
         for name in buses:
             await agents.serve(name)
         yield agents, client
 
 
-async def clear_registry(running: Mesh) -> None:
+def registry_of(running: Mesh) -> Redis:
+    """A connection to the coordinator's registry."""
     state = running.state
     credential = state.redis_coordinator
-    async with Redis(
+    return Redis(
         host=state.redis_host,
         port=state.redis_port,
         username=credential.user,
         password=credential.password,
-    ) as redis:
+    )
+
+
+async def nothing_is_under_way(running: Mesh) -> bool:
+    """Whether all operations and applies have ended, and their ends were told."""
+    async with registry_of(running) as redis:
+        return not await redis.exists(UNFINISHED, APPLIES, UNANNOUNCED)
+
+
+async def clear_registry(running: Mesh) -> None:
+    async with registry_of(running) as redis:
         found = [key async for key in redis.scan_iter(f"{PREFIX}*")]
         if found:
             await redis.delete(*found)
@@ -234,6 +303,6 @@ async def running_coordinator(running: Mesh) -> AsyncIterator[Trial]:
         try:
             yield trial
         finally:
-            beating.cancel()
+            await end([beating])
             await trial.end_coordinator(signal.SIGKILL)
             await clear_registry(running)

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,16 +17,16 @@ import pytest
 
 from running import fault_victim
 from running.mesh import Mesh
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.rules import Rules
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import LoadRules, Rule, RuleEnded, RuleList, SetRules, UnloadRules
+from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleEnded, RuleList, SetRules, UnloadRules
 from towpath.contracts.message import Command
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, find, launch, stop
 from towpath.tasks import end
 
-DEADLINE_S = 20.0
 VICTIM, SLEEPER, WRITER = "jfk-victim", "jfk-sleeper", "jfk-writer"
 
 
@@ -56,7 +56,19 @@ class Trial:
         assert self.process is not None
         if self.process.returncode is None:
             os.kill(self.process.pid, number)
-        return await asyncio.wait_for(self.process.wait(), 15)
+        return await asyncio.wait_for(self.process.wait(), WITHIN_S)
+
+    async def clear(self) -> None:
+        """Let there be no rule: an injector and agents of all sites run, and nothing is hit."""
+        if self.process is None or self.process.returncode is not None:
+            await self.start_injector()
+        for site in self.mesh.state.sites.keys() - self.agents.keys():
+            await self.start_agent(site)
+        loaded = {view.rule.name for view in (await self.ask(ListRules())).rules}
+        await self.unload()
+        await eventually(lambda: loaded <= {event.rule for event in self.ended})
+        self.ended.clear()
+        await eventually(lambda: self.sees() == fault_victim.UNTOUCHED)
 
     async def start_agent(self, site: str) -> None:
         """What an agent does about rules, in this process."""
@@ -74,7 +86,7 @@ class Trial:
         await self.agents.pop(site).aclose()
 
     async def ask(self, command: Command[Any]) -> Any:
-        return await self.client.request(command, deadline_s=DEADLINE_S, attempt_s=8)
+        return await self.client.request(command, deadline_s=WITHIN_S, attempt_s=8)
 
     async def load(self, *rules: dict[str, Any], lease_s: float | None = None) -> RuleList:
         return await self.ask(LoadRules(rules=[rule(**each) for each in rules], lease_s=lease_s))
@@ -101,14 +113,6 @@ class Trial:
         assert record.process is not None
         return record.process
 
-    async def until(self, condition: Callable[[], object], within_s: float = DEADLINE_S) -> float:
-        """Wait until it holds; how long that took, seconds."""
-        begun = asyncio.get_running_loop().time()
-        async with asyncio.timeout(within_s):
-            while not condition():
-                await asyncio.sleep(0.02)
-        return asyncio.get_running_loop().time() - begun
-
 
 @asynccontextmanager
 async def running_injector(mesh: Mesh) -> AsyncIterator[Trial]:
@@ -133,8 +137,7 @@ async def running_injector(mesh: Mesh) -> AsyncIterator[Trial]:
                 trial.ended.append(event)
 
             await client.subscribe(RuleEnded, note)
-            await trial.start_injector()
-            await trial.until(lambda: trial.sees() == fault_victim.UNTOUCHED)
+            await trial.clear()
             yield trial
         finally:
             await trial.end_injector(signal.SIGKILL)

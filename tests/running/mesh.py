@@ -16,6 +16,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from running.waiting import eventually
 from towpath.bus.connecting import flushed
 from towpath.contracts.site import Durability, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
@@ -37,7 +38,9 @@ class Mesh:
 
     async def start(self, name: str) -> None:
         await asyncio.to_thread(launch, self.specs[name], self.home.run)
-        await eventually(self.specs[name].ready)
+        ready = self.specs[name].ready
+        assert ready is not None
+        await eventually(ready)
 
     async def stop(self, name: str) -> None:
         await asyncio.to_thread(stop, self.home.run, name, grace_s=5)
@@ -86,13 +89,6 @@ class Mesh:
 
 async def _ignore(error: Exception) -> None:
     """Refusals come here as well as to the test."""
-
-
-async def eventually(condition: Callable[[], Awaitable[object]] | None, within_s: float = 60.0) -> None:
-    assert condition is not None
-    async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 @contextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from running.mesh import Mesh
+from running.waiting import WITHIN_S
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -46,12 +47,6 @@ def result(epoch: int, serial: int, **more: Any) -> bytes:
     site = "jfk" if epoch == OLD else "lga"
     head = {"job": JOB, "site": site, "epoch": epoch, "serial": serial, "stored_at": "2026-01-01T00:00:00Z"}
     return json.dumps({**head, "values": {}, **more}).encode()
-
-
-async def until(condition: Callable[[], Awaitable[object]], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 @dataclass
@@ -188,14 +183,14 @@ class MonitoredJob:
         )
 
     async def start(self) -> None:
-        await self.coordinator.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=60)
+        await self.coordinator.request(StartMonitor(operation="m1", watch=self.watch), deadline_s=WITHIN_S)
 
-    async def consistency(self, within_s: float = 10.0, *, identifier: str = "a1") -> Consistent:
+    async def consistency(self, within_s: float = WITHIN_S, *, identifier: str = "a1") -> Consistent:
         command = AwaitConsistency(id=identifier, operation="m1", watch=self.watch, within_s=within_s)
-        return await self.coordinator.request(command, deadline_s=within_s + 10, attempt_s=1)
+        return await self.coordinator.request(command, deadline_s=within_s + WITHIN_S, attempt_s=1)
 
     async def stop(self) -> str:
-        return (await self.coordinator.request(StopMonitor(operation="m1"), deadline_s=60)).note
+        return (await self.coordinator.request(StopMonitor(operation="m1"), deadline_s=WITHIN_S)).note
 
     async def output(self) -> list[StoredMessage]:
         return await read_after(self.bus.connection, SITE, OUTPUT.stream, 0)
@@ -220,12 +215,12 @@ async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
         yield task
     finally:
         stop.set()
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, WITHIN_S)
 
 
 @asynccontextmanager
 async def monitored_job(url: str) -> AsyncIterator[MonitoredJob]:
-    async with await Bus.connect(url, "", "", name="test", within_s=10) as bus:
+    async with await Bus.connect(url, "", "", name="test", within_s=WITHIN_S) as bus:
         job = MonitoredJob(bus, target=bus, engines={OLD: bus, NEW: bus}, coordinator=bus)
         await job.prepare()
         yield job
@@ -246,7 +241,7 @@ async def job_on_mesh(mesh: Mesh) -> AsyncIterator[MonitoredJob]:
     async with AsyncExitStack() as stack:
         buses: list[Bus] = []
         for url, login in logins:
-            connecting = Bus.connect(url, login.user, login.password, name=login.user, within_s=10)
+            connecting = Bus.connect(url, login.user, login.password, name=login.user, within_s=WITHIN_S)
             buses.append(await stack.enter_async_context(await connecting))
         source, target, old, new, coordinator = buses
         job = MonitoredJob(source, target=target, engines={OLD: old, NEW: new}, coordinator=coordinator)

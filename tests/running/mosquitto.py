@@ -17,8 +17,10 @@ import aiomqtt
 import nats
 from nats.aio.client import Client
 
-from running.mesh import Mesh, eventually
+from running.mesh import Mesh
+from running.places import ROOT
 from running.servers import Server, free_port
+from running.waiting import eventually
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
 from towpath.contracts.job import ResolvedOutput
@@ -125,13 +127,13 @@ class Site:
     async def count(self) -> int:
         return (await self.agent.jetstream().stream_info(IN_STREAM)).state.messages
 
-    async def holds(self, count: int, within_s: float = 30.0) -> None:
+    async def holds(self, count: int) -> None:
         """Wait until IN holds so many events."""
 
         async def enough() -> bool:
             return await self.count() >= count
 
-        await eventually(enough, within_s)
+        await eventually(enough)
 
     async def emit(self, job: str, bodies: list[bytes]) -> None:
         """What an engine does: results into the output."""
@@ -226,7 +228,9 @@ async def _ends_with(site: Site, body: bytes) -> bool:
 @asynccontextmanager
 async def bridge_process(home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """A bridge in a process of its own; killed in the end, if not before."""
-    process = await asyncio.create_subprocess_exec(sys.executable, __file__, str(home))
+    command = (sys.executable, "-m", "running.mosquitto", str(home))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    process = await asyncio.create_subprocess_exec(*command, env=environment)
     try:
         yield process
     finally:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any
 
 WITHIN_S = 60.0
 """Long enough for a busy machine to do what an idle one does in a second or two."""
@@ -12,17 +14,31 @@ WITHIN_S = 60.0
 EVERY_S = 0.02
 
 
-def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
-    """Return once the condition holds. Raises `AssertionError` if it does not within the limit."""
+def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
+    """Return what the condition answers, once that is true.
+
+    Raises `AssertionError` if it is not within the limit.
+    """
     end = time.monotonic() + within_s
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < end, f"not within {within_s:g} s: {condition}"
         time.sleep(EVERY_S)
+    return found
 
 
-async def eventually(condition: Callable[[], Awaitable[object]], within_s: float = WITHIN_S) -> None:
-    """Return once the condition holds. Raises `AssertionError` if it does not within the limit."""
+async def eventually(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
+    """Return what the condition answers, once that is true. It may be a coroutine function.
+
+    Raises `AssertionError` if it is not within the limit.
+    """
     end = time.monotonic() + within_s
-    while not await condition():
+    while not (found := await answer(condition)):
         assert time.monotonic() < end, f"not within {within_s:g} s: {condition}"
         await asyncio.sleep(EVERY_S)
+    return found
+
+
+async def answer(condition: Callable[[], Any]) -> Any:
+    """What a function, or a coroutine function, returns."""
+    found = condition()
+    return await found if inspect.isawaitable(found) else found

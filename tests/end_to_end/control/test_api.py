@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import nats.errors
 import psutil
 import pytest
+import pytest_asyncio
 
 from running.api import JOB, WAIT, Api, running_api
-from running.coordinator import until
-from running.mesh import Mesh, eventually, running_mesh
+from running.coordinator import running_coordinator
+from running.mesh import Mesh
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind, OperationState
 from towpath.contracts.events import EVENTS_STREAM, JobChanged, OperationEnded, SiteChanged
@@ -24,17 +26,11 @@ from towpath.contracts.job import JobState
 from towpath.contracts.message import Event
 from towpath.contracts.site import SiteState
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.fixture
-async def api(running: Mesh) -> AsyncIterator[Api]:
-    async with running_api(running) as started:
-        yield started
+FORGOTTEN_S = 60.0
+"""For the hub to delete a reader that the service did not get to delete."""
 
 
 async def said(api: Api, *events: Event) -> None:
@@ -75,7 +71,7 @@ async def followed(api: Api, location: str) -> Any:
     async def over() -> bool:
         return (await api.send("GET", location))[1]["state"] not in ("running", "rolling_back")
 
-    await until(over)
+    await eventually(over)
     return (await api.send("GET", location))[1]
 
 
@@ -126,7 +122,7 @@ async def test_migration_when_aborted_by_rest_then_the_source_goes_on(api: Api) 
     move = {"to": "lga", "strategy": "general"}
     status, moving = await api.send("POST", "/jobs/late/migrations", json=move)
     assert status == 202
-    await until(lambda: api.trial.agents.was_reached("lga launch-retrieve"))
+    await eventually(lambda: api.trial.agents.was_reached("lga launch-retrieve"))
     status, problem = await api.send("DELETE", "/jobs/late")
     assert (status, problem["code"]) == (409, "busy")
     assert (await api.send("DELETE", f"/migrations/{moving['operation']}"))[0] in (200, 202)
@@ -155,15 +151,22 @@ async def test_events_when_the_client_comes_back_after_a_cut_then_each_comes_onc
         assert [event[0] async for event in events] == list(range(begun + 1, await last_serial(api) + 1))
 
 
-async def test_events_when_the_hub_restarts_then_the_stream_goes_on_by_itself(api: Api) -> None:
-    async with api.events("?subject=job.told") as events:
-        await said(api, changed(1))
+async def test_events_when_the_hub_restarts_then_the_stream_goes_on_by_itself(own_api: Api) -> None:
+    async with own_api.events("?subject=job.told") as events:
+        await said(own_api, changed(1))
         assert (await anext(events))[2]["epoch"] == 1
-        await api.running.kill("hub")
-        await api.running.start("hub")
-        await said(api, changed(2))
-        async with asyncio.timeout(30):
+        await own_api.running.kill("hub")
+        await own_api.running.start("hub")
+        await said(own_api, changed(2))
+        async with asyncio.timeout(WITHIN_S):
             assert (await anext(events))[2]["epoch"] == 2
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_api(own_servers: Mesh) -> AsyncIterator[Api]:
+    """A REST service on servers of its own."""
+    async with running_coordinator(own_servers) as trial, running_api(trial) as api:
+        yield api
 
 
 @pytest.mark.parametrize(
@@ -215,14 +218,14 @@ async def test_events_when_a_client_takes_nothing_then_the_service_keeps_no_more
         assert service.memory_info().rss - at_rest < 15e6, "40 MB were said"
         # What waits in sockets and at the hub comes when the client takes it.
         got = b""
-        async with asyncio.timeout(50):
+        async with asyncio.timeout(WITHIN_S):
             while b"id: %d\n" % newest not in got:
                 got = got[-20:] + await slow.content.readany()
 
 
 async def test_service_when_told_to_end_then_open_streams_end_with_it(api: Api) -> None:
     async with api.events() as events:
-        ending = asyncio.create_task(api.end(within_s=10))
+        ending = asyncio.create_task(api.end())
         assert [event async for event in events] == []
         assert await ending == 0
 
@@ -241,8 +244,7 @@ async def test_readers_when_their_clients_are_gone_then_the_hub_forgets_them(api
     async def none() -> bool:
         return await readers(api) <= earlier
 
-    # One that the service did not get to delete goes after a minute.
-    await eventually(none, within_s=90)
+    await eventually(none, within_s=WITHIN_S + FORGOTTEN_S)
 
 
 async def test_service_when_it_listens_then_only_this_machine_reaches_it(api: Api) -> None:
@@ -251,9 +253,9 @@ async def test_service_when_it_listens_then_only_this_machine_reaches_it(api: Ap
     assert [(a.ip, a.port) for a in listening] == [("127.0.0.1", api.running.state.spec.api_port)]
 
 
-async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_refused(running: Mesh) -> None:
+async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_refused(servers: Mesh) -> None:
     refused: asyncio.Queue[Exception] = asyncio.Queue()
-    async with running.client(running.state.hub_url, running.state.api, error_cb=refused.put) as user:
+    async with servers.client(servers.state.hub_url, servers.state.api, error_cb=refused.put) as user:
         for subject in (
             "towpath.v1.command.jfk.start-job",
             "towpath.v1.event.site.jfk.changed",
@@ -261,7 +263,7 @@ async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_ref
             "$JS.jfk.API.STREAM.INFO.IN",
         ):
             await user.publish(subject, b"{}")
-            error = await asyncio.wait_for(refused.get(), 5)
+            error = await asyncio.wait_for(refused.get(), WITHIN_S)
             assert isinstance(error, nats.errors.Error)
             assert "permissions violation" in str(error).lower()
 
@@ -295,7 +297,7 @@ async def test_pipeline_when_put_planned_changed_rolled_back_and_deleted_by_rest
     async def applied() -> bool:
         return (await api.send("GET", "/pipelines/delays"))[1]["apply"]["state"] == "completed"
 
-    await until(applied)
+    await eventually(applied)
     versions = (await api.send("GET", "/pipelines/delays/versions"))[1]["versions"]
     assert [(v["version"], v["spec"]["jobs"][1]["trigger_s"]) for v in versions] == [(2, 5.0), (1, 1.0)]
 

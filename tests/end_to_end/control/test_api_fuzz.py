@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from running.api import JOB, WAIT, Api, running_api
+from running.coordinator import running_coordinator
 from running.mesh import Mesh, running_mesh
 from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.pipeline import EXAMPLE_PIPELINE
@@ -79,7 +80,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 
 @pytest.fixture
 async def api(running: Mesh) -> AsyncIterator[Api]:
-    async with running_api(running) as started:
+    async with running_coordinator(running) as trial, running_api(trial) as started:
         yield started
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from running.api import JOB, WAIT, Api, running_api
-from running.mesh import Mesh, eventually, running_mesh
+from running.api import JOB, WAIT, Api
 from running.promises import promise
+from running.waiting import eventually
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-async def api(running: Mesh) -> AsyncIterator[Api]:
-    async with running_api(running) as started:
-        yield started
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def moved(api: Api, to: str) -> str:
@@ -61,7 +50,7 @@ async def test_migration_when_it_ends_then_has_samples_once_also_if_the_collecto
     await collector.wait()
     second = await moved(api, "jfk")
     await api.start_others()
-    await eventually(lambda: sampled(second), within_s=60)
+    await eventually(lambda: sampled(second))
     assert await values(api, first) == before
     assert len((await values(api, second))["migration.duration"]) == 1
     assert len(before["migration.step.duration"]) > 3

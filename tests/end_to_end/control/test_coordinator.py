@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from running.coordinator import FILTER, Trial, running_coordinator, spec, until
-from running.mesh import Mesh, running_mesh
+from running.coordinator import FILTER, Trial, running_coordinator, spec
+from running.mesh import Mesh
 from running.promises import promise
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import follow_events
 from towpath.contracts.commands import (
     DeployJob,
@@ -25,22 +24,13 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode
+from towpath.contracts.events import EVENTS_STREAM, SiteChanged
 from towpath.contracts.site import SiteState
 from towpath.protocols.simulation import Hosted
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 GENERAL = StrategyName.GENERAL
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-async def trial(running: Mesh) -> AsyncIterator[Trial]:
-    async with running_coordinator(running) as started:
-        yield started
 
 
 async def test_job_when_deployed_migrated_and_removed_then_is_where_it_should_be(trial: Trial) -> None:
@@ -134,19 +124,20 @@ async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_a
         shown = await trial.ask(ShowOperation(operation=accepted.operation))
         return shown.state is OperationState.COMPLETED
 
-    await until(ended)
+    await eventually(ended)
     assert trial.owners("counts") == ["lga"]
     trial.check_nothing_lost("counts")
 
 
-async def test_migration_when_redis_is_killed_then_only_waits_for_it(trial: Trial) -> None:
-    await trial.ask(DeployJob(spec=spec("counts")))
-    _, asking = await trial.migrate_in_background("counts")
-    await trial.running.kill("redis")
-    trial.let_go("pause-transfer", "counts")
-    await trial.running.start("redis")
-    assert (await asking).state is OperationState.COMPLETED
-    trial.check_nothing_lost("counts")
+async def test_migration_when_redis_is_killed_then_only_waits_for_it(own_servers: Mesh) -> None:
+    async with running_coordinator(own_servers) as trial:
+        await trial.ask(DeployJob(spec=spec("counts")))
+        _, asking = await trial.migrate_in_background("counts")
+        await own_servers.kill("redis")
+        trial.let_go("pause-transfer", "counts")
+        await own_servers.start("redis")
+        assert (await asking).state is OperationState.COMPLETED
+        trial.check_nothing_lost("counts")
 
 
 async def test_migration_when_target_refuses_the_state_then_source_goes_on(trial: Trial) -> None:
@@ -156,8 +147,8 @@ async def test_migration_when_target_refuses_the_state_then_source_goes_on(trial
     async def allow_undo() -> bool:
         return trial.agents.reached.count("jfk resume") > 0
 
-    moving = asyncio.create_task(trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL)))
-    await until(allow_undo)
+    moving = trial.in_background(trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL)))
+    await eventually(allow_undo)
     trial.agents.refused = set()
     error = await moving
     assert error.detail.code is ErrorCode.FAILED
@@ -175,15 +166,17 @@ async def test_site_when_silent_then_is_down_and_takes_no_jobs(trial: Trial) -> 
         sites = (await trial.ask(ListSites())).sites
         return [s.site for s in sites if s.state is SiteState.DOWN] == ["lga"]
 
-    await until(down)
+    await eventually(down)
     refused = await trial.refusal(MigrateJob(job="counts", to="lga", strategy=GENERAL))
     assert (refused.detail.code, refused.detail.allowed) == (ErrorCode.SITE_DOWN, ["jfk"])
 
-    async def told() -> bool:
-        events = follow_events(trial.client, from_start=True, follow=False)
-        return any([s.endswith("site.lga.changed") and b["state"] == "down" async for s, b in events])
+    lga = SiteChanged(site="lga", state=SiteState.DOWN).to_subject()
 
-    await until(told)
+    async def told() -> bool:
+        told = trial.client.connection.jetstream().get_last_msg(EVENTS_STREAM, lga)
+        return SiteChanged.model_validate_json((await told).data or b"").state is SiteState.DOWN
+
+    await eventually(told)
 
 
 async def test_site_when_it_lost_a_job_or_has_one_too_many_then_is_set_right(trial: Trial) -> None:
@@ -200,5 +193,5 @@ async def test_site_when_it_lost_a_job_or_has_one_too_many_then_is_set_right(tri
         held = [job for job, hosted in sites["lga"].hosted.items() if not hosted.running]
         return trial.owners("counts") == ["jfk"] and held == list(sites["lga"].hosted) == ["unknown"]
 
-    await until(right)
+    await eventually(right)
     trial.check_nothing_lost("counts")

@@ -5,28 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from running.coordinator import Trial, running_coordinator, spec, until
-from running.mesh import Mesh, running_mesh
+from running.coordinator import Trial, spec
+from running.waiting import WITHIN_S, eventually
 from towpath.cli.endings import BAD_INPUT, FAILED
 from towpath.contracts.commands import DeployJob, StrategyName
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-async def trial(running: Mesh) -> AsyncIterator[Trial]:
-    async with running_coordinator(running) as started:
-        yield started
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @dataclass
@@ -47,7 +36,7 @@ async def towpath(trial: Trial, *arguments: str) -> Ended:
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), WITHIN_S)
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
@@ -78,8 +67,8 @@ async def test_migrate_when_done_then_tells_strategy_reason_and_costs_and_is_lis
 async def test_migration_when_aborted_then_both_who_asked_and_who_waits_are_told(trial: Trial) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
     trial.agents.gates["ship-checkpoint"] = asyncio.Event()
-    moving = asyncio.create_task(towpath(trial, "migrate", "counts", "--to", "lga"))
-    await until(lambda: trial.agents.was_reached("jfk ship-checkpoint"))
+    moving = trial.in_background(towpath(trial, "migrate", "counts", "--to", "lga"))
+    await eventually(lambda: trial.agents.was_reached("jfk ship-checkpoint"))
     operation = (await trial.job("counts")).operation
     under_way = (await towpath(trial, "migration", operation)).out
     assert "running" in under_way
@@ -106,7 +95,7 @@ async def test_migrate_when_nobody_waits_long_enough_then_says_that_it_goes_on_a
     async def moved() -> bool:
         return trial.owners("counts") == ["lga"]
 
-    await until(moved)
+    await eventually(moved)
 
 
 async def test_operation_when_it_is_no_migration_then_migration_names_the_command_that_shows_it(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from running.coordinator import PROCESSING_WINDOW, Trial, running_coordinator, spec, until
-from running.mesh import Mesh, running_mesh
+from running.coordinator import PROCESSING_WINDOW, Trial, spec
 from running.promises import promise
+from running.waiting import eventually
 from towpath.contracts.commands import (
     AbortMigration,
     ConsistencyCheck,
@@ -28,19 +27,9 @@ from towpath.coordinator.registry import Registry
 from towpath.coordinator.settings import Settings
 from towpath.protocols.abort import ABORTED
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 GENERAL, HANDOVER = StrategyName.GENERAL, StrategyName.HANDOVER
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-async def trial(running: Mesh) -> AsyncIterator[Trial]:
-    async with running_coordinator(running) as started:
-        yield started
 
 
 async def shown(trial: Trial, operation: str) -> OperationView:
@@ -188,7 +177,7 @@ async def test_abort_when_the_coordinator_dies_while_going_back_then_the_next_on
     operation = await under_way(trial, "counts")
     trial.agents.gates["resume counts"] = asyncio.Event()
     await trial.ask(AbortMigration(operation=operation, wait=False))
-    await until(lambda: trial.agents.was_reached("jfk resume"))
+    await eventually(lambda: trial.agents.was_reached("jfk resume"))
     await trial.end_coordinator(signal.SIGKILL)
     trial.let_go("resume", "counts")
     await trial.start_coordinator()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from running.coordinator import Trial, running_coordinator, spec, until
-from running.mesh import Mesh, running_mesh
+from running.coordinator import Trial, spec
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.commands import DeployJob, ListJobs, StrategyName
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.message import new_identifier
@@ -31,19 +30,9 @@ from towpath.contracts.pipeline import (
     ShowPipelineHistory,
 )
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 FORWARD: dict[str, Any] = {"kind": "forward"}
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-async def trial(running: Mesh) -> AsyncIterator[Trial]:
-    async with running_coordinator(running) as started:
-        yield started
 
 
 def job(name: str, reads: str = "site/raw", writes: str | None = None, **changes: Any) -> dict[str, Any]:
@@ -161,7 +150,7 @@ async def test_apply_when_another_one_is_under_way_then_is_refused(trial: Trial)
     async def ended() -> bool:
         return (await trial.ask(ShowPipeline(pipeline="delays"))).apply.state is ApplyState.COMPLETED
 
-    await until(ended)
+    await eventually(ended)
 
 
 async def test_apply_when_a_job_fails_then_says_which_and_retry_or_rollback_end_well(trial: Trial) -> None:
@@ -208,17 +197,17 @@ async def test_coordinator_when_killed_during_an_apply_of_twenty_changes_then_th
 ) -> None:
     old = [job(f"old-{n}") for n in range(7)]
     kept = [job(f"kept-{n}") for n in range(7)]
-    await trial.ask(ApplyPipeline(spec=pipeline(*old, *kept), at_once=8), deadline_s=60)
+    await trial.ask(ApplyPipeline(spec=pipeline(*old, *kept), at_once=8))
     moved = [{**job, "site": "lga", "strategy": "general"} for job in kept[:6]]
     new = [job(f"new-{n}") for n in range(7)]
     command = ApplyPipeline(id=new_identifier(), spec=pipeline(*moved, kept[6], *new), at_once=4, now=True)
     begun = len(trial.agents.reached)
-    asking = asyncio.create_task(trial.client.request(command, deadline_s=90, attempt_s=2))
+    asking = trial.in_background(trial.client.request(command, deadline_s=2 * WITHIN_S, attempt_s=2))
 
     async def far_enough() -> bool:
         return len(trial.agents.reached) - begun >= after
 
-    await until(far_enough)
+    await eventually(far_enough)
     await trial.end_coordinator(signal.SIGKILL)
     await trial.start_coordinator()
     view = await asking

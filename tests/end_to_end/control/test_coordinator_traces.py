@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from opentelemetry.trace import NoOpTracer
 
-from running.coordinator import Trial, running_coordinator, spec
-from running.mesh import Mesh, running_mesh
+from running.coordinator import Trial, spec
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus, spans
 from towpath.collector.traces import Traces
-from towpath.contracts.commands import DeployJob, StrategyName
+from towpath.contracts.commands import DeployJob
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.traces import EventSpan, ListTraces, ShowTrace, Span, Trace
 from towpath.protocols.spans import operation_span
 from towpath.telemetry.trace_tree import is_unfinished, orphans
 from towpath.telemetry.tracing import ensure_span_streams
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as mesh:
-        yield mesh
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture(autouse=True)
@@ -33,42 +27,34 @@ def client_does_not_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "tracer", NoOpTracer())
 
 
-@pytest.fixture
-async def trial(running: Mesh) -> AsyncIterator[Trial]:
-    async with running_coordinator(running) as started:
-        yield started
-
-
-async def ended(traces: Traces, operation: str) -> Trace:
-    """The operation's trace, once its own span has ended."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                trace = await traces.show(ShowTrace(about=operation))
-            except TowpathError:
-                trace = Trace(trace="0" * 32, spans=[])
-            own = [span for span in trace.spans if span.span == operation_span(operation)]
-            if own and not is_unfinished(own[0]):
-                return trace
-            await asyncio.sleep(0.05)
+async def ended(traces: Traces, operation: str) -> Trace | None:
+    """The operation's trace, once its own span has ended. None before that."""
+    try:
+        trace = await traces.show(ShowTrace(about=operation))
+    except TowpathError:
+        return None
+    own = [span for span in trace.spans if span.span == operation_span(operation)]
+    return trace if own and not is_unfinished(own[0]) else None
 
 
 async def test_trace_when_the_coordinator_is_killed_in_a_migration_then_nothing_is_loose(
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
-    _, asking = await trial.migrate_in_background("counts", strategy=StrategyName.GENERAL)
+    # Long enough that the coordinator which is killed is asked once.
+    _, asking = await trial.migrate_in_background("counts", attempt_s=WITHIN_S / 10)
     await trial.end_coordinator(signal.SIGKILL)
     trial.let_go("pause-transfer", "counts")
     await trial.start_coordinator()
     answer = await asking
     traces = Traces(trial.client, lambda: trial.running.state.sites)
-    trace = await ended(traces, answer.operation)
-    # A command that was sent again was served by the second coordinator, too: it tells a moment later.
-    async with asyncio.timeout(20):
-        while len([span for span in trace.spans if is_unfinished(span)]) > 1:
-            await asyncio.sleep(0.05)
-            trace = await ended(traces, answer.operation)
+
+    async def told() -> Trace | None:
+        """The trace, once the second coordinator has told that it served the repeated command, too."""
+        trace = await ended(traces, answer.operation)
+        return trace if trace and len([span for span in trace.spans if is_unfinished(span)]) <= 1 else None
+
+    trace = await eventually(told)
     assert orphans(trace.spans) == []
     steps = {span.name: span for span in trace.spans if span.name.startswith("step ")}
     assert {"step pause-transfer", "step launch-retrieve", "step observe"} <= steps.keys()
@@ -88,7 +74,7 @@ async def test_trace_of_an_event_when_its_engine_has_told_it_then_is_listed_amon
         await Bus.connect(jfk.nats_url, jfk.engine.user, jfk.engine.password, name="engine") as engine,
     ):
         await ensure_span_streams(agent.connection)
-        await engine.connection.request(told.to_subject(), told.to_bytes(), timeout=5)
+        await engine.connection.request(told.to_subject(), told.to_bytes(), timeout=WITHIN_S)
     traces = Traces(trial.client, lambda: ["jfk"])
     listed = await traces.newest(ListTraces(events=True))
     assert [(one.trace, one.name, one.spans) for one in listed.traces] == [(told.trace, "stored", 1)]

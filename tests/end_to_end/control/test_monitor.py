@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from running.monitored_job import INPUT, NEW, OLD, MonitoredJob, monitored_job, result, running_monitor, until
+from running.monitored_job import INPUT, NEW, OLD, MonitoredJob, monitored_job, result, running_monitor
 from running.servers import Server
+from running.waiting import eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 
@@ -64,7 +65,7 @@ async def test_runs_become_consistent_when_the_target_catches_up_while_it_is_awa
     await job.open_shadow()
     job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     awaiting = asyncio.create_task(job.consistency())
-    await until(job.was_asked)
+    await eventually(job.was_asked)
     assert not awaiting.done()
     job.serials["lga"][INPUT] = 30
     assert (await awaiting).compared == 0
@@ -105,7 +106,7 @@ async def test_awaiting_ends_when_the_comparison_is_stopped(job: MonitoredJob) -
     await job.open_shadow()
     job.serials = {"jfk": {INPUT: 30}, "lga": {INPUT: 12}}
     awaiting = asyncio.create_task(job.consistency())
-    await until(job.was_asked)
+    await eventually(job.was_asked)
     await job.stop()
     with pytest.raises(TowpathError, match="stopped"):
         await awaiting

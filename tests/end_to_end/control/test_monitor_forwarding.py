@@ -17,9 +17,9 @@ from running.monitored_job import (
     monitored_job,
     result,
     running_monitor,
-    until,
 )
 from running.servers import Server
+from running.waiting import eventually
 from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.errors import TowpathError
 
@@ -54,7 +54,7 @@ async def test_windows_of_the_source_reach_the_output_when_they_are_diverted(
     async with running_monitor(url):
         await job.start()
         await job.publish(OLD, window(OLD, 5, 9, "a"), window(OLD, 5, 9, "b"), batch="1.7")
-        await until(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
+        await eventually(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
         stored = await job.output()
         assert [m.headers["Towpath-Batch"] for m in stored] == ["1.0", "1.7", "1.7"]
         assert stored[-1].subject == f"sink.jfk.counts.{INTERIM}"
@@ -69,7 +69,7 @@ async def test_rejected_events_of_both_reach_the_dead_letters_once_when_they_are
         await job.reject(OLD, 7, 8)
         await job.reject(NEW, 8, 9)
         wanted = [f"{job.life}/counts/rejected/0/{n}" for n in (7, 8, 9)]
-        await until(lambda: job.rejected_are(wanted))
+        await eventually(lambda: job.rejected_are(wanted))
 
 
 async def test_straddling_window_is_computed_anew_when_the_target_reaches_beyond_the_source(
@@ -99,10 +99,10 @@ async def test_decision_waits_when_more_keys_of_the_last_windows_may_come(
         await job.publish(OLD, window(OLD, 5, 9, "a"))
         await job.publish(NEW, window(NEW, 7, 12, "a"))
         awaiting = asyncio.create_task(job.consistency())
-        await until(job.was_asked)
+        await eventually(job.was_asked)
         await job.publish(OLD, window(OLD, 5, 9, "b"))
         await job.publish(NEW, window(NEW, 7, 12, "b"))
-        await until(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
+        await eventually(lambda: job.has([name(0, 5), name(5, 9, "a"), name(5, 9, "b")]))
         assert not awaiting.done()
         job.serials = {"jfk": {INPUT: 9}, "lga": {INPUT: 12}}
         assert (await awaiting).position == 4
@@ -128,12 +128,12 @@ async def test_next_monitor_decides_alike_when_the_first_one_is_gone(job: Monito
         await job.start()
         await job.reject(OLD, 8)
         await job.publish(OLD, window(OLD, 5, 9))
-        await until(lambda: job.has([name(0, 5), name(5, 9)]))
+        await eventually(lambda: job.has([name(0, 5), name(5, 9)]))
     await job.forget_ids()
     await job.publish(OLD, window(OLD, 9, 14))
     async with running_monitor(url):
         await job.start()
-        await until(lambda: job.has([name(0, 5), name(5, 9), name(9, 14)]))
+        await eventually(lambda: job.has([name(0, 5), name(5, 9), name(9, 14)]))
         assert await job.rejected_are([f"{job.life}/counts/rejected/0/8"])
         await job.publish(NEW, window(NEW, 7, 14), window(NEW, 14, 20))
         job.serials = {"jfk": {INPUT: 14}, "lga": {INPUT: 20}}
@@ -147,7 +147,7 @@ async def test_results_are_stored_once_when_two_monitors_forward_them(job: Monit
         for n in range(5, 25):
             await job.publish(OLD, window(OLD, n, n + 1))
         wanted = [name(0, 5), *(name(n, n + 1) for n in range(5, 25))]
-        await until(lambda: job.has(wanted))
+        await eventually(lambda: job.has(wanted))
         await job.publish(NEW, window(NEW, 20, 25), window(NEW, 25, 30))
         job.serials = {"jfk": {INPUT: 25}, "lga": {INPUT: 30}}
         assert (await job.consistency()).amended == []
@@ -174,7 +174,7 @@ async def test_await_fails_and_results_flow_on_when_the_target_is_silent(
         with pytest.raises(TowpathError, match="lga has not reported for 1 s"):
             await job.consistency()
         await job.publish(OLD, window(OLD, 5, 9))
-        await until(lambda: job.has([name(0, 5), name(5, 9)]))
+        await eventually(lambda: job.has([name(0, 5), name(5, 9)]))
 
 
 async def test_await_fails_when_results_do_not_say_what_they_cover(job: MonitoredJob, url: str) -> None:
@@ -219,4 +219,4 @@ async def test_rest_of_a_window_is_forwarded_when_the_diversion_came_in_its_mids
         job.serials = {"jfk": {INPUT: 5}, "lga": {INPUT: 5}}
         await job.start()
         await job.publish(OLD, window(OLD, 0, 5, "late"))
-        await until(lambda: job.has([name(0, 5), name(0, 5, "late")]))
+        await eventually(lambda: job.has([name(0, 5), name(0, 5, "late")]))

@@ -12,7 +12,8 @@ import psutil
 import pytest
 
 from running.mesh import Mesh, running_mesh
-from running.monitored_job import INPUT, NEW, OLD, MonitoredJob, job_on_mesh, result, until
+from running.monitored_job import INPUT, NEW, OLD, MonitoredJob, job_on_mesh, result
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.commands import ConsistencyCheck
 
 Process = asyncio.subprocess.Process
@@ -41,7 +42,7 @@ async def started(mesh: Mesh) -> Process:
 async def ended(process: Process, number: signal.Signals) -> int:
     if process.returncode is None:
         os.kill(process.pid, number)
-    return await asyncio.wait_for(process.wait(), 30)
+    return await asyncio.wait_for(process.wait(), WITHIN_S)
 
 
 def window(epoch: int, after: int, through: int) -> tuple[str, bytes]:
@@ -60,7 +61,7 @@ async def test_every_window_is_stored_once_when_the_monitor_is_killed_again_and_
                 await ended(process, signal.SIGKILL)
                 process = await started(mesh)
                 await job.start()
-        await until(lambda: job.has([f"counts/processed/{n}/{n + 1}" for n in range(60)]))
+        await eventually(lambda: job.has([f"counts/processed/{n}/{n + 1}" for n in range(60)]))
 
         await job.publish(NEW, window(NEW, 50, 65))
         job.serials = {"jfk": {INPUT: 60}, "lga": {INPUT: 65}}

@@ -9,7 +9,8 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from running.mesh import Mesh, eventually, running_mesh
+from running.mesh import Mesh, running_mesh
+from running.waiting import eventually
 from towpath.artefacts.archive import digest_of
 from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
 from towpath.contracts.errors import ErrorCode, TowpathError

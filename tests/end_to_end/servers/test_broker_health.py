@@ -12,7 +12,8 @@ import pytest
 from nats.aio.client import Client
 from nats.js.errors import Error as JetStreamError
 
-from running.mesh import Mesh, answers_request, eventually, running_mesh
+from running.mesh import Mesh, answers_request, running_mesh
+from running.waiting import eventually
 from towpath.agent.broker_health import BrokerHealth, has_room
 from towpath.mesh.names import SERVER_HEALTH, output_stream, sink_subject
 from towpath.processes import find

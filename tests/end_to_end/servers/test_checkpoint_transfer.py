@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from running.promises import promise
 from running.servers import Server
+from running.waiting import WITHIN_S, eventually
 from towpath.checkpoints.layout import inventory
 from towpath.checkpoints.receiving import receive
 from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send, transfer_key
@@ -50,7 +51,7 @@ def checkpoint(tmp_path: Path) -> Path:
 async def move(redis: Redis, checkpoint: Path, staging: Path, base: Path) -> tuple[int, str, str]:
     """Send and receive at once; bytes moved, digest sent, digest arrived."""
     receiving = asyncio.create_task(receive(redis, OPERATION, staging, base, consumer="cloud"))
-    sent = await send(redis, OPERATION, checkpoint, inventory(base), generation="g1", within_s=20)
+    sent = await send(redis, OPERATION, checkpoint, inventory(base), generation="g1", within_s=WITHIN_S)
     return sent.state_bytes, sent.digest, await receiving
 
 
@@ -102,15 +103,13 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
             )
 
     watching = asyncio.create_task(watch())
-    first = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
-    while not (tmp_path / "in").exists():
-        await asyncio.sleep(0.001)
+    first = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
+    await eventually((tmp_path / "in").exists)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     (checkpoint / "metadata").write_bytes(b"the source went on before it was asked again")
-    sent = await send(redis, OPERATION, checkpoint, {}, generation="g2", within_s=20)
-    while sent.digest not in arrived:
-        await asyncio.sleep(0.001)
+    sent = await send(redis, OPERATION, checkpoint, {}, generation="g2", within_s=WITHIN_S)
+    await eventually(lambda: sent.digest in arrived)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert inventory(tmp_path / "in") == inventory(checkpoint)
@@ -121,14 +120,15 @@ async def test_transfer_when_source_starts_over_then_its_entries_are_numbered_on
 ) -> None:
     # The clock stands, or went back: an earlier attempt's number must not be given to another entry.
     ahead = f"{int(time.time() * 1000) + 3_600_000}-0"
-    lost = {"kind": "chunk", "generation": "g0"}
-    await redis.xadd(transfer_key(OPERATION), dict(lost), id=ahead)
-    moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=20))
-    while (newest := await redis.xrevrange(transfer_key(OPERATION), count=1))[0][1] == {
-        name.encode(): value.encode() for name, value in lost.items()
-    }:
-        await asyncio.sleep(0.001)
-    assert newest[0][0] > ahead.encode()
+    await redis.xadd(transfer_key(OPERATION), {"kind": "chunk", "generation": "g0"}, id=ahead)
+    moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
+
+    async def newest() -> bytes | None:
+        """The number of the newest entry, if it is not the earlier attempt's."""
+        [(number, entry)] = await redis.xrevrange(transfer_key(OPERATION), count=1)
+        return None if entry[b"generation"] == b"g0" else number
+
+    assert await eventually(newest) > ahead.encode()
     arrived = await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
     assert arrived == (await moving).digest
 
@@ -153,11 +153,10 @@ async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_a
 ) -> None:
     # Long enough that the target dies in the middle, not when all has arrived.
     (checkpoint / "state/0/0/SSTs/2.sst").write_bytes(os.urandom(240 * CHUNK_BYTES))
-    sending = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=60))
+    sending = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
     staging = tmp_path / "in"
     receiving = asyncio.create_task(receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud"))
-    while not staging.exists():
-        await asyncio.sleep(0.001)
+    await eventually(staging.exists)
     receiving.cancel()
     (ended,) = await asyncio.gather(receiving, return_exceptions=True)
     assert isinstance(ended, asyncio.CancelledError)
@@ -171,8 +170,7 @@ async def test_transfer_when_store_is_killed_then_it_goes_on_after_its_restart(
     redis: Redis, checkpoint: Path, tmp_path: Path, redis_server: Server
 ) -> None:
     moving = asyncio.create_task(move(redis, checkpoint, tmp_path / "in", tmp_path / "none"))
-    while not (tmp_path / "in").exists():
-        await asyncio.sleep(0.001)
+    await eventually((tmp_path / "in").exists)
     await redis_server.kill()
     await redis_server.start()
     _, sent, arrived = await moving

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from running.servers import Server
+from running.waiting import eventually
 from towpath.streams.log_reader import Access, LogReader
 
 STREAM = "IN"
@@ -61,24 +61,28 @@ async def test_bounds_when_an_event_was_stored_then_they_tell_of_it(
 ) -> None:
     assert await asyncio.to_thread(reader.bounds, STREAM) == (1, 3)
     await connection.jetstream().publish("site.a", b"{}")
-    async with asyncio.timeout(20.0):
-        while await asyncio.to_thread(reader.bounds, STREAM) != (1, 4):
-            await asyncio.sleep(0.005)
+
+    async def has_all() -> bool:
+        return await asyncio.to_thread(reader.bounds, STREAM) == (1, 4)
+
+    await eventually(has_all)
 
 
 async def test_bounds_when_a_reader_waits_for_what_is_not_there_then_others_are_answered(
     connection: Client, reader: LogReader
 ) -> None:
+    fetches: list[str] = []
+
+    async def on_fetch(message: Msg) -> None:
+        fetches.append(message.reply)
+
+    await connection.subscribe(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.>", cb=on_fetch)
+    await connection.flush()
     waiting = asyncio.create_task(asyncio.to_thread(lambda: list(reader.read(STREAM, 3, 4))))
-    async with asyncio.timeout(10.0):
-        while not await connection.jetstream().consumers_info(STREAM):
-            await asyncio.sleep(0.02)
-    took_s: list[float] = []
-    for _ in range(5):
-        begun = time.monotonic()
-        assert await asyncio.to_thread(reader.bounds, STREAM) == (1, 3)
-        took_s.append(time.monotonic() - begun)
-    assert min(took_s) < 1.0, "half of what the reader waits at a time"
+    await eventually(lambda: fetches)
+    for _ in range(20):
+        assert await asyncio.to_thread(reader.bounds, STREAM, 0.0) == (1, 3)
+    assert len(fetches) < 10, "one answer a fetch: it waits until the reader's fetch is over"
     assert not waiting.done()
     await connection.jetstream().publish("site.a", b"{}")
     (messages,) = await waiting

@@ -17,7 +17,8 @@ from nats.js.api import ExternalStream, StreamConfig, StreamSource
 from typer.testing import CliRunner
 
 from running.links import mesh_with_links
-from running.mesh import Mesh, answers_request, eventually, last_is
+from running.mesh import Mesh, answers_request, last_is
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -35,7 +36,8 @@ from towpath.mesh import names
 
 QUESTION = "towpath.v1.command.{site}.start-job"
 
-DEADLINE_S = 20.0
+CUT_OFF_S = 10.0
+"""A request that is not answered within that is not answered at all."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ async def commanding(mesh: Mesh) -> AsyncIterator[Bus]:
 
 
 async def ask(bus: Bus, command: Command[Any]) -> Any:
-    return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=5)
+    return await bus.request(command, deadline_s=WITHIN_S, attempt_s=5)
 
 
 @asynccontextmanager
@@ -73,7 +75,7 @@ async def answering(mesh: Mesh, site: str) -> AsyncIterator[Client]:
 
 
 async def answer_of(client: Client, site: str) -> bytes:
-    return (await client.request(QUESTION.format(site=site), b"", timeout=10)).data
+    return (await client.request(QUESTION.format(site=site), b"", timeout=CUT_OFF_S)).data
 
 
 async def view_of(bus: Bus, site: str) -> LinkView:
@@ -125,22 +127,22 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
         await ask(bus, ShapeLink(site="lga", conditions=LinkConditions(cut=True)))
         for number in range(2, 101):
             await origin.jetstream().publish("sink.lga.source.1", str(number).encode())
-        with pytest.raises(TimeoutError):
+        with pytest.raises(AssertionError):
             await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 100), within_s=1)
         assert await last_is(reader, "MIRROR_lga_OUT_source", 1)
 
         await ask(bus, RestoreLink(site="lga"))
-        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 100), within_s=60)
+        await eventually(lambda: last_is(reader, "MIRROR_lga_OUT_source", 100))
 
 
-async def test_request_takes_the_delay_both_ways_when_the_link_has_one(mesh: Mesh) -> None:
+async def test_request_takes_at_least_the_delay_both_ways_when_the_link_has_one(mesh: Mesh) -> None:
     async with commanding(mesh) as bus, answering(mesh, "jfk") as client:
         conditions = LinkConditions(delay_ms=150, jitter_ms=10)
         view: LinkView = await ask(bus, ShapeLink(site="jfk", conditions=conditions))
         assert (view.conditions, view.until) == (conditions, None)
         began = asyncio.get_running_loop().time()
         assert await answer_of(client, "jfk") == b"jfk"
-        assert 0.28 <= asyncio.get_running_loop().time() - began < 2
+        assert asyncio.get_running_loop().time() - began >= 0.28
 
 
 async def test_link_restores_itself_and_says_so_when_its_time_is_over(mesh: Mesh) -> None:
@@ -151,7 +153,7 @@ async def test_link_restores_itself_and_says_so_when_its_time_is_over(mesh: Mesh
         worse = LinkConditions(bandwidth_bytes_per_s=50_000, for_s=1.0)
         view: LinkView = await ask(bus, ShapeLink(site="jfk", conditions=worse))
         assert view.until is not None
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             begun, ended = await changes.get(), await changes.get()
         assert (begun.conditions, ended.conditions) == (worse, LinkConditions())
         assert (ended.at - begun.at).total_seconds() >= 0.9
@@ -167,7 +169,7 @@ async def test_link_stays_cut_when_its_process_is_killed(mesh: Mesh) -> None:
         assert view.conditions.cut
         assert view.until is not None
         assert (await view_of(bus, "lga")).conditions == LinkConditions()
-        with pytest.raises((NatsTimeoutError, TimeoutError)):
+        with pytest.raises(AssertionError):
             await eventually(lambda: answers_request(client, QUESTION.format(site="jfk")), within_s=3)
         await ask(bus, RestoreLink(site="jfk"))
         await eventually(lambda: answers_request(client, QUESTION.format(site="jfk")))

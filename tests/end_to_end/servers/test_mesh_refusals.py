@@ -16,8 +16,9 @@ import redis.exceptions
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from running.mesh import REFUSED_S, Mesh, eventually, last_is, publish_qos1, received, running_mesh
+from running.mesh import REFUSED_S, Mesh, last_is, publish_qos1, received, running_mesh
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.mesh import names
 from towpath.mesh.nats_config import ACCOUNT, site_config
 from towpath.mesh.state import Credential
@@ -184,7 +185,7 @@ async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[obje
     url = mesh.state.hub_url if at_hub else mesh.state.sites["jfk"].nats_url
     async with mesh.client(url, credential, error_cb=on_error) as client:
         await act(client)
-        return await asyncio.wait_for(told.get(), 3)
+        return await asyncio.wait_for(told.get(), WITHIN_S)
 
 
 @pytest.mark.parametrize("user", ["device", "leaf"])
@@ -249,7 +250,7 @@ def _redis(mesh: Mesh, credential: Credential) -> redis.Redis:
         port=mesh.state.redis_port,
         username=credential.user,
         password=credential.password,
-        socket_timeout=20,
+        socket_timeout=WITHIN_S,
     )
 
 
@@ -275,7 +276,7 @@ def test_redis_refuses_site_when_it_reaches_for_more(mesh: Mesh, command: tuple[
 
 
 def test_redis_refuses_when_nobody_logs_in(mesh: Mesh) -> None:
-    client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=20)
+    client = redis.Redis(host=mesh.state.redis_host, port=mesh.state.redis_port, socket_timeout=WITHIN_S)
     with pytest.raises(redis.exceptions.AuthenticationError):
         client.get("towpath:jobs")
 

@@ -23,8 +23,9 @@ from nats.js.api import (
     StreamSource,
 )
 
-from running.mesh import REFUSED_S, Mesh, answers_request, eventually, last_is, linked, received, running_mesh
+from running.mesh import REFUSED_S, Mesh, answers_request, last_is, linked, received, running_mesh
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
 from towpath.mesh import names
 
@@ -285,7 +286,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
             body = str(number).encode()
             await engine.jetstream().publish("sink.jfk.board.1", body, headers={key: value})
         async with subscriber() as board:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(WITHIN_S):
                 got = [(str(m.topic), m.payload, m.qos) async for m in _take(board, 3)]
         assert got == [("stats/hourly", str(number).encode(), 1) for number in range(3)]
 

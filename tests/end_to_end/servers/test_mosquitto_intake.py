@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from running.mesh import eventually
 from running.mosquitto import Site, bridge_process, running_site, send, subscribed
 from running.promises import promise
+from running.waiting import eventually
 from towpath.contracts.site import BrokerKind, BrokerSpec
 
 EVENTS = 6_000

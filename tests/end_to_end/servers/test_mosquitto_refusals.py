@@ -12,9 +12,9 @@ from pathlib import Path
 import aiomqtt
 import pytest
 
-from running.mesh import eventually
 from running.mosquitto import OUTPUT, SITE, Foreign, Site, foreign_mosquitto, running_site, send
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.site import BrokerSpec
 from towpath.mesh.names import MESSAGE_ID_HEADER, rejected_subject
 
@@ -50,7 +50,7 @@ async def test_foreign_broker_when_it_has_an_address_then_devices_and_site_meet_
         async with site.device() as subscriber:
             await subscriber.subscribe(OUTPUT.topic, qos=1)
             await site.emit("j", [b"result"])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(WITHIN_S):
                 assert (await anext(aiter(subscriber.messages))).payload == b"result"
 
 
@@ -93,7 +93,7 @@ async def test_topic_when_the_broker_refuses_it_then_the_status_names_it_and_oth
         await says(site, OUTPUT.topic, "Not authorized")
         headers = {MESSAGE_ID_HEADER: "bad"}
         await site.agent.jetstream().publish(rejected_subject(SITE, "j", 1), b"bad", headers=headers)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             assert (await anext(aiter(subscriber.messages))).payload == b"bad"
 
 

@@ -11,9 +11,9 @@ import aiomqtt
 import pytest
 from nats.js.errors import NotFoundError
 
-from running.mesh import eventually
 from running.mosquitto import OUTPUT, Site, bridge_process, running_site
 from running.promises import promise
+from running.waiting import eventually
 from towpath.contracts.site import BrokerKind, BrokerSpec
 from towpath.mesh.names import MESSAGE_ID_HEADER, rejected_subject
 
@@ -53,20 +53,13 @@ async def subscriber(site: Site, *topics: str) -> AsyncIterator[list[tuple[str, 
             await asyncio.gather(receiving, return_exceptions=True)
 
 
-async def until(came: list[tuple[str, bytes]], count: int) -> None:
-    async def enough() -> bool:
-        return len(came) >= count
-
-    await eventually(enough)
-
-
 async def test_results_when_stored_then_arrive_once_and_in_order_on_their_topics(site: Site) -> None:
     async with site.bridged(), subscriber(site, "stats/#") as came:
         await site.emit("j", RESULTS)
         await site.agent.jetstream().publish(
             rejected_subject("jfk", "j", 1), b"bad", headers={MESSAGE_ID_HEADER: "bad"}
         )
-        await until(came, len(RESULTS) + 1)
+        await eventually(lambda: len(came) >= len(RESULTS) + 1)
     assert [body for topic, body in came if topic == OUTPUT.topic] == RESULTS
     assert [body for topic, body in came if topic == OUTPUT.rejected_topic] == [b"bad"]
 
@@ -77,11 +70,11 @@ async def test_results_when_no_bridge_runs_then_come_from_where_the_last_one_sto
         async with site.bridged():
             await site.works()
             await site.emit("j", RESULTS[:10])
-            await until(came, 10)
+            await eventually(lambda: len(came) >= 10)
             await eventually(lambda: _moved_on(site, 10))
         await site.emit("j", RESULTS[10:20])
         async with site.bridged():
-            await until(came, 20)
+            await eventually(lambda: len(came) >= 20)
     assert [body for _, body in came] == RESULTS[:20]
 
 
@@ -105,12 +98,12 @@ async def test_results_when_bridge_is_killed_in_their_midst_then_none_is_lost_or
         async with bridge_process(site.mesh.home.root):
             await eventually(lambda: _has_place(site))
             emitting = asyncio.create_task(site.emit("j", RESULTS))
-            await until(came, 500)
+            await eventually(lambda: len(came) >= 500)
         assert len(came) < len(RESULTS), "killed too late to prove anything"
         async with bridge_process(site.mesh.home.root):
             await emitting
             await eventually(lambda: _moved_on(site, len(RESULTS)))
-            await until(came, len(RESULTS))
+            await eventually(lambda: len(came) >= len(RESULTS))
     bodies = [body for _, body in came]
     assert list(dict.fromkeys(bodies)) == RESULTS
     # What was repeated is one piece, from the bridge's place to where it was killed.
@@ -148,11 +141,11 @@ async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carrie
             "k", 1, OUTPUT.model_copy(update={"stream": "OUT_k", "topic": "other/t"})
         )
         await site.emit("k", [b"first", b"second"])
-        await until(came, 2)
+        await eventually(lambda: len(came) >= 2)
         assert site.binder.trouble() is None
         await site.streams.set_epoch("j", 1, OUTPUT)
         await site.emit("j", [b"anew"])
-        await until(came, 3)
+        await eventually(lambda: len(came) >= 3)
     assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"anew")]
 
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -22,6 +21,8 @@ from nats.errors import Error as NatsError
 from nats.js.api import RePublish, StreamConfig
 
 from running.promises import promise
+from running.servers import free_port
+from running.waiting import WITHIN_S, eventually
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import Identity, SerialIdentity
 from towpath.checker.verdict import judge
@@ -36,12 +37,6 @@ OUT_TOPIC = "departures/clean"
 OUT_SUBJECT = "sink.edge.clean.1"
 ACK_WAIT_S = 1.0
 """After so long the broker sends what was not acknowledged once more."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Broker:
@@ -81,15 +76,16 @@ class Broker:
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[NatsClient]:
         url = f"nats://device:secret@127.0.0.1:{self.nats_port}"
-        async with asyncio.timeout(15):
-            client = None
-            while client is None:
-                try:
-                    client = await nats.connect(url, allow_reconnect=False, reconnect_time_wait=0.05)
-                    await client.jetstream().account_info()
-                except (NatsError, OSError):
-                    client = None
-                    await asyncio.sleep(0.05)
+
+        async def connected() -> NatsClient | None:
+            try:
+                client = await nats.connect(url, allow_reconnect=False, reconnect_time_wait=0.05)
+                await client.jetstream().account_info()
+            except (NatsError, OSError):
+                return None
+            return client
+
+        client = await eventually(connected)
         try:
             yield client
         finally:
@@ -160,7 +156,7 @@ async def test_replay_when_the_broker_is_killed_in_the_middle_then_loses_nothing
         once(lambda now: now.sent - now.acknowledged >= 100, many_unacknowledged)(report)
 
     run = asyncio.create_task(broker.replay(rate=2_000.0).run(events, look))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await half_way.wait()
         broker.freeze()
         await many_unacknowledged.wait()
@@ -183,7 +179,7 @@ async def test_replay_when_the_broker_stays_away_then_gives_up_and_says_how_far_
             departures("JFK"), once(lambda report: report.acknowledged > 0, begun)
         )
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         await begun.wait()
         await broker.kill()
         with pytest.raises(TowpathError, match="events are stored") as caught:
@@ -192,22 +188,22 @@ async def test_replay_when_the_broker_stays_away_then_gives_up_and_says_how_far_
 
 
 async def test_replay_when_the_password_is_wrong_then_is_refused_at_once(broker: Broker) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(WITHIN_S):
         with pytest.raises(TowpathError) as caught:
             await broker.replay(password="guess").run(departures("JFK", 1))
     assert caught.value.detail.code is ErrorCode.NOT_ALLOWED
 
 
-async def test_replay_when_a_rate_is_set_then_keeps_it(broker: Broker) -> None:
+async def test_replay_when_a_rate_is_set_then_sends_no_faster(broker: Broker) -> None:
     report = await broker.replay(rate=1_000.0).run(departures("JFK", 1_001))
-    assert 1.0 <= report.seconds < 10.0
+    assert report.seconds >= 1.0
 
 
-async def test_replay_when_sped_up_then_spreads_events_as_their_times_do(broker: Broker) -> None:
+async def test_replay_when_sped_up_then_takes_as_long_as_its_events_span(broker: Broker) -> None:
     events = departures("JFK", 500)
     span = max(event.at for event in events) - events[0].at
     report = await broker.replay(speed=span).run(events)
-    assert 1.0 <= report.seconds < 10.0
+    assert report.seconds >= 1.0
 
 
 @pytest.mark.parametrize(
@@ -253,11 +249,11 @@ async def test_collector_when_the_broker_is_killed_then_still_receives_every_res
             return {o.identity for o in collector.observations} == expected(count).keys()
 
         await publish(broker, range(300))
-        await collector.wait_until(lambda: complete(300), within_s=20)
+        await collector.wait_until(lambda: complete(300), within_s=WITHIN_S)
         await broker.kill()
         await broker.start()
         await publish(broker, range(300, 600))
-        await collector.wait_until(lambda: complete(600), within_s=30)
+        await collector.wait_until(lambda: complete(600), within_s=WITHIN_S)
         assert collector.connections == 2
         verdict = judge(expected(600), collector.observations, late_after_s=60.0)
     assert verdict.clean, verdict.examples
@@ -270,7 +266,7 @@ async def test_result_when_really_published_twice_then_is_duplicated_and_not_red
     async with broker.collector() as collector:
         await publish(broker, range(10))
         await publish(broker, range(3), repeat=True)
-        await collector.wait_until(lambda: len(collector.observations) >= 13, within_s=20)
+        await collector.wait_until(lambda: len(collector.observations) >= 13, within_s=WITHIN_S)
         verdict = judge(expected(10), collector.observations)
     assert (verdict.duplicated, verdict.redelivered, verdict.lost) == (3, 0, 0)
 
@@ -289,7 +285,7 @@ async def test_results_when_acknowledged_so_late_that_they_come_again_then_are_n
 ) -> None:
     async with broker.collector() as collector:
         publish_and_stand_still(broker)
-        await collector.wait_until(lambda: len(collector.observations) >= 20, within_s=20)
+        await collector.wait_until(lambda: len(collector.observations) >= 20, within_s=WITHIN_S)
         verdict = judge(expected(10), collector.observations)
     assert verdict.clean, verdict.examples
     assert verdict.redelivered >= 10
@@ -302,7 +298,7 @@ async def test_collectors_when_two_run_together_then_their_observations_are_in_o
     other = broker.collector(client_id="other", topics=["departures/other"])
     async with ResultCollectors(broker.collector(), other) as together:
         await publish(broker, range(20))
-        await together.wait_until(lambda: len(together.observations) >= 20, within_s=20)
+        await together.wait_until(lambda: len(together.observations) >= 20, within_s=WITHIN_S)
         received = [o.received_at for o in together.observations]
         assert received == sorted(received)
         assert judge(expected(20), together.observations).clean
@@ -314,7 +310,7 @@ async def test_collector_when_it_ends_then_leaves_nothing_for_the_next_one(broke
     await publish(broker, range(10))
     async with broker.collector() as collector:
         await publish(broker, range(10, 12))
-        await collector.wait_until(lambda: len(collector.observations) >= 2, within_s=20)
+        await collector.wait_until(lambda: len(collector.observations) >= 2, within_s=WITHIN_S)
         assert [o.body["serial"] for o in collector.observations] == [10, 11]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import nats
@@ -14,6 +15,7 @@ from nats.aio.client import Client
 
 from running.promises import promise
 from running.servers import Server
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.outputs import Outputs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
@@ -63,7 +65,7 @@ async def publish(
     numbers: range,
     *,
     rejected: bool = False,
-    patience_s: float = 10,
+    patience_s: float = WITHIN_S,
     batch: str | None = None,
 ) -> int:
     """Publish results as the owner of an epoch."""
@@ -146,9 +148,9 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
                 going_on.set()
 
     task = asyncio.create_task(new_owner())
-    await asyncio.wait_for(going_on.wait(), 20)
+    await asyncio.wait_for(going_on.wait(), WITHIN_S)
     await do_settle(shadows, settle())
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, WITHIN_S)
     await other.close()
     assert await held(connection) == list(range(30_000))
 
@@ -372,8 +374,13 @@ async def forget(streams: SiteStreams, epoch: int) -> None:
         probe = {"Nats-Msg-Id": "probe", BATCH_HEADER: "1.6"}
         subject = kind("jfk", "hourly", epoch)
         await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)
-        while (await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)).duplicate:
-            await asyncio.sleep(0.02)
+
+        await eventually(partial(is_stored_anew, streams, subject, probe))
+
+
+async def is_stored_anew(streams: SiteStreams, subject: str, headers: dict[str, str]) -> bool:
+    """Publish a result again; returns whether the stream has forgotten that it has it."""
+    return not (await streams.jetstream.publish(subject, b'{"n": 99}', headers=headers)).duplicate
 
 
 @pytest.mark.parametrize("page_of", [2, 2000])

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 
 from running.promises import promise
 from running.servers import Server
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
@@ -59,7 +60,7 @@ async def stored(connection: Client) -> list[int]:
 
 
 async def publish(
-    connection: Client, messages: list[Outgoing], batch: int = 0, patience_s: float = 20
+    connection: Client, messages: list[Outgoing], batch: int = 0, patience_s: float = WITHIN_S
 ) -> int:
     publisher = Publisher(connection, patience_s=patience_s)
     return await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=batch_label(1, batch))
@@ -113,8 +114,11 @@ async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_on
     await streams.set_epoch("hourly", 1, OUTPUT)
     sending = asyncio.create_task(publish(connection, results(1, 0, 60_000)))
     jetstream = connection.jetstream()
-    while (await jetstream.stream_info(OUTPUT.stream)).state.messages < 5_000:
-        await asyncio.sleep(0.005)
+
+    async def is_in_the_middle() -> bool:
+        return (await jetstream.stream_info(OUTPUT.stream)).state.messages >= 5_000
+
+    await eventually(is_in_the_middle)
     await nats_server.kill()
     await nats_server.start()
     await sending
@@ -252,8 +256,7 @@ async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_mea
 
 async def forgotten(connection: Client, probe: list[Outgoing]) -> None:
     """Until the server takes a result again that it has stored."""
-    while not await publish(connection, probe, batch=56):
-        await asyncio.sleep(0.05)
+    await eventually(lambda: publish(connection, probe, batch=56))
 
 
 async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
@@ -281,8 +284,11 @@ async def fill(connection: Client, count: int) -> None:
         await connection.publish("site.departures", json.dumps({"n": n}).encode())
     await connection.flush()
     jetstream = connection.jetstream()
-    while (await jetstream.stream_info("IN")).state.last_seq < count:
-        await asyncio.sleep(0.01)
+
+    async def are_stored() -> bool:
+        return (await jetstream.stream_info("IN")).state.last_seq >= count
+
+    await eventually(are_stored)
 
 
 def read(reader: LogReader, after: int, through: int) -> list[int]:

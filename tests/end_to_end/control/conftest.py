@@ -1,0 +1,55 @@
+"""One set of servers, one coordinator and one REST service for all tests that bring none of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from running.api import Api, running_api
+from running.coordinator import Trial, running_coordinator
+from running.mesh import Mesh, running_mesh
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """The servers of a hub and two sites. A test that kills one of them uses `own_servers`."""
+    with running_mesh(tmp_path_factory.mktemp("servers")) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+def own_servers(tmp_path: Path) -> Iterator[Mesh]:
+    """Servers of one test, which may kill them."""
+    with running_mesh(tmp_path / "servers") as mesh:
+        yield mesh
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def coordinating(servers: Mesh) -> AsyncIterator[Trial]:
+    """A coordinator, and agents whose heartbeats come as long as the session's loop runs."""
+    async with running_coordinator(servers) as trial:
+        yield trial
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def trial(coordinating: Trial) -> Trial:
+    """A coordinator that knows of no job. Tests may kill it."""
+    await coordinating.clear()
+    return coordinating
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def serving(coordinating: Trial) -> AsyncIterator[Api]:
+    """A REST service in front of the coordinator, and what else it asks."""
+    async with running_api(coordinating) as api:
+        yield api
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def api(trial: Trial, serving: Api) -> Api:
+    """A REST service that knows of no job. Tests may kill it."""
+    await serving.start()
+    return serving
