@@ -206,10 +206,11 @@ class MeasuredMesh:
 
 @asynccontextmanager
 async def mesh_of(
-    home: Home, sites: list[SiteSpec], say: Callable[[str], None]
+    home: Home, sites: list[SiteSpec], say: Callable[[str], None], *, emulate_links: bool = False
 ) -> AsyncIterator[MeasuredMesh]:
     """Bring a mesh up. Whoever made the home brings it down. Raises `TowpathError`."""
-    state = await asyncio.to_thread(lifecycle.up, home, MeshSpec(sites=sites))
+    spec = MeshSpec(sites=sites, emulate_links=emulate_links)
+    state = await asyncio.to_thread(lifecycle.up, home, spec)
     await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)
     say(f"up: {', '.join(site.name for site in sites)}")
     async with open_bus(home) as bus:

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import emulated_link
 import flow
 import general
 import ingest
@@ -35,7 +36,7 @@ from rich.console import Console
 
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (ingest, windowed, flow, general, state, updown, observation)
+    for module in (ingest, windowed, flow, general, state, updown, observation, emulated_link)
 }
 RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220

@@ -220,7 +220,7 @@ class Trial:
         until_at: str = "jfk pause-transfer",
         attempt_s: float = 1.0,
     ) -> tuple[MigrateJob, asyncio.Task[Any]]:
-        """Begin a migration to lga that waits in a command: party and verb. It is asked for again and again."""
+        """Begin a migration to lga that waits in a command: party and verb."""
         verb = until_at.split()[1]
         self.agents.gates[f"{verb} {job}"] = asyncio.Event()
         before = self.agents.reached.count(until_at)
