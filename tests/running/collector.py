@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from running.mesh import Mesh
+from running.waiting import WITHIN_S
 from towpath.bus import Bus
 from towpath.contracts.message import Command, now
 from towpath.contracts.metrics import Echo, EchoAnswer, ReadMetrics, Sample, SeriesList
@@ -70,14 +71,13 @@ class Collecting:
     running: Mesh
     agents: dict[str, MeasuringAgent]
     client: Bus
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
     process: asyncio.subprocess.Process | None = None
 
-    async def start(self) -> None:
+    async def start(self, environment: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "towpath.collector", "--home", str(self.running.home.root)]
         with self.running.home.log("collector").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *command, stdout=log, stderr=log, env=dict(self.environment) or None
+                *command, stdout=log, stderr=log, env=environment
             )
 
     async def kill(self) -> None:
@@ -86,13 +86,11 @@ class Collecting:
             await self.process.wait()
 
     async def ask(self, command: Command[Any]) -> Any:
-        return await self.client.request(command, deadline_s=20)
+        return await self.client.request(command, deadline_s=WITHIN_S)
 
 
 @asynccontextmanager
-async def collecting(
-    running: Mesh, environment: Mapping[str, str] | None = None
-) -> AsyncIterator[Collecting]:
+async def collecting(running: Mesh) -> AsyncIterator[Collecting]:
     """A collector over the sites of `running`, each with an agent that measures."""
     state = running.state
     async with AsyncExitStack() as stack:
@@ -110,7 +108,7 @@ async def collecting(
             await Bus.connect(state.hub_url, user.user, user.password, name="client")
         )
         working = [asyncio.create_task(agent.work()) for agent in agents.values()]
-        made = Collecting(running, agents, client, environment or {})
+        made = Collecting(running, agents, client)
         try:
             await made.start()
             yield made

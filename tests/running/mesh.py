@@ -13,6 +13,7 @@ from typing import Any
 import aiomqtt
 import nats
 import nats.errors
+import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -89,6 +90,20 @@ class Mesh:
 
 async def _ignore(error: Exception) -> None:
     """Refusals come here as well as to the test."""
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """The servers of a hub and two sites, for all tests of a folder. Who kills one uses `own_servers`."""
+    with running_mesh(tmp_path_factory.mktemp("servers")) as mesh:
+        yield mesh
+
+
+@pytest.fixture
+def own_servers(tmp_path: Path) -> Iterator[Mesh]:
+    """Servers of one test, which may kill them."""
+    with running_mesh(tmp_path / "servers") as mesh:
+        yield mesh
 
 
 @contextmanager

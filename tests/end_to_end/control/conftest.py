@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from running.api import Api, running_api
 from running.coordinator import Trial, running_coordinator
-from running.mesh import Mesh, running_mesh
+from running.mesh import Mesh, own_servers, servers
 
-
-@pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """The servers of a hub and two sites. A test that kills one of them uses `own_servers`."""
-    with running_mesh(tmp_path_factory.mktemp("servers")) as mesh:
-        yield mesh
-
-
-@pytest.fixture
-def own_servers(tmp_path: Path) -> Iterator[Mesh]:
-    """Servers of one test, which may kill them."""
-    with running_mesh(tmp_path / "servers") as mesh:
-        yield mesh
+__all__ = ["own_servers", "servers"]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

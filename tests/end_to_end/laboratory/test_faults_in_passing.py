@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 
 from running.rules import Rules, rule
 from running.servers import Server
+from running.waiting import WITHIN_S
 from towpath.agent.passing import looked_at
 from towpath.bus import Bus
 from towpath.checkpoints.layout import inventory
@@ -26,7 +27,11 @@ from towpath.faults.board import Board
 
 SEND, RECEIVE = {"point": "bus.send"}, {"point": "bus.receive"}
 COMMAND = {"point": "agent.command"}
-SOON_S, PATIENT_S = 0.8, 20.0
+SOON_S = 0.8
+"""For what is not to happen, or ends only when its time is over."""
+
+GIVE_UP_S = 5.0
+"""For a source whose target takes all that comes, and does not confirm it."""
 
 
 class Ask(Command[Done]):
@@ -69,7 +74,7 @@ def faults(tmp_path: Path) -> Iterator[Carried]:
 @pytest.fixture
 async def bus(nats_server: Server) -> AsyncIterator[Bus]:
     url = nats_server.url
-    async with await Bus.connect(url, "", "", name="test", within_s=PATIENT_S) as bus:
+    async with await Bus.connect(url, "", "", name="test", within_s=WITHIN_S) as bus:
         yield bus
 
 
@@ -107,14 +112,14 @@ async def test_command_when_dropped_then_is_missed_in_time_and_later_ones_are_an
     assert asked == []
 
     faults.unload()
-    assert await bus.request(Ask(), deadline_s=PATIENT_S) == Done()
+    assert await bus.request(Ask(), deadline_s=WITHIN_S) == Done()
 
 
 async def test_command_when_only_its_first_attempt_is_lost_then_the_next_is_answered(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     faults.load(rule(SEND, "drop", "once"))
-    assert await bus.request(Ask(), deadline_s=PATIENT_S, attempt_s=0.2) == Done()
+    assert await bus.request(Ask(), deadline_s=WITHIN_S, attempt_s=0.2) == Done()
     assert len(asked) == 1
 
 
@@ -122,7 +127,7 @@ async def test_command_when_held_up_longer_than_its_deadline_then_its_sender_is_
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     faults.load(rule(SEND, "delay", parameters={"ms": 600_000}))
-    async with asyncio.timeout(PATIENT_S):
+    async with asyncio.timeout(WITHIN_S):
         error = await refused(bus.request(Ask(), deadline_s=SOON_S))
     assert error.detail.code is ErrorCode.DEADLINE
 
@@ -132,7 +137,7 @@ async def test_command_when_it_comes_twice_then_is_carried_out_once(
     bus: Bus, asked: list[Ask], faults: Carried, point: dict[str, str]
 ) -> None:
     faults.load(rule(point, "duplicate", 'subject endswith ".ask"', parameters={"times": 3}))
-    assert await bus.request(Ask(), deadline_s=PATIENT_S) == Done()
+    assert await bus.request(Ask(), deadline_s=WITHIN_S) == Done()
     assert len(asked) == 1
 
 
@@ -140,7 +145,7 @@ async def test_command_when_damaged_then_is_refused_as_unreadable(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     faults.load(rule(RECEIVE, "corrupt", 'subject endswith ".ask"', parameters={"how": "truncate"}))
-    error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
+    error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert error.detail.code is ErrorCode.INVALID
     assert asked == []
 
@@ -149,7 +154,7 @@ async def test_command_when_receiving_it_throws_then_the_answer_says_so(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     faults.load(rule(RECEIVE, "throw", 'subject endswith ".ask"', parameters={"message": "out of order"}))
-    error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
+    error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert error.detail.code is ErrorCode.FAILED
     assert "out of order" in error.detail.message
 
@@ -158,7 +163,7 @@ async def test_answer_when_lost_on_its_way_back_then_the_command_is_sent_again_a
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX" and once'))
-    assert await bus.request(Ask(), deadline_s=PATIENT_S, attempt_s=0.2) == Done()
+    assert await bus.request(Ask(), deadline_s=WITHIN_S, attempt_s=0.2) == Done()
     assert len(asked) == 1
 
 
@@ -176,7 +181,7 @@ async def test_answer_when_damaged_on_its_way_back_then_is_refused_as_unreadable
 ) -> None:
     how = {"how": "truncate"}
     faults.load(rule(RECEIVE, "corrupt", 'subject startswith "_INBOX"', parameters=how))
-    error = await refused(bus.request(Ask(), deadline_s=PATIENT_S))
+    error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert "unreadable reply" in error.detail.message
 
 
@@ -212,7 +217,7 @@ async def test_events_when_dropped_repeated_and_damaged_then_the_rest_arrives_in
     )
     for n in range(6):
         await bus.publish(Told(n=n))
-    await asyncio.wait_for(last.wait(), PATIENT_S)
+    await asyncio.wait_for(last.wait(), WITHIN_S)
     assert told == [0, 2, 2, 4, 5]
 
 
@@ -224,7 +229,7 @@ async def test_rules_when_everything_is_dropped_then_can_still_be_changed(bus: B
     await bus.connection.flush()
     faults.load(rule(SEND, "drop"), rule(RECEIVE, "drop"))
     command = SetRules(site="jfk", revision=1, lease_s=5.0)
-    assert (await bus.request(command, deadline_s=PATIENT_S)).scope == "jfk"
+    assert (await bus.request(command, deadline_s=WITHIN_S)).scope == "jfk"
 
 
 async def test_agent_command_when_a_rule_looks_at_it_then_sees_command_and_job(
@@ -237,18 +242,18 @@ async def test_agent_command_when_a_rule_looks_at_it_then_sees_command_and_job(
         rule(COMMAND, "delay", 'event.id == "c"', parameters={"ms": 50}),
         rule(COMMAND, "duplicate", 'event.id == "d"'),
     )
-    failed = await refused(bus.request(Ask(id="a"), deadline_s=PATIENT_S))
+    failed = await refused(bus.request(Ask(id="a"), deadline_s=WITHIN_S))
     assert (failed.detail.code, "not now" in failed.detail.message) == (ErrorCode.FAILED, True)
     dropped = await refused(bus.request(Ask(id="b", job="other"), deadline_s=SOON_S))
     assert dropped.detail.code is ErrorCode.DEADLINE
     for identifier in ("c", "d"):
-        await bus.request(Ask(id=identifier), deadline_s=PATIENT_S)
+        await bus.request(Ask(id=identifier), deadline_s=WITHIN_S)
     assert [command.id for command in asked] == ["c", "d", "d"]
 
     # What was not carried out is, when it is sent again.
     faults.unload()
-    await bus.request(Ask(id="a"), deadline_s=PATIENT_S)
-    await bus.request(Ask(id="b", job="other"), deadline_s=PATIENT_S)
+    await bus.request(Ask(id="a"), deadline_s=WITHIN_S)
+    await bus.request(Ask(id="b", job="other"), deadline_s=WITHIN_S)
     assert [command.id for command in asked[3:]] == ["a", "b"]
 
 
@@ -272,7 +277,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return root
 
 
-async def sent(redis: Redis, checkpoint: Path, within_s: float = PATIENT_S) -> str:
+async def sent(redis: Redis, checkpoint: Path, within_s: float = WITHIN_S) -> str:
     done = await send(redis, "m1", checkpoint, {}, generation="g1", within_s=within_s, job="delays")
     return done.digest
 
@@ -285,7 +290,7 @@ async def test_chunks_when_repeated_and_held_up_then_the_state_is_the_same(
         rule(SHIP, "delay", CHANGELOG, parameters={"ms": 50}),
     )
     arriving = asyncio.create_task(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))
-    assert await sent(redis, checkpoint) == await asyncio.wait_for(arriving, PATIENT_S)
+    assert await sent(redis, checkpoint) == await asyncio.wait_for(arriving, WITHIN_S)
     assert inventory(tmp_path / "in") == inventory(checkpoint)
 
 
@@ -293,7 +298,7 @@ async def test_chunks_when_one_is_lost_then_the_target_refuses_the_state(
     redis: Redis, checkpoint: Path, tmp_path: Path, faults: Carried
 ) -> None:
     faults.load(rule(SHIP, "drop", CHANGELOG))
-    sending = asyncio.create_task(refused(sent(redis, checkpoint, within_s=SOON_S)))
+    sending = asyncio.create_task(refused(sent(redis, checkpoint, within_s=GIVE_UP_S)))
     error = await refused(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))
     assert error.detail.code is ErrorCode.FAILED
     assert (await sending).detail.code is ErrorCode.DEADLINE

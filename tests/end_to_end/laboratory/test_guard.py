@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ import aiomqtt
 import psutil
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import ListSites
@@ -40,7 +41,7 @@ from towpath.processes import find
 
 SITE = "jfk"
 UP_S = 400.0
-DEADLINE_S = 40.0
+"""For a whole mesh to start on a busy machine."""
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -62,7 +63,9 @@ async def operating(home: Home) -> AsyncIterator[Bus]:
     """A connection as operator. No rules are left in the end."""
     mesh = MeshState.load(home)
     user = mesh.operator
-    async with await Bus.connect(mesh.hub_url, user.user, user.password, name="test", within_s=10) as bus:
+    async with await Bus.connect(
+        mesh.hub_url, user.user, user.password, name="test", within_s=WITHIN_S
+    ) as bus:
         try:
             yield bus
         finally:
@@ -71,7 +74,7 @@ async def operating(home: Home) -> AsyncIterator[Bus]:
 
 
 async def ask(bus: Bus, command: Command[Any]) -> Any:
-    return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=8)
+    return await bus.request(command, deadline_s=WITHIN_S, attempt_s=8)
 
 
 async def load(bus: Bus, target: str, name: str, fault: str, condition: str = "true", **given: Any) -> None:
@@ -84,17 +87,6 @@ async def load(bus: Bus, target: str, name: str, fault: str, condition: str = "t
 
 async def view(bus: Bus, name: str) -> RuleView:
     return next(each for each in (await ask(bus, ListRules())).rules if each.rule.name == name)
-
-
-async def eventually(condition: Callable[[], Any], within_s: float = DEADLINE_S) -> float:
-    """Wait until it holds; how long that took, seconds."""
-    began = time.monotonic()
-    async with asyncio.timeout(within_s):
-        while True:
-            found = condition()
-            if await found if asyncio.iscoroutine(found) else found:
-                return time.monotonic() - began
-            await asyncio.sleep(0.02)
 
 
 def process(home: Home, name: str) -> psutil.Process:
@@ -286,11 +278,11 @@ async def test_nothing_stays_when_the_injector_is_killed(home: Home) -> None:
         supervisor.suspend()
         try:
             os.kill(process(home, "injector").pid, signal.SIGKILL)
-            await eventually(lambda: not held_path(home, SITE).exists(), DEFAULT_LEASE_S + DEADLINE_S)
+            await eventually(lambda: not held_path(home, SITE).exists())
             assert are_running([engine])
             assert agent.rlimit(psutil.RLIMIT_FSIZE)[0] != 0
             assert not loaders(home)
-            await eventually(lambda: link_is(bus, LinkConditions()), DEFAULT_LEASE_S + DEADLINE_S)
+            await eventually(lambda: link_is(bus, LinkConditions()))
         finally:
             supervisor.resume()
         await eventually(lambda: find(home.run, "injector"))

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.commands import DeployJob, JobView, ListJobs
 from towpath.contracts.faults import ListRules
 from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
 from towpath.contracts.scenario_load import StandardJob
-from towpath.contracts.traces import ListTraces, ShowTrace
+from towpath.contracts.traces import ListTraces, ShowTrace, Span
 from towpath.drill.stage import Stage, stage
 from towpath.mesh.home import Home
 from towpath.scenarios.jobs import spec_of
@@ -50,8 +51,8 @@ def patient(document: dict[str, Any]) -> dict[str, Any]:
 
 
 async def left_behind(up: Stage) -> list[str]:
-    rules = (await up.bus.request(ListRules(), deadline_s=20)).rules
-    jobs = (await up.bus.request(ListJobs(), deadline_s=20)).jobs
+    rules = (await up.bus.request(ListRules(), deadline_s=WITHIN_S)).rules
+    jobs = (await up.bus.request(ListJobs(), deadline_s=WITHIN_S)).jobs
     return [*(view.rule.name for view in rules), *(view.spec.name for view in jobs)]
 
 
@@ -88,13 +89,8 @@ async def run_beside(up: Stage, output: Path, *, name: str) -> asyncio.subproces
 
 
 async def until_journal_has(output: Path, text: str) -> None:
-    def has() -> bool:
-        path = output / FILE
-        return path.exists() and text in path.read_text()
-
-    async with asyncio.timeout(120):
-        while not await asyncio.to_thread(has):
-            await asyncio.sleep(0.1)
+    path = output / FILE
+    await eventually(lambda: path.exists() and text in path.read_text(), within_s=3 * WITHIN_S)
 
 
 async def until_loaded(output: Path) -> None:
@@ -110,7 +106,7 @@ async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage,
     interrupted = await run_beside(up, tmp_path / "interrupted", name=str(endless))
     await until_loaded(tmp_path / "interrupted")
     os.kill(interrupted.pid, signal.SIGINT)
-    assert await asyncio.wait_for(interrupted.wait(), 60) == 130
+    assert await asyncio.wait_for(interrupted.wait(), 3 * WITHIN_S) == 130
     assert await left_behind(up) == []
     assert read_journal(tmp_path / "interrupted")[-1]["phase"] == "ended"
 
@@ -119,9 +115,11 @@ async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage,
     killed.kill()
     await killed.wait()
     # The lease, and what the injector needs to see that it is over. The job is for whoever looks after it.
-    async with asyncio.timeout(40):
-        while (await up.bus.request(ListRules(), deadline_s=20)).rules:
-            await asyncio.sleep(0.2)
+
+    async def no_rule_is_left() -> bool:
+        return not (await up.bus.request(ListRules(), deadline_s=WITHIN_S)).rules
+
+    await eventually(no_rule_is_left)
 
 
 STEADY = [{"probe": "site_up", "site": "jfk"}]
@@ -148,8 +146,8 @@ async def play_document(up: Stage, document: dict[str, Any], output: Path) -> Ru
 
 async def standing(up: Stage) -> dict[str, Any]:
     """What a user would see of jobs and pipelines, and how many results each job has."""
-    jobs = (await up.bus.request(ListJobs(), deadline_s=20)).jobs
-    pipelines = (await up.bus.request(ListPipelines(), deadline_s=20)).pipelines
+    jobs = (await up.bus.request(ListJobs(), deadline_s=WITHIN_S)).jobs
+    pipelines = (await up.bus.request(ListPipelines(), deadline_s=WITHIN_S)).pipelines
     return {
         "jobs": {view.spec.name: (view.spec, view.site, view.pipeline, view.output) for view in jobs},
         "pipelines": {view.pipeline: view.spec for view in pipelines},
@@ -165,8 +163,8 @@ async def test_scenario_when_jobs_and_pipelines_were_there_before_then_all_is_as
 ) -> None:
     counted = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
     described = PipelineSpec.model_validate(pipeline(forwarding("a"), forwarding("b")))
-    await up.bus.request(DeployJob(spec=counted), deadline_s=90)
-    await up.bus.request(ApplyPipeline(spec=described), deadline_s=90)
+    await up.bus.request(DeployJob(spec=counted), deadline_s=2 * WITHIN_S)
+    await up.bus.request(ApplyPipeline(spec=described), deadline_s=2 * WITHIN_S)
     before = await standing(up)
     document: dict[str, Any] = {
         "name": "changes-what-is-there",
@@ -199,9 +197,9 @@ async def test_scenario_when_jobs_and_pipelines_were_there_before_then_all_is_as
     report = await play_document(up, document, tmp_path / "changed")
     assert report.problems == []
     assert await standing(up) == before
-    views = {view.spec.name: view for view in (await up.bus.request(ListJobs(), deadline_s=20)).jobs}
+    views = {view.spec.name: view for view in (await up.bus.request(ListJobs(), deadline_s=WITHIN_S)).jobs}
     assert [await results_of(up, views[name]) > 0 for name in ("counted", "a", "b")] == [True, True, True]
-    assert (await up.bus.request(ListRules(), deadline_s=20)).rules == []
+    assert (await up.bus.request(ListRules(), deadline_s=WITHIN_S)).rules == []
     await assert_one_trace(up, report)
 
     removing = {**document, "mesh": {}, "jobs": [], "load": [], "timeline": [], "pipeline": pipeline()}
@@ -214,22 +212,23 @@ async def test_scenario_when_jobs_and_pipelines_were_there_before_then_all_is_as
     interrupted = await run_beside(up, tmp_path / "interrupted", name=str(endless))
     await until_journal_has(tmp_path / "interrupted", '"pipeline": "theirs"')
     os.kill(interrupted.pid, signal.SIGINT)
-    assert await asyncio.wait_for(interrupted.wait(), 200) == 130
+    assert await asyncio.wait_for(interrupted.wait(), 3 * WITHIN_S) == 130
     assert await standing(up) == before
 
 
 async def assert_one_trace(up: Stage, report: RunReport) -> None:
     """Everything that a run led to belongs to one trace, and nothing of it began another."""
-    async with asyncio.timeout(60):
-        while True:
-            spans = (await up.bus.request(ShowTrace(about=report.run), deadline_s=20)).spans
-            if not orphans(spans) and not any(is_unfinished(span) for span in spans):
-                break
-            await asyncio.sleep(0.5)
+
+    async def whole() -> list[Span] | None:
+        """The spans, once none of them lacks its parent or its end."""
+        spans = (await up.bus.request(ShowTrace(about=report.run), deadline_s=WITHIN_S)).spans
+        return None if orphans(spans) or any(is_unfinished(span) for span in spans) else spans
+
+    spans = await eventually(whole)
     assert [span.name for span in spans if span.parent is None] == [f"scenario {report.scenario}"]
     commands = {span.name for span in spans}
     assert commands >= {"restore", "serve rollback-pipeline", "serve load-rules", "serve unload-rules"}
-    traces = (await up.bus.request(ListTraces(limit=200), deadline_s=20)).traces
+    traces = (await up.bus.request(ListTraces(limit=200), deadline_s=WITHIN_S)).traces
     # What the test itself had deployed and applied before the run, whether or not it writes spans itself.
     others = ["apply-pipeline", "deploy"]
     names = sorted(one.name.removeprefix("serve ").removeprefix("request ") for one in traces)
@@ -242,7 +241,7 @@ async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
-        output, _ = await asyncio.wait_for(process.communicate(), 60)
+        output, _ = await asyncio.wait_for(process.communicate(), WITHIN_S)
         return process.returncode or 0, output.decode()
 
     assert "engine-killed-mid-batch" in (await towpath("list"))[1]

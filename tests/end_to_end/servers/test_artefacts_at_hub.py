@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from running.mesh import Mesh, running_mesh
+from running.mesh import Mesh
 from running.waiting import eventually
 from towpath.artefacts.archive import digest_of
 from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
@@ -17,12 +16,6 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.names import api_prefix
 
 HUB = api_prefix("hub")
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
-        yield running
 
 
 async def chunks_kept(client: Client) -> int:
@@ -81,18 +74,18 @@ async def test_artefact_when_a_site_tries_to_write_one_then_it_is_refused(mesh: 
 
 
 async def test_artefact_when_the_hub_is_away_then_that_is_said_and_when_it_is_back_it_arrives(
-    mesh: Mesh,
+    own_servers: Mesh,
 ) -> None:
-    async with mesh.coordinator() as coordinator:
+    async with own_servers.coordinator() as coordinator:
         artefacts = HubArtefacts(coordinator)
         await artefacts.ensure()
         digest = await artefacts.put(b"kept on disk")
-    async with mesh.agent("jfk") as agent:
-        await mesh.kill("hub")
+    async with own_servers.agent("jfk") as agent:
+        await own_servers.kill("hub")
         with pytest.raises(TowpathError) as refused:
             await fetch(agent, HUB, digest, within_s=10)
         assert refused.value.detail.code is ErrorCode.UNREACHABLE
-        await mesh.start("hub")
+        await own_servers.start("hub")
 
         async def arrives() -> bool:
             try:

@@ -7,10 +7,10 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -18,13 +18,16 @@ from typer.testing import CliRunner, Result
 
 from running.collector import Collecting, collecting
 from running.links import mesh_with_links
-from running.mesh import Mesh, eventually
+from running.mesh import Mesh
 from running.promises import promise
+from running.waiting import WITHIN_S, eventually
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Metric
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
 from towpath.contracts.metrics import Echo, QueryMetrics, SeriesList
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CUT_S = 8.0
 """Longer than the collector takes to know that the site is silent."""
@@ -38,8 +41,9 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
         yield running
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def trial(mesh: Mesh) -> AsyncIterator[Collecting]:
+    """A collector for all tests, and agents that measure as long as the module's loop runs."""
     async with collecting(mesh) as started:
         await eventually(lambda: measured(started, {"jfk", "lga"}))
         yield started
@@ -81,7 +85,7 @@ async def test_series_when_only_one_site_is_wanted_then_are_of_that_site(trial: 
 
 async def test_hub_when_asked_to_echo_then_does(trial: Collecting) -> None:
     async def answered() -> bool:
-        echo = await trial.agents["jfk"].bus.request(Echo(site="hub", payload="abc"), deadline_s=5)
+        echo = await trial.agents["jfk"].bus.request(Echo(site="hub", payload="abc"), deadline_s=WITHIN_S)
         return echo.payload == "abc"
 
     await eventually(answered)
@@ -113,10 +117,10 @@ async def test_samples_when_a_site_was_cut_off_then_none_is_missing(trial: Colle
             others = "lga" in {series.site for series in during.series}
             return set(during.unreached) == {"jfk"} and others and loop.time() - since > CUT_S
 
-        await eventually(long_enough, within_s=60)
+        await eventually(long_enough)
     finally:
         await trial.ask(RestoreLink(site="jfk"))
-    await eventually(lambda: measured(trial, {"jfk", "lga"}), within_s=60)
+    await eventually(lambda: measured(trial, {"jfk", "lga"}))
     [series] = (await trial.ask(QueryMetrics(metrics=CPU, sites=["jfk"], since=begun))).series
     stored = await asyncio.to_thread(
         trial.agents["jfk"].store.read, QueryMetrics(metrics=CPU, since=begun), "jfk"
@@ -162,7 +166,7 @@ async def test_command_line_when_the_name_is_wrong_then_says_which_are_near(tria
     assert "job.backlog" in wrong.stderr
 
 
-async def test_metrics_when_a_receiver_is_named_then_reach_it_by_otlp(mesh: Mesh, tmp_path: Path) -> None:
+async def test_metrics_when_a_receiver_is_named_then_reach_it_by_otlp(trial: Collecting) -> None:
     received: dict[str, set[str]] = {}
 
     async def take(request: web.Request) -> web.Response:
@@ -180,10 +184,11 @@ async def test_metrics_when_a_receiver_is_named_then_reach_it_by_otlp(mesh: Mesh
             "OTEL_EXPORTER_OTLP_ENDPOINT": str(server.make_url("")),
             "OTEL_METRIC_EXPORT_INTERVAL": "1",
         }
-        async with collecting(mesh, {**os.environ, **endpoint}):
 
-            async def complete() -> bool:
-                measured = received.get("towpath.site.cpu.utilization") == {"jfk", "lga"}
-                return measured and "hub" in received.get("towpath.process.memory.usage", ())
+        def complete() -> bool:
+            measured = received.get("towpath.site.cpu.utilization") == {"jfk", "lga"}
+            return measured and "hub" in received.get("towpath.process.memory.usage", ())
 
-            await eventually(complete, within_s=60)
+        await trial.kill()
+        await trial.start({**os.environ, **endpoint})
+        await eventually(complete)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
-from running.mesh import Mesh, running_mesh
+from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.metrics import Echo
 from towpath.mesh.link_probe import echo, probe
 from towpath.mesh.state import Credential
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
-        yield running
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import aiomqtt
@@ -23,17 +23,11 @@ from nats.js.api import (
     StreamSource,
 )
 
-from running.mesh import REFUSED_S, Mesh, answers_request, last_is, linked, received, running_mesh
+from running.mesh import REFUSED_S, Mesh, answers_request, last_is, linked, received
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
 from towpath.mesh import names
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
-        yield running
 
 
 async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
@@ -103,15 +97,15 @@ async def test_mirror_when_origin_has_forgotten_its_first_events_then_keeps_seri
         assert (state.first_seq, state.last_seq) == (4, 10)
 
 
-async def test_mirror_when_hub_and_origin_restart_then_catches_up(mesh: Mesh) -> None:
-    async with mirrored(mesh, "caught-up", events=10) as (publish, reader, mirror):
-        await mesh.stop("hub")
+async def test_mirror_when_hub_and_origin_restart_then_catches_up(own_servers: Mesh) -> None:
+    async with mirrored(own_servers, "caught-up", events=10) as (publish, reader, mirror):
+        await own_servers.stop("hub")
         await publish(b"while the hub is away")
-        await mesh.start("hub")
+        await own_servers.start("hub")
         await eventually(lambda: last_is(reader, mirror, 11))
 
-        await mesh.stop("lga-nats")
-        await mesh.start("lga-nats")
+        await own_servers.stop("lga-nats")
+        await own_servers.start("lga-nats")
         await publish(b"after the restart")
         await eventually(lambda: last_is(reader, mirror, 12))
 

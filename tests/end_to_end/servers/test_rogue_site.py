@@ -1,0 +1,131 @@
+"""What must not pass from a site that was taken over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import nats
+import nats.errors
+import nats.js.errors
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from running.mesh import REFUSED_S, Mesh, last_is, received, running_mesh
+from running.promises import promise
+from running.waiting import eventually
+from towpath.mesh import names
+from towpath.mesh.nats_config import ACCOUNT, site_config
+from towpath.mesh.state import Credential
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    with running_mesh(tmp_path_factory.mktemp("mesh")) as running:
+        yield running
+
+
+ROGUE = Credential(user="root", password="whoever took the site over makes its rules")
+
+
+@pytest.fixture
+async def rogue(mesh: Mesh) -> AsyncIterator[Client]:
+    """A client without any restriction at the server of site lga, as its owner could make one."""
+    config = mesh.home.nats("lga") / "nats.conf"
+    text = json.loads(site_config(mesh.state, "lga", mesh.home))
+    text["accounts"][ACCOUNT]["users"].append(ROGUE.model_dump())
+    await mesh.stop("lga-nats")
+    config.write_text(json.dumps(text))
+    await mesh.start("lga-nats")
+    url = mesh.state.sites["lga"].nats_url
+    async with mesh.client(url, ROGUE, inbox_prefix="_INBOX.lga.agent") as client:
+        async with mesh.coordinator() as coordinator:
+
+            async def heard() -> bool:
+                return bool(
+                    await received(
+                        coordinator,
+                        "towpath.v1.heartbeat.lga",
+                        lambda: client.publish("towpath.v1.heartbeat.lga", b"its own: allowed"),
+                    )
+                )
+
+            await eventually(heard)
+        yield client
+
+
+async def test_rogue_site_is_not_heard_when_it_speaks_for_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.coordinator() as coordinator:
+        for subject in ("towpath.v1.heartbeat.jfk", "towpath.v1.command.coordinator.remove"):
+            forged = lambda subject=subject: _publish(rogue, subject)  # noqa: E731
+            assert await received(coordinator, subject, forged) == []
+
+
+@promise("restricted")
+async def test_rogue_site_is_not_heard_when_it_commands_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.agent("jfk") as agent:
+        subject = "towpath.v1.command.jfk.stop-job"
+        assert await received(agent, subject, lambda: _publish(rogue, subject)) == []
+
+
+async def test_rogue_site_hears_nothing_when_another_is_commanded_and_answers(
+    mesh: Mesh, rogue: Client
+) -> None:
+    overheard: list[str] = []
+
+    async def on_message(message: Msg) -> None:
+        overheard.append(message.subject)
+        await message.respond(b"forged")
+
+    async def answer(message: Msg) -> None:
+        await message.respond(b"honest")
+
+    for subject in ("towpath.v1.command.>", "_INBOX.>", ">"):
+        await rogue.subscribe(subject, cb=on_message)
+    await rogue.flush()
+    async with mesh.coordinator() as coordinator, mesh.agent("jfk") as agent:
+        await agent.subscribe("towpath.v1.command.jfk.>", cb=answer)
+        await agent.flush()
+
+        async def answered() -> bool:
+            try:
+                reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"{}", timeout=1)
+            except nats.errors.NoRespondersError:
+                return False
+            assert reply.data == b"honest"
+            return True
+
+        await eventually(answered)
+        await asyncio.sleep(REFUSED_S)
+        assert [s for s in overheard if s.startswith(("towpath.", "_INBOX.hub"))] == []
+
+
+@pytest.mark.parametrize("call", ["STREAM.DELETE.OUT_precious", "STREAM.PURGE.OUT_precious"])
+async def test_rogue_site_cannot_destroy_when_the_stream_is_anothers(
+    mesh: Mesh, rogue: Client, call: str
+) -> None:
+    async with mesh.agent("jfk") as agent, mesh.engine("jfk") as engine:
+        await agent.jetstream().add_stream(name="OUT_precious", subjects=["sink.jfk.precious.1"])
+        await engine.jetstream().publish("sink.jfk.precious.1", b"x")
+        await _publish(rogue, f"$JS.jfk.API.{call}")
+        await asyncio.sleep(REFUSED_S)
+        assert (await agent.jetstream().stream_info("OUT_precious")).state.messages == 1
+        await agent.jetstream().delete_stream("OUT_precious")
+
+
+async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:
+    async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
+        await device.subscribe("stats/hourly", qos=1)
+        await agent.jetstream().add_stream(name=names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS])
+        for subject in ("$MQTT.msgs.stats.hourly", "site.departures"):
+            await _publish(rogue, subject)
+        await asyncio.sleep(REFUSED_S)
+        assert await last_is(agent, "$MQTT_msgs", 0)
+        assert await last_is(agent, names.IN_STREAM, 0)
+
+
+async def _publish(client: Client, subject: str) -> None:
+    await client.publish(subject, b"{}", headers={"Nmqtt-Pub": "1"})
+    await client.flush()
