@@ -6,14 +6,12 @@ import io
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import tarfile
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from docker.models.containers import Container
 from docker.models.networks import Network
 
 from running.places import ROOT
+from running.waiting import WITHIN_S, until
 from towpath.containers.daemon import daemon
 from towpath.containers.errors import HOST, DaemonError
 
@@ -31,7 +30,6 @@ DAEMON = ROOT / "infra" / "docker" / "daemon.sh"
 BUSYBOX, PACKAGE = "towpath-test:busybox", "busybox-static"
 """A tiny image, and Debian's package of the one program in it."""
 
-DEADLINE_S = 30.0
 START_S = 300.0
 """For a daemon to start, its packages installed where they are missing."""
 
@@ -50,7 +48,7 @@ def docker_daemon() -> Iterator[str]:
             environment.setenv(HOST, _start(directory))
             yield os.environ[HOST]
         finally:
-            subprocess.run([DAEMON, "stop", directory], check=True, timeout=DEADLINE_S * 2)
+            subprocess.run([DAEMON, "stop", directory], check=True, timeout=2 * WITHIN_S)
             shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -101,13 +99,6 @@ def build_images(tag: str = "local") -> None:
     assert built.returncode == 0, built.stderr
 
 
-def free_port() -> int:
-    """A port of the machine that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Yard:
     """Containers and networks of one test, under names of their own."""
 
@@ -148,7 +139,7 @@ class Yard:
 @contextmanager
 def yard() -> Iterator[Yard]:
     """Nothing of it is left in the end."""
-    with daemon(answer_s=DEADLINE_S) as docker:
+    with daemon(answer_s=WITHIN_S) as docker:
         made = Yard(docker)
         try:
             yield made
@@ -162,14 +153,12 @@ def status(container: Container) -> str:
     return container.status
 
 
-def until(condition: Callable[[], object], within_s: float = DEADLINE_S) -> float:
-    """Wait until it holds, whatever the daemon says meanwhile; how long that took, seconds."""
-    began = time.monotonic()
-    while True:
-        try:
-            if condition():
-                return time.monotonic() - began
-        except DaemonError:
-            pass
-        assert time.monotonic() - began < within_s, "it did not come to that"
-        time.sleep(0.05)
+def until_daemon_says(condition: Callable[[], object]) -> None:
+    """Return once the condition holds, whatever the daemon says meanwhile."""
+
+    def holds() -> object:
+        with suppress(DaemonError):
+            return condition()
+        return None
+
+    until(holds)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import ListJobs, RemoveJob, StrategyName
@@ -30,6 +31,9 @@ VICTIMS = {
     ("jfk-nats", "redis"): StrategyName.HANDOVER,
 }
 """Who dies while the job is at home and moves away, and who while it is away and comes back; and how."""
+RESTARTED_S = 3 * WITHIN_S
+"""For a process whose supervisor was killed with it, too."""
+
 MID_MIGRATION_S = 0.5
 """After the command: a migration takes one to three seconds."""
 
@@ -53,7 +57,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 async def operator(home: Home) -> AsyncIterator[Bus]:
     mesh = MeshState.load(home)
     user = mesh.operator
-    async with await Bus.connect(mesh.hub_url, user.user, user.password, name="test", within_s=10) as bus:
+    async with await Bus.connect(
+        mesh.hub_url, user.user, user.password, name="test", within_s=WITHIN_S
+    ) as bus:
         yield bus
 
 
@@ -66,24 +72,26 @@ def kill(home: Home, name: str) -> int:
 
 
 async def restarted(home: Home, name: str, killed: int) -> None:
-    while True:
+
+    async def is_another() -> bool:
         record = await asyncio.to_thread(find, home.run, name)
-        if record is not None and record.pid != killed:
-            return
-        await asyncio.sleep(0.05)
+        return record is not None and record.pid != killed
+
+    await eventually(is_another, within_s=RESTARTED_S)
 
 
 async def under_load(bus: Bus) -> None:
     """Return when the moving job has processed some events."""
-    while True:
+
+    async def has_processed_some() -> bool:
         try:
             jobs = (await bus.request(ListJobs(), deadline_s=10, attempt_s=3)).jobs
         except TowpathError:
-            jobs = []
+            return False
         status = next((job.status for job in jobs if job.spec.name == MOVING_JOB), None)
-        if status is not None and status.events > 200:
-            return
-        await asyncio.sleep(0.2)
+        return status is not None and status.events > 200
+
+    await eventually(has_processed_some, within_s=RESTARTED_S)
 
 
 async def run_while_killing(home: Home, victims: tuple[str, str]) -> Outcome:
@@ -121,7 +129,7 @@ async def run_while_killing(home: Home, victims: tuple[str, str]) -> Outcome:
 
 async def remove_all(bus: Bus) -> None:
     for job in reversed(pipeline(OPTIONS.per_airport)):
-        await bus.request(RemoveJob(job=job.name, purge=True), deadline_s=60, attempt_s=10)
+        await bus.request(RemoveJob(job=job.name, purge=True), deadline_s=WITHIN_S, attempt_s=10)
 
 
 @pytest.mark.parametrize("victims", VICTIMS, ids=" and ".join)

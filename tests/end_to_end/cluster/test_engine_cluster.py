@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from running.servers import free_port
+from running.waiting import eventually
 from towpath.bus import Bus
 from towpath.checker.collector import ResultCollector
 from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, StrategyName
@@ -59,17 +60,11 @@ async def mesh(home: Home, cluster: SparkCluster) -> AsyncIterator[Stage]:
         await asyncio.to_thread(lifecycle.down, home)
 
 
-async def until(what: str, condition: Callable[[], object], within_s: float) -> None:
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, f"not within {within_s:g} s: {what}"
-        await asyncio.sleep(0.2)
-
-
 async def until_up(stage: Stage) -> None:
-    async with asyncio.timeout(UP_S):
-        while await states(stage) != [SiteState.UP] * 2:
-            await asyncio.sleep(0.5)
+    async def are_up() -> bool:
+        return await states(stage) == [SiteState.UP] * 2
+
+    await eventually(are_up, within_s=UP_S)
 
 
 async def states(stage: Stage) -> list[SiteState]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from running.docker import ROOT
-from running.mesh import eventually
+from running.places import ROOT
+from running.waiting import WITHIN_S, eventually
 from towpath.containers.daemon import daemon, find
 from towpath.emulation.project import Project, compose_command
 from towpath.mesh.home import Home
@@ -188,7 +188,7 @@ async def test_service_when_its_process_is_killed_then_its_container_starts_anew
 
     before = running.attributes("monitor")["RestartCount"]
     running.inside("monitor", f"kill -KILL {ALL}")
-    await eventually(works_again, within_s=90)
+    await eventually(works_again, within_s=2 * WITHIN_S)
 
 
 async def test_service_when_it_hangs_then_its_health_check_fails_until_it_goes_on(running: Running) -> None:
@@ -201,9 +201,9 @@ async def test_service_when_it_hangs_then_its_health_check_fails_until_it_goes_o
     [_, check] = running.attributes("api")["Config"]["Healthcheck"]["Test"]
     assert await is_healthy()
     running.inside("api", f"kill -STOP {ALL}")
-    await eventually(is_silent, within_s=60)
+    await eventually(is_silent)
     running.inside("api", f"kill -CONT {ALL}")
-    await eventually(is_healthy, within_s=60)
+    await eventually(is_healthy)
 
 
 def test_operator_when_on_the_machine_itself_then_commands_the_mesh(running: Running) -> None:

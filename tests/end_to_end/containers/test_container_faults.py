@@ -15,19 +15,17 @@ import pytest_asyncio
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
-from running.docker import Yard, free_port, status, until, yard
+from running.docker import Yard, status, until_daemon_says, yard
 from running.injector import Trial, rule, running_injector
 from running.mesh import Mesh, running_mesh
+from running.servers import free_port
 from towpath.containers.limits import MEGABYTE
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.faults import DEFAULT_LEASE_S, DescribeFaults, ListRules, LoadRules
 from towpath.guard.scopes import guard_name, held_path
 from towpath.processes import find
 
-EFFECT_S = 30.0
-"""For a rule to be felt, or to be over, on a busy machine."""
-
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 BUSY = "while :; do :; done"
 TAKEN, KILLED = b"taken", b"killed"
@@ -66,8 +64,8 @@ async def trial(injecting: Trial, place: Yard) -> AsyncIterator[Trial]:
     await eventually(lambda: not held_path(injecting.home, "hub").exists())
 
 
-async def eventually(condition: Callable[[], object], within_s: float = EFFECT_S) -> float:
-    return await asyncio.to_thread(until, condition, within_s)
+async def eventually(condition: Callable[[], object]) -> None:
+    await asyncio.to_thread(until_daemon_says, condition)
 
 
 def about(container: Container, fault: str, **given: Any) -> dict[str, Any]:
@@ -209,10 +207,10 @@ async def test_running_container_gets_less_of_a_processor_as_long_as_a_rule_says
     before = host_configuration(container)
     await trial.load(about(container, "cpu_limit", parameters={"cpus": 0.1}))
     await eventually(lambda: cpus(host_configuration(container)) == pytest.approx(0.1))
-    assert used_cpus(container, 1.0) == pytest.approx(0.1, abs=0.04)
+    held_back = times_held_back(container)
+    await eventually(lambda: times_held_back(container) > held_back)
     await trial.unload()
     await eventually(lambda: cpus(host_configuration(container)) == cpus(before))
-    await eventually(lambda: used_cpus(container, 0.5) > 0.15)
 
 
 def cpus(configuration: dict[str, Any]) -> float:
@@ -220,17 +218,10 @@ def cpus(configuration: dict[str, Any]) -> float:
     return max(0, configuration["NanoCpus"]) / 10**9 or max(0, configuration["CpuQuota"]) / 100_000
 
 
-def used_cpus(container: Container, over_s: float) -> float:
-    """How much of a processor a container takes, measured for some seconds."""
-
-    def taken() -> tuple[float, float]:
-        told = container.client.api.stats(container.id, stream=False, one_shot=True)
-        return time.monotonic(), told["cpu_stats"]["cpu_usage"]["total_usage"] / 10**9
-
-    began, before = taken()
-    until(lambda: time.monotonic() - began > over_s)
-    ended, after = taken()
-    return (after - before) / (ended - began)
+def times_held_back(container: Container) -> int:
+    """How often the kernel made a container wait because it had used up its share."""
+    told = container.client.api.stats(container.id, stream=False, one_shot=True)
+    return told["cpu_stats"]["throttling_data"]["throttled_periods"]
 
 
 async def test_process_of_a_container_is_out_of_memory_as_long_as_a_rule_limits_it(
@@ -268,8 +259,11 @@ async def test_all_is_undone_after_the_lease_when_injector_and_guard_are_killed_
     assert guard.process is not None
     guard.process.kill()
     await trial.end_injector(signal.SIGKILL)
-    took_s = await eventually(lambda: status(stopped) == "running", DEFAULT_LEASE_S + EFFECT_S)
-    assert took_s > DEFAULT_LEASE_S - 2, "a lease outlives a short pause of the injector"
+    killed_at = time.monotonic()
+    await eventually(lambda: status(stopped) == "running")
+    assert time.monotonic() - killed_at > DEFAULT_LEASE_S - 2, (
+        "a lease outlives a short pause of the injector"
+    )
     await eventually(lambda: cpus(host_configuration(limited)) == 0.5)
     assert network.name in server_networks(cut_off)
     await trial.start_injector()

@@ -12,20 +12,16 @@ import pytest
 from docker.errors import ImageNotFound, NotFound
 from docker.models.containers import Container
 
-from running.docker import Yard, build_images, status, until, yard
+from running.docker import Yard, build_images, status, until_daemon_says, yard
 from running.rules import Rules, rule
 from towpath.containers.errors import HOST
 from towpath.contracts.faults import RuleSet
 from towpath.guard.scopes import held_path
-from towpath.guard.watchdog import IDLE_S, PATIENCE_S
 from towpath.mesh.home import Home
 
 IMAGE = f"towpath-services:{os.environ.get('TOWPATH_TAG', 'local')}"
 INSIDE = "/var/lib/towpath"
 SCOPE = "hub"
-EFFECT_S = 60.0
-"""For a container to start with what runs in it, on a busy machine."""
-
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -92,44 +88,44 @@ def trial(busybox: str, tmp_path: Path) -> Iterator[Trial]:
         yield made
         rules.unload()
         guard.remove(force=True)
-        until(lambda: made.watchdog() is None, EFFECT_S)
+        until_daemon_says(lambda: made.watchdog() is None)
 
 
 def test_victim_runs_again_after_the_lease_when_the_container_of_the_guard_is_killed(trial: Trial) -> None:
     trial.load(trial.victim, "stop")
     trial.guard.start()
-    until(lambda: status(trial.victim) == "exited", EFFECT_S)
+    until_daemon_says(lambda: status(trial.victim) == "exited")
     assert trial.watchdog() is not None
     trial.guard.kill()
     trial.end_lease()
-    until(lambda: status(trial.victim) == "running", PATIENCE_S + EFFECT_S)
+    until_daemon_says(lambda: status(trial.victim) == "running")
     assert status(trial.guard) == "exited", "it was not the guard"
-    until(lambda: not held_path(trial.home, SCOPE).exists(), EFFECT_S)
+    until_daemon_says(lambda: not held_path(trial.home, SCOPE).exists())
 
 
 def test_container_of_the_guard_goes_on_after_the_lease_when_a_rule_has_paused_it(trial: Trial) -> None:
     trial.load(trial.guard, "pause")
     trial.guard.start()
-    until(lambda: status(trial.guard) == "paused", EFFECT_S)
+    until_daemon_says(lambda: status(trial.guard) == "paused")
     trial.end_lease()
-    until(lambda: status(trial.guard) == "running", PATIENCE_S + EFFECT_S)
+    until_daemon_says(lambda: status(trial.guard) == "running")
 
 
 def test_container_of_the_guard_runs_again_when_a_rule_has_killed_it(trial: Trial) -> None:
     trial.load(trial.guard, "kill", "once")
     trial.guard.start()
-    until(lambda: status(trial.guard) == "exited", EFFECT_S)
+    until_daemon_says(lambda: status(trial.guard) == "exited")
     trial.end_lease()
-    until(lambda: status(trial.guard) == "running", PATIENCE_S + EFFECT_S)
-    until(lambda: not held_path(trial.home, SCOPE).exists(), EFFECT_S)
+    until_daemon_says(lambda: status(trial.guard) == "running")
+    until_daemon_says(lambda: not held_path(trial.home, SCOPE).exists())
 
 
 def test_nobody_watches_any_more_when_the_guard_has_released_all_itself(trial: Trial) -> None:
     trial.load(trial.victim, "pause")
     trial.guard.start()
-    until(lambda: status(trial.victim) == "paused", EFFECT_S)
+    until_daemon_says(lambda: status(trial.victim) == "paused")
     trial.rules.unload()
-    until(lambda: status(trial.victim) == "running", EFFECT_S)
+    until_daemon_says(lambda: status(trial.victim) == "running")
     assert trial.watchdog() is not None
-    until(lambda: trial.watchdog() is None, IDLE_S + EFFECT_S)
+    until_daemon_says(lambda: trial.watchdog() is None)
     assert status(trial.guard) in ("running", "restarting"), "it is not because its container ended"

@@ -6,12 +6,11 @@ import asyncio
 import sys
 from pathlib import Path
 
-from running.mesh import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 
 INTERRUPTED = 130
-ENDED_WITHIN_S = 60.0
 
 
 async def test_demo_when_told_to_end_then_leaves_no_process(tmp_path: Path) -> None:
@@ -24,9 +23,9 @@ async def test_demo_when_told_to_end_then_leaves_no_process(tmp_path: Path) -> N
             names = {found.name for found in lifecycle.processes(home)} if home.run.exists() else set()
             return any(name.endswith("-engine") for name in names)
 
-        await eventually(engines_run, within_s=120)
+        await eventually(engines_run, within_s=3 * WITHIN_S)
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), ENDED_WITHIN_S) == INTERRUPTED
+        assert await asyncio.wait_for(process.wait(), WITHIN_S) == INTERRUPTED
         assert lifecycle.processes(home) == []
     finally:
         if process.returncode is None:

@@ -152,7 +152,7 @@ async def test_transfer_when_target_dies_then_its_successor_takes_what_was_not_a
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
     # Long enough that the target dies in the middle, not when all has arrived.
-    (checkpoint / "state/0/0/SSTs/2.sst").write_bytes(os.urandom(240 * CHUNK_BYTES))
+    (checkpoint / "state/0/0/SSTs/2.sst").write_bytes(os.urandom(60 * CHUNK_BYTES))
     sending = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
     staging = tmp_path / "in"
     receiving = asyncio.create_task(receive(redis, OPERATION, staging, tmp_path / "none", consumer="cloud"))
