@@ -1,4 +1,4 @@
-"""`make bench-faults`: what fault rules cost, loaded and not loaded.
+"""`make bench-faults`: what fault rules cost, loaded and not loaded, and how soon they are felt.
 
 Exit code 1 if a part could not finish; a target that is not met does not change it. `tests/bench/README.md`
 says what each figure means.
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import faults_overhead
 import faults_points
+import faults_reach
 import run
 
-PARTS = {module.BENCHMARK.name: module.BENCHMARK for module in (faults_points, faults_overhead)}
+PARTS = {module.BENCHMARK.name: module.BENCHMARK for module in (faults_points, faults_reach, faults_overhead)}
 
 WITHOUT_FAULTS = Path(__file__).with_name("without_faults")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from running.coordinator import COUNT_BY_CARRIER, FILTER, Trial, spec
+from running.waiting import WITHIN_S
 from towpath.contracts.commands import (
     DeployJob,
     MigrateJob,
@@ -26,7 +27,7 @@ async def test_input_when_latest_is_asked_for_then_is_pinned_to_the_serial_it_me
     await streams.add_stream(name="IN", subjects=["site.>"])
     async with trial.running.device("jfk") as device:
         for number in range(3):
-            await device.publish("site/departures", str(number), qos=1, timeout=5)
+            await device.publish("site/departures", str(number), qos=1, timeout=WITHIN_S)
     latest = [{"site": "jfk", "topic": "site/departures", "start": "latest"}]
     await trial.ask(DeployJob(spec=spec("fresh", inputs=latest)))
     assignment = trial.agents.mesh.sites["jfk"].hosted["fresh"].assignment

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from running.rules import Rules, rule
 from running.servers import Server
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.passing import looked_at
 from towpath.bus import Bus
 from towpath.checkpoints.layout import inventory
@@ -30,7 +30,7 @@ COMMAND = {"point": "agent.command"}
 SOON_S = 0.8
 """For what is not to happen, or ends only when its time is over."""
 
-GIVE_UP_S = 5.0
+GIVE_UP_S = 3.0
 """For a source whose target takes all that comes, and does not confirm it."""
 
 
@@ -173,6 +173,7 @@ async def test_answer_when_all_are_lost_then_the_sender_is_told_in_time(
     faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX"'))
     error = await refused(bus.request(Ask(), deadline_s=SOON_S))
     assert error.detail.code is ErrorCode.DEADLINE
+    await eventually(lambda: asked)
     assert len(asked) == 1
 
 

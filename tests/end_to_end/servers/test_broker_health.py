@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from nats.js.errors import Error as JetStreamError
 
 from running.mesh import Mesh, answers_request, running_mesh
-from running.waiting import eventually
+from running.waiting import WITHIN_S, eventually
 from towpath.agent.broker_health import BrokerHealth, has_room
 from towpath.mesh.names import SERVER_HEALTH, output_stream, sink_subject
 from towpath.processes import find
@@ -80,7 +80,7 @@ async def test_broker_when_it_works_then_is_left_alone(mesh: Mesh) -> None:
         restarts.append("restarted")
 
     async with mesh.agent("lga") as agent:
-        asked = await agent.request(SERVER_HEALTH, b"", timeout=2)
+        asked = await agent.request(SERVER_HEALTH, b"", timeout=WITHIN_S)
         assert b'"ok"' in asked.data
         watching = asyncio.create_task(BrokerHealth(agent, mesh.home.nats("lga"), restart=restart).watch())
         await asyncio.wait({watching}, timeout=2.5)  # Two looks.

@@ -39,7 +39,7 @@ async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
         await agent.subscribe("towpath.v1.command.jfk.>", cb=answer)
         await flushed(agent)
         await eventually(lambda: answers_request(coordinator, "towpath.v1.command.jfk.start-job"))
-        reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"now", timeout=2)
+        reply = await coordinator.request("towpath.v1.command.jfk.start-job", b"now", timeout=WITHIN_S)
         assert reply.data == b"yes now"
 
 
@@ -65,7 +65,7 @@ async def test_hub_keeps_events_when_sites_publish_them(mesh: Mesh) -> None:
             events = await operator.jetstream().subscribe(
                 "towpath.v1.event.>", stream="EVENTS", ordered_consumer=True
             )
-            first = await events.next_msg(timeout=2)
+            first = await events.next_msg(timeout=WITHIN_S)
             assert first.metadata.sequence.stream == 1
 
 
@@ -149,7 +149,7 @@ async def test_remote_site_acknowledges_when_engine_publishes_result(mesh: Mesh)
         accepted = [names.sink_subject("lga", "merge", 3), names.rejected_subject("lga", "merge", 3)]
         await owner.jetstream().add_stream(name="OUT_merge", subjects=accepted)
         await eventually(lambda: _published(engine, accepted[0]))
-        stored = await engine.jetstream().publish(accepted[1], b"bad", timeout=2)
+        stored = await engine.jetstream().publish(accepted[1], b"bad", timeout=WITHIN_S)
         assert (stored.stream, stored.domain) == ("OUT_merge", "lga")
         with pytest.raises(nats.js.errors.NoStreamResponseError):
             await engine.jetstream().publish(names.sink_subject("lga", "merge", 2), b"zombie", timeout=2)
@@ -189,8 +189,8 @@ async def test_engine_reads_back_its_results_when_they_lie_at_another_site(mesh:
         await eventually(lambda: _published(engine, "sink.lga.back.1"))
         replies = await engine.subscribe(inbox := engine.new_inbox())
         await engine.publish("$JS.lga.API.DIRECT.GET.OUT_back", b'{"seq": 1, "batch": 10}', reply=inbox)
-        assert (await replies.next_msg(timeout=2)).data == b"result"
-        end = await replies.next_msg(timeout=2)
+        assert (await replies.next_msg(timeout=WITHIN_S)).data == b"result"
+        end = await replies.next_msg(timeout=WITHIN_S)
         assert end.headers is not None
         assert end.headers["Status"] == "204"
 
@@ -202,11 +202,11 @@ async def test_own_jetstream_is_open_when_agent_or_engine_uses_it(mesh: Mesh, wh
         stream = f"LOCAL_{who}"
         await jetstream.add_stream(name=stream, subjects=[f"sink.jfk.{who}.1"], allow_direct=True)
         reader = await jetstream.pull_subscribe("", durable="reader", stream=stream)
-        await client.request(f"$JS.jfk.API.STREAM.INFO.{stream}", b"", timeout=2)
+        await client.request(f"$JS.jfk.API.STREAM.INFO.{stream}", b"", timeout=WITHIN_S)
         async with mesh.engine("jfk") as engine:
             await engine.jetstream().publish(f"sink.jfk.{who}.1", b"x")
-        [message] = await reader.fetch(1, timeout=2)
-        await message.ack_sync(timeout=2)
+        [message] = await reader.fetch(1, timeout=WITHIN_S)
+        await message.ack_sync(timeout=WITHIN_S)
         assert (await jetstream.get_msg(stream, 1, direct=True)).data == b"x"
         await jetstream.delete_stream(stream)
 
@@ -220,7 +220,7 @@ async def test_engine_answers_when_agent_asks(mesh: Mesh) -> None:
         await engine.subscribe("towpath.v1.engine.jfk.>", cb=answer)
         await flushed(engine)
         assert (
-            await agent.request("towpath.v1.engine.jfk._shared.list-queries", b"{}", timeout=2)
+            await agent.request("towpath.v1.engine.jfk._shared.list-queries", b"{}", timeout=WITHIN_S)
         ).data == b"running"
 
 
@@ -235,11 +235,11 @@ async def test_operator_reads_results_when_they_lie_at_a_site(mesh: Mesh) -> Non
         assert (await far.stream_info("OUT_read")).state.messages == 3
         assert (await far.get_msg("OUT_read", 2, direct=True)).data == b"1"
         ordered = await far.subscribe("", stream="OUT_read", ordered_consumer=True)
-        assert [(await ordered.next_msg(timeout=2)).data for _ in range(3)] == [b"0", b"1", b"2"]
+        assert [(await ordered.next_msg(timeout=WITHIN_S)).data for _ in range(3)] == [b"0", b"1", b"2"]
         pulled = await far.pull_subscribe(
             "", stream="OUT_read", config=ConsumerConfig(ack_policy=AckPolicy.NONE)
         )
-        assert [m.data for m in await pulled.fetch(3, timeout=2)] == [b"0", b"1", b"2"]
+        assert [m.data for m in await pulled.fetch(3, timeout=WITHIN_S)] == [b"0", b"1", b"2"]
 
 
 async def test_device_event_is_stored_once_and_at_its_site_only_when_published(mesh: Mesh) -> None:

@@ -122,7 +122,7 @@ async def stored(broker: Broker) -> list[int]:
         jetstream = client.jetstream()
         total = (await jetstream.stream_info(IN_STREAM)).state.messages
         subscription = await jetstream.subscribe(DEVICE_SUBJECTS, ordered_consumer=True)
-        return [json.loads((await subscription.next_msg(timeout=10)).data)["id"] for _ in range(total)]
+        return [json.loads((await subscription.next_msg(timeout=WITHIN_S)).data)["id"] for _ in range(total)]
 
 
 def once(condition: Callable[[ReplayReport], bool], reached: asyncio.Event) -> Callable[[ReplayReport], None]:
@@ -235,7 +235,7 @@ async def publish(broker: Broker, serials: range, repeat: bool = False) -> None:
             qos, at_least_once = MQTT_QOS_HEADER
             headers: dict[str, Any] = {MESSAGE_ID_HEADER: f"{serial}-{repeat}", qos: at_least_once}
             body = json.dumps(result(serial)).encode()
-            await client.jetstream().publish(OUT_SUBJECT, body, timeout=10, headers=headers)
+            await client.jetstream().publish(OUT_SUBJECT, body, timeout=WITHIN_S, headers=headers)
 
 
 def expected(count: int) -> dict[Identity, dict[str, Any]]:

@@ -56,7 +56,7 @@ async def stored(connection: Client) -> list[int]:
     jetstream = connection.jetstream()
     count = (await jetstream.stream_info(OUTPUT.stream)).state.messages
     subscription = await jetstream.subscribe("sink.>", stream=OUTPUT.stream, ordered_consumer=True)
-    return [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(count)]
+    return [json.loads((await subscription.next_msg(timeout=WITHIN_S)).data)["n"] for _ in range(count)]
 
 
 async def publish(
@@ -269,7 +269,11 @@ async def test_topic_when_result_is_stored_then_live_subscriber_gets_it_once(
     await publish(connection, results(1, 0, 2))
     await publish(connection, results(1, 1, 2))
     for subscription in (live, durable):
-        assert [json.loads((await subscription.next_msg(timeout=5)).data)["n"] for _ in range(3)] == [0, 1, 2]
+        assert [json.loads((await subscription.next_msg(timeout=WITHIN_S)).data)["n"] for _ in range(3)] == [
+            0,
+            1,
+            2,
+        ]
         assert subscription.pending_msgs == 0
 
 

@@ -1,0 +1,85 @@
+"""How soon a running job feels a rule that is loaded, and feels it no longer when it is unloaded.
+
+The rule emits a metric with some of the events that the job reads. A metric carries the time at which a
+task emitted it: the first one says when the rule was there, the last one when it was gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from statistics import median
+
+from benchmark import EDGE, Benchmark, Say, Scale
+from figures import Case, Measured, Target, rounded
+from load_process import load
+from measured_mesh import COMMAND_S, MeasuredMesh, until
+
+from towpath.contracts.faults import ListMetrics, LoadRules, MetricList, Rule, UnloadRules
+from towpath.contracts.operators import Forward
+
+RATE, EVERY = 500.0, 10
+"""Events per second, and of how many one is told of: fifty metrics a second."""
+
+FOLLOWED_S = 3.0
+"""Longer than a rule takes to come or go: nothing is told of it any more after that."""
+
+METRIC = "reached"
+RULE = Rule.model_validate(
+    {
+        "name": METRIC,
+        "event": {"point": "source.read"},
+        "condition": f"every {EVERY}",
+        "actions": [{"fault": "emit", "parameters": {"metric": METRIC, "value": "1"}}],
+    }
+)
+FELT, GONE, LONGEST = "felt after, s", "gone after, s", "the longest, s"
+TARGET = Target(at_most=1.0)
+
+
+async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
+    """One job under load; the rule comes and goes."""
+    assert mesh is not None
+    measured.notes.append("medians over rounds, from the command to the time a task emitted a metric")
+    rounds = {Scale.QUICK: 3, Scale.DEFAULT: 10, Scale.FULL: 40}[scale]
+    job = await mesh.job("reached", EDGE.name, Forward(kind="forward"), after=0, trigger_s=0.0)
+    felt: list[float] = []
+    gone: list[float] = []
+    async with load(mesh.load_spec(EDGE.name, rate=RATE)):
+        for number in range(rounds + 1):
+            came, went = await _turn(mesh)
+            # The first rule of all makes processes import what carries rules out.
+            if number:
+                felt.append(came)
+                gone.append(went)
+            say(f"round {number} of {rounds}")
+    await mesh.remove(job)
+    for name, found in ((FELT, felt), (GONE, gone)):
+        figures = {"median, s": rounded(median(found), 2), LONGEST: rounded(max(found), 2)}
+        measured.cases.append(Case(name, figures, {LONGEST: TARGET}))
+    measured.raw["rounds"] = {"felt": felt, "gone": gone}
+
+
+async def _turn(mesh: MeasuredMesh) -> tuple[float, float]:
+    """Seconds until a rule was felt, and until it was gone."""
+    before = (await _heard(mesh, 0)).last
+    loaded = time.time()
+    await mesh.bus.request(LoadRules(rules=[RULE]), deadline_s=COMMAND_S)
+
+    async def is_heard() -> bool:
+        return bool((await _heard(mesh, before)).metrics)
+
+    await until(is_heard, COMMAND_S, "a metric of the rule")
+    await asyncio.sleep(FOLLOWED_S)
+    unloaded = time.time()
+    await mesh.bus.request(UnloadRules(names=[METRIC]), deadline_s=COMMAND_S)
+    await asyncio.sleep(FOLLOWED_S)
+    at = [kept.metric.at.timestamp() for kept in (await _heard(mesh, before)).metrics]
+    return min(at) - loaded, max(0.0, max(at) - unloaded)
+
+
+async def _heard(mesh: MeasuredMesh, after: int) -> MetricList:
+    return await mesh.bus.request(ListMetrics(name=METRIC, after=after, limit=10_000), deadline_s=COMMAND_S)
+
+
+BENCHMARK = Benchmark("reach", "how soon running jobs feel rules", (EDGE,), measure)
