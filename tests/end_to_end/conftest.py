@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in the background so. Commands that tests start would be deaf to Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SHARED = ("shared_mesh", "session")
+SHARED = ("shared_mesh", "session", "servers")
 """Fixtures that take long to start. What uses them runs first: one that came last would keep one worker busy
 alone."""
 
@@ -37,6 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(pytest.mark.xdist_group(shared_by(item) or item.path.stem))
     items.sort(key=rank)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a pytest with which groups have no effect: each worker would start what one of them needs."""
+    ungrouped = [item.nodeid for item in session.items if "@" not in item.nodeid]
+    if getattr(session.config.option, "loadgroup", False) and ungrouped:
+        raise pytest.UsageError(f"pytest-xdist does not group tests, such as {ungrouped[0]}")
 
 
 def shared_by(item: pytest.Item) -> str | None:

@@ -40,7 +40,7 @@ def job(name: str, reads: str, writes: str, operator: Any = None, **changes: Any
         "inputs": [{"site": "jfk", "topic": reads}],
         "output": {"topic": writes, "site": "jfk"},
         "operator": operator or FORWARD,
-        "trigger_s": 0.5,
+        "trigger_s": 1.0,
     }
     return {**body, **changes}
 

@@ -210,9 +210,10 @@ def test_job_when_migrated_by_the_dialog_then_prediction_comes_first_and_it_arri
     expect(dialog.get_by_label("To site")).to_have_value("cloud")
     expect(dialog.get_by_role("status", name="Prediction")).to_contain_text("of state", timeout=SEEN_MS)
     confirm.click()
-    expect(page.locator(".move")).to_be_visible(timeout=SEEN_MS)
+    move = page.locator(".move").filter(has_text="hourly-page")
+    expect(move).to_be_visible(timeout=SEEN_MS)
     page.screenshot(path=tmp_path / "moving.png")
-    expect(page.locator(".move")).to_contain_text("completed", timeout=MOVED_MS)
+    expect(move).to_contain_text("completed", timeout=MOVED_MS)
     expect(page.get_by_role("row", name="hourly-page")).to_contain_text("cloud", timeout=SEEN_MS)
     page.get_by_role("link", name="hourly-page: jfk → cloud").click()
     expect(page.get_by_role("group", name="Time for each step")).to_contain_text(
