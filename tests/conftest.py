@@ -34,11 +34,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reaper = session.config.stash.get(REAPER, None)
     if reaper is None:
         return
-    left = reaper.finish()
+    left = reaper.finish(orderly=exitstatus != pytest.ExitCode.INTERRUPTED)
     if left:
         print("\ntests left processes running, which were killed:", *left, sep="\n  ")
         session.exitstatus = exitstatus or pytest.ExitCode.TESTS_FAILED
     if session.exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(reaper.directory, ignore_errors=True)
-    else:
+    elif reaper.directory.exists():
         print(f"\nfiles of this run are kept in {reaper.directory}")

@@ -9,6 +9,7 @@ python tests/parts.py --list            the parts and what each proves
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -119,7 +120,7 @@ def run(part: Part, options: Sequence[str]) -> Outcome:
         try:
             code = process.wait()
         except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             process.wait()
             raise
         return Outcome(part, code, time.monotonic() - begun, read_tests(results))

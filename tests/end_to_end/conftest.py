@@ -93,7 +93,12 @@ def session(tmp_path_factory: pytest.TempPathFactory, rules: Rules) -> Iterator[
         environment.setenv(PROCESS, "jfk-engine")
         session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
     yield session
+    gateway = session.sparkContext._gateway
     session.stop()
+    # The JVM ends with its standard input, which is this process' end otherwise.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 @pytest.fixture

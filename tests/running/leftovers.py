@@ -59,9 +59,9 @@ class Reaper:
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(directory)
         return cls(run, directory, process)
 
-    def finish(self) -> list[str]:
-        """End the run in order. Returns the processes that were still there after `GRACE_S`, now killed."""
-        out, _ = self.process.communicate(ORDERLY)
+    def finish(self, *, orderly: bool) -> list[str]:
+        """End the run. Returns what an ordered run left running for longer than `GRACE_S`; it is killed now."""
+        out, _ = self.process.communicate(ORDERLY if orderly else b"")
         return out.decode().splitlines()
 
     def worker_died(self, worker: str) -> None:
