@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -249,6 +249,15 @@ def test_apply_when_it_takes_too_long_then_goes_on_and_says_how_to_follow_it(mes
     assert "towpath pipeline show delays" in result.stderr
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also where the tests run in a shell's background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_apply_when_interrupted_then_leaves_it_running_and_says_how_to_follow_it(
     mesh: Mesh, own: str
 ) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fault_trial import PARCELS, loaded, parcels, read_reports, serials, write_rules
+from waiting import until
 
 from towpath.contracts import message
 from towpath.contracts.faults import RuleReport
@@ -21,7 +19,6 @@ from towpath.faults.points import SINK_PUBLISH, SOURCE_READ
 
 AT = {"point": "source.read"}
 DROP = {"fault": "drop"}
-WITHIN_S = 10.0
 
 
 @pytest.fixture
@@ -39,15 +36,6 @@ def board(file: Path) -> Iterator[Board]:
 
 def reports(file: Path, pid: int | None = None, process: str = "jfk-engine") -> list[RuleReport]:
     return read_reports(file.parent / "reports" / "jfk" / f"{process}-{pid or os.getpid()}.jsonl")
-
-
-def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> float:
-    """Wait for it; how long it took, seconds."""
-    begun = time.monotonic()
-    while not condition():
-        assert time.monotonic() < begun + within_s
-        time.sleep(0.01)
-    return time.monotonic() - begun
 
 
 def test_points_when_there_is_no_file_then_have_no_rules(board: Board) -> None:
@@ -204,88 +192,30 @@ def test_clock_when_its_condition_holds_for_some_time_then_is_off_for_that_time(
     until(looked_and_right)
 
 
-PROCESS = """
-import os, sys
-from towpath.faults import board
-from towpath.faults.points import SINK_PUBLISH
+class Waits:
+    """Stands for the event that ends a board: writes down each wait, and ends the board after some."""
 
-board.watch()
-board.watch()
-imported = [name for name in ("pydantic", "lark", "towpath.faults.active") if name in sys.modules]
-print("started", *imported, flush=True)
-for line in sys.stdin:
-    print("rules" if SINK_PUBLISH.rules else "none", flush=True)
-"""
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
 
+    def wait(self, seconds: float) -> bool:
+        self.waits_s.append(seconds)
+        return len(self.waits_s) > 10
 
-class Process:
-    """A process that looks at its rules, and says whether it has some."""
-
-    def __init__(self, file: Path, name: str) -> None:
-        environment = {**os.environ, "TOWPATH_FAULTS": str(file), "TOWPATH_PROCESS": name}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", PROCESS],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.started = self._line()
-
-    def _line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def has_rules(self) -> bool:
-        assert self.process.stdin is not None
-        self.process.stdin.write("?\n")
-        self.process.stdin.flush()
-        return self._line() == "rules"
-
-    def close(self) -> None:
-        self.process.communicate(timeout=WITHIN_S)
+    def set(self) -> None:
+        pass
 
 
-@pytest.fixture
-def processes(file: Path) -> Iterator[Callable[[str], Process]]:
-    made: list[Process] = []
-
-    def make(name: str) -> Process:
-        made.append(Process(file, name))
-        return made[-1]
-
-    yield make
-    for process in made:
-        process.close()
-
-
-def test_process_when_there_are_no_rules_then_imports_nothing_for_them(
-    processes: Callable[[str], Process],
+def test_board_when_started_then_looks_several_times_a_second(
+    board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert processes("jfk-agent").started == "started"
+    looks: list[int] = []
+    waits = Waits()
+    monkeypatch.setattr(board, "_ended", waits)
+    monkeypatch.setattr(board, "look", lambda: looks.append(len(waits.waits_s)))
 
+    board.start()
+    board._thread.join()
 
-def test_processes_when_rules_come_and_go_then_those_they_are_about_follow_within_a_second(
-    processes: Callable[[str], Process], file: Path
-) -> None:
-    agent, engine = processes("jfk-agent"), processes("jfk-engine")
-    rule = loaded({"point": "sink.publish"}, {"fault": "delay", "ms": 1}, where={"process": "jfk-engine"})
-    write_rules(file, rule)
-    until(engine.has_rules)
-    assert not agent.has_rules()
-
-    write_rules(file, rule, lease_s=0.5)
-    assert until(lambda: not engine.has_rules()) < 0.5 + 1.0
-
-
-def test_process_when_it_ends_then_has_told_its_counts(
-    processes: Callable[[str], Process], file: Path
-) -> None:
-    never_imported = loaded({"code": "no_such_module:f"}, {"fault": "throw"})
-    missing = loaded({"code": "os:nothing"}, {"fault": "throw"}, name="missing")
-    write_rules(file, never_imported, missing)
-    process = processes("jfk-agent")
-    process.close()
-    (count,) = [r.count for r in reports(file, process.process.pid, "jfk-agent")]
-    assert count is not None
-    assert (count.rule, count.errors) == ("missing", 1)
+    assert looks == [0, *range(1, 11)]
+    assert max(waits.waits_s) <= 0.25

@@ -17,8 +17,8 @@ from guard_trial import (
     new_home,
     running,
     tell,
-    until,
 )
+from waiting import until
 
 from towpath.guard.guard import Guard
 from towpath.guard.scopes import held_path
