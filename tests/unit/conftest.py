@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 import typer.testing
 
+import examples  # noqa: F401
+
 
 @pytest.fixture(autouse=True, scope="session")
 def command_lines_built_once() -> Iterator[None]:
