@@ -24,6 +24,7 @@ from typing import Any
 import flow
 import general
 import ingest
+import judging
 import observation
 import state
 import updown
@@ -35,7 +36,7 @@ from rich.console import Console
 
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (ingest, windowed, flow, general, state, updown, observation)
+    for module in (judging, ingest, windowed, flow, general, state, updown, observation)
 }
 RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220

@@ -39,7 +39,7 @@ def test_call_when_it_does_not_end_then_it_is_interrupted_whatever_it_catches() 
     with pytest.raises(TimeoutError, match=r"within 0\.1 s"):
         within(0.1, stubborn)
     assert caught == 2
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun >= 0.1
 
 
 def test_call_when_it_ends_at_its_limit_then_nothing_later_is_interrupted() -> None:
