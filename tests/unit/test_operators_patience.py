@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from towpath.operators import patience
 from towpath.operators.patience import within
 
 
@@ -21,7 +22,10 @@ def test_call_when_it_raises_then_its_exception_comes_through() -> None:
         within(5.0, fails)
 
 
-def test_call_when_it_does_not_end_then_it_is_interrupted_whatever_it_catches() -> None:
+def test_call_when_it_does_not_end_then_it_is_interrupted_whatever_it_catches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "AGAIN_S", 0.05)
     caught = 0
 
     def stubborn() -> None:
