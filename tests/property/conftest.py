@@ -1,3 +1,3 @@
 """What all property tests share: the number of examples."""
 
-import examples  # noqa: F401
+import example_counts  # noqa: F401

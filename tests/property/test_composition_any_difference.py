@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from example_counts import share_of_examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import share_of_examples
 from towpath.composition.difference import difference, pinned, spelled_out
 from towpath.composition.graph import cycle, readers_of, writers, writers_of
 from towpath.composition.running import RunningJob

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from example_counts import share_of_examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import share_of_examples
 from towpath.composition.documents import read_document
 from towpath.composition.export import plain, to_yaml
 from towpath.contracts.pipeline import PipelineSpec

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from condition_reference import SEED, Reference
+from example_counts import share_of_examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from examples import share_of_examples
 from towpath.contracts.errors import TowpathError
 from towpath.faults.conditions import compile_condition, compile_value
 from towpath.faults.expressions import (

@@ -12,10 +12,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from example_counts import share_of_examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from examples import share_of_examples
 from towpath.contracts.metrics import Aggregation, MetricSelection, Sample
 from towpath.telemetry import metric_tables
 from towpath.telemetry.intervals import KEPT_SINGLE_S

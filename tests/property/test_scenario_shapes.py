@@ -6,10 +6,10 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 import pytest
+from example_counts import share_of_examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import share_of_examples
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.scenario_load import SyntheticLoad
 from towpath.scenarios.chaostoolkit.exporting import exported

@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
+import example_counts  # noqa: F401
 import pytest
 import typer.testing
-
-import examples  # noqa: F401
 
 
 @pytest.fixture(autouse=True, scope="session")
