@@ -25,6 +25,7 @@ import emulated_link
 import flow
 import general
 import ingest
+import judging
 import observation
 import state
 import updown
@@ -36,7 +37,7 @@ from rich.console import Console
 
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (ingest, windowed, flow, general, state, updown, observation, emulated_link)
+    for module in (judging, ingest, windowed, flow, general, state, updown, observation, emulated_link)
 }
 RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220

@@ -11,9 +11,11 @@ import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
+from towpath.contracts.export import __main__ as export
 from towpath.contracts.export.__main__ import CONTRACTS, drift, main, write
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.documents import COMMANDS, MESSAGES, file_name
+from towpath.contracts.export.documents import documents as made
 from towpath.contracts.message import Event, Message
 
 ASYNCAPI_SCHEMA = Path(__file__).with_name("asyncapi-3.0.0.schema.json")
@@ -49,13 +51,32 @@ def references_in(node: Any) -> list[str]:
     return [found for item in node for found in references_in(item)] if isinstance(node, list) else []
 
 
-def test_exported_files_when_models_are_exported_anew_then_do_not_differ() -> None:
+@pytest.fixture(scope="module")
+def documents() -> dict[str, str]:
+    """What is exported: made once, because that takes a second."""
+    return made()
+
+
+@pytest.fixture(scope="module")
+def commands_alone() -> dict[str, Any]:
+    """An AsyncAPI document of all commands."""
+    return asyncapi(COMMANDS, ())
+
+
+def test_exported_files_when_models_are_exported_anew_then_do_not_differ(
+    documents: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "documents", lambda: documents)
     assert drift(CONTRACTS) == []
 
 
 def test_check_when_a_file_is_changed_missing_or_left_over_then_fails_and_names_each(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    documents: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(export, "documents", lambda: documents)
     write(tmp_path)
     assert main(["--check", "--into", str(tmp_path)]) == 0
     (tmp_path / "REFERENCE.md").write_text("old")
@@ -102,8 +123,10 @@ def test_asyncapi_when_references_are_followed_then_all_lead_somewhere() -> None
 
 
 @pytest.mark.parametrize("kind", COMMANDS, ids=lambda kind: kind.__name__)
-def test_asyncapi_when_it_shows_a_command_then_names_its_reply(kind: type[Message]) -> None:
-    document = asyncapi(COMMANDS, ())
+def test_asyncapi_when_it_shows_a_command_then_names_its_reply(
+    kind: type[Message], commands_alone: dict[str, Any]
+) -> None:
+    document = commands_alone
     operation = document["operations"][kind.__name__]
     assert operation["action"] == "receive"
     assert resolve(document, operation["channel"]["$ref"])["address"] == kind.subject

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from towpath.checker.history import results_of
@@ -54,7 +54,6 @@ def came(offset: int, epoch: int) -> dict[str, Any]:
     return {**here, "delay": 0.1, "serial": 1, "epoch": epoch, "value": 0, "offset": offset}
 
 
-@settings(max_examples=300, deadline=None)
 @example(wanted={1}, stored=set(), history=[came(2, 2), came(1, 1), came(2, 1)])
 @given(st.sets(st.integers(1, 8)), st.sets(st.integers(1, 8)), st.lists(received, max_size=30))
 def test_verdict_when_judged_on_columns_then_is_that_on_observations(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.checker.identity import Identity, identity_of
@@ -107,7 +107,6 @@ class Planted:
         )
 
 
-@settings(max_examples=150, deadline=None)
 @given(results(), st.lists(st.sampled_from(FAULTS), max_size=25), st.integers(0, 2**32))
 def test_verdict_when_faults_are_planted_then_counts_exactly_these(
     bodies: list[dict[str, Any]], faults: list[str], seed: int

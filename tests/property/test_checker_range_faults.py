@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.checker.identity import identity_of
@@ -69,7 +69,6 @@ def verdict_on(accepted: set[int], results: list[dict[str, Any]]) -> Verdict:
     )
 
 
-@settings(deadline=None)
 @given(inputs, cuts)
 def test_verdict_when_any_cut_is_published_whole_then_is_clean(accepted: set[int], cut: list[Range]) -> None:
     verdict = verdict_on(accepted, windows(accepted, cut))
@@ -77,7 +76,6 @@ def test_verdict_when_any_cut_is_published_whole_then_is_clean(accepted: set[int
     assert verdict.expected == verdict.results == len(windows(accepted, cut))
 
 
-@settings(deadline=None)
 @given(inputs, cuts, st.data())
 def test_verdict_when_any_result_is_left_out_then_something_is_lost(
     accepted: set[int], cut: list[Range], data: st.DataObject
@@ -87,7 +85,6 @@ def test_verdict_when_any_result_is_left_out_then_something_is_lost(
     assert verdict_on(accepted, results).lost >= 1
 
 
-@settings(deadline=None)
 @given(inputs, cuts, st.data())
 def test_verdict_when_any_result_is_repeated_then_one_is_duplicated(
     accepted: set[int], cut: list[Range], data: st.DataObject
@@ -97,7 +94,6 @@ def test_verdict_when_any_result_is_repeated_then_one_is_duplicated(
     assert (verdict.duplicated, verdict.lost, verdict.wrong) == (1, 0, 0)
 
 
-@settings(deadline=None)
 @given(inputs, cuts, st.tuples(st.integers(0, LAST), st.integers(0, LAST)).filter(lambda r: r[0] < r[1]))
 def test_verdict_when_one_more_window_with_events_overlaps_then_something_is_duplicated_and_nothing_lost(
     accepted: set[int], cut: list[Range], more: Range
@@ -110,7 +106,6 @@ def test_verdict_when_one_more_window_with_events_overlaps_then_something_is_dup
     assert bool(verdict.duplicated) == (bool(extra) and overlaps)
 
 
-@settings(deadline=None)
 @given(inputs, cuts, st.data(), st.sampled_from(["count", "serial", "total"]))
 def test_verdict_when_any_number_of_a_result_is_altered_then_it_is_wrong(
     accepted: set[int], cut: list[Range], data: st.DataObject, what: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from running.example_counts import share_of_examples
 from towpath.composition.difference import difference, pinned, spelled_out
 from towpath.composition.graph import cycle, readers_of, writers, writers_of
 from towpath.composition.running import RunningJob
@@ -119,7 +120,7 @@ descriptions = jobs().map(pipeline)
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 def test_difference_when_applied_then_what_runs_is_as_described(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -130,7 +131,7 @@ def test_difference_when_applied_then_what_runs_is_as_described(
 
 
 @given(spec=descriptions, others=outside)
-@settings(max_examples=30, deadline=None)
+@share_of_examples(0.3)
 def test_difference_when_all_is_as_described_then_nothing_is_touched(
     spec: PipelineSpec, others: Running
 ) -> None:
@@ -140,7 +141,7 @@ def test_difference_when_all_is_as_described_then_nothing_is_touched(
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 def test_difference_when_rolled_back_then_everything_is_as_it_was(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -157,7 +158,7 @@ def test_difference_when_rolled_back_then_everything_is_as_it_was(
 
 
 @given(old=descriptions, new=descriptions, others=outside)
-@settings(max_examples=80, deadline=None)
+@share_of_examples(0.8)
 def test_order_when_both_graphs_have_no_circle_then_new_jobs_follow_their_readers_and_others_their_writers(
     old: PipelineSpec, new: PipelineSpec, others: Running
 ) -> None:
@@ -178,7 +179,7 @@ def test_order_when_both_graphs_have_no_circle_then_new_jobs_follow_their_reader
 
 
 @given(old=descriptions, new=descriptions)
-@settings(max_examples=40, deadline=None)
+@share_of_examples(0.4)
 def test_job_when_its_topic_gains_or_loses_a_writer_then_is_redirected(
     old: PipelineSpec, new: PipelineSpec
 ) -> None:
@@ -193,7 +194,7 @@ def test_job_when_its_topic_gains_or_loses_a_writer_then_is_redirected(
 
 
 @given(made=jobs())
-@settings(max_examples=30, deadline=None)
+@share_of_examples(0.3)
 def test_cycle_when_one_input_leads_back_then_is_found_and_else_there_is_none(
     made: list[PipelineJob],
 ) -> None:
@@ -221,7 +222,7 @@ def reached(edges: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 @given(old=descriptions, new=descriptions, at_once=st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@share_of_examples(0.4)
 def test_makespan_when_changes_take_a_second_each_then_lies_between_its_bounds(
     old: PipelineSpec, new: PipelineSpec, at_once: int
 ) -> None:

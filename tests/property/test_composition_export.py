@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from running.example_counts import share_of_examples
 from towpath.composition.documents import read_document
 from towpath.composition.export import plain, to_yaml
 from towpath.contracts.pipeline import PipelineSpec
@@ -90,13 +91,12 @@ def pipelines(draw: st.DrawFn) -> PipelineSpec:
 
 
 @given(spec=pipelines())
-@settings(max_examples=100, deadline=None)
 def test_pipeline_when_exported_then_reads_back_as_it_was(spec: PipelineSpec) -> None:
     assert read_document(to_yaml(spec), name=None, sites=()).spec == spec
 
 
 @given(spec=pipelines())
-@settings(max_examples=50, deadline=None)
+@share_of_examples(0.5)
 def test_pipeline_when_exported_then_what_would_be_so_anyway_is_left_out(spec: PipelineSpec) -> None:
     for job, body in zip(spec.jobs, plain(spec)["jobs"], strict=True):
         assert body["operator"]["kind"] == job.operator.kind
@@ -106,7 +106,6 @@ def test_pipeline_when_exported_then_what_would_be_so_anyway_is_left_out(spec: P
 
 
 @given(text=st.text(st.sampled_from("a \n\r\t\x85\u2028\u2029\ufeff'\"\\:#-\x00é\xa0"), max_size=12))
-@settings(max_examples=200, deadline=None)
 def test_text_when_it_has_line_breaks_of_any_kind_then_reads_back_as_it_was(text: str) -> None:
     operator = {"kind": "python", "entry": "m:f", "parameters": {"text": text, text: 1}}
     job = {

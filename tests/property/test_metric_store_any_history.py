@@ -12,9 +12,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from running.example_counts import share_of_examples
 from towpath.contracts.metrics import Aggregation, MetricSelection, Sample
 from towpath.telemetry import metric_tables
 from towpath.telemetry.intervals import KEPT_SINGLE_S
@@ -107,7 +108,6 @@ CUTS = st.lists(st.integers(0, 60), max_size=3)
     st.sampled_from([2.0, 7.0, 30.0, 60.0, 90.0, 300.0]),
     st.integers(0, 400),
 )
-@settings(max_examples=200, deadline=None)
 def test_points_when_samples_are_kept_then_are_those_of_the_samples(
     history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float, later: int
 ) -> None:
@@ -117,7 +117,6 @@ def test_points_when_samples_are_kept_then_are_those_of_the_samples(
 
 
 @given(histories(), CUTS, st.sampled_from(Aggregation), st.sampled_from([60.0, 120.0, 300.0]))
-@settings(max_examples=200, deadline=None)
 def test_points_when_only_minutes_are_kept_then_are_those_of_the_samples_that_were(
     history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float
 ) -> None:
@@ -129,7 +128,6 @@ def test_points_when_only_minutes_are_kept_then_are_those_of_the_samples_that_we
 
 @given(histories(), CUTS, st.sampled_from(Aggregation), st.sampled_from([None, 2.0, 7.0, 30.0]))
 @example([Sample(entity="stream:IN", metric=COUNTER, at=T0 + 0.5, value=0.0)], [], Aggregation.MEAN, 7.0)
-@settings(max_examples=200, deadline=None)
 def test_points_when_finer_ones_are_asked_for_than_are_kept_then_are_minutes_there(
     history: list[Sample], cuts: list[int], aggregation: Aggregation, step_s: float | None
 ) -> None:
@@ -150,7 +148,7 @@ def test_points_when_finer_ones_are_asked_for_than_are_kept_then_are_minutes_the
 
 
 @given(histories(), CUTS)
-@settings(max_examples=50, deadline=None)
+@share_of_examples(0.5)
 def test_samples_when_read_after_reopening_then_are_what_was_added(
     history: list[Sample], cuts: list[int]
 ) -> None:
@@ -162,7 +160,6 @@ def test_samples_when_read_after_reopening_then_are_what_was_added(
     st.lists(st.tuples(histories(), st.integers(0, 300)), min_size=1, max_size=4),
     st.sampled_from(Aggregation),
 )
-@settings(max_examples=100, deadline=None)
 def test_points_when_series_take_turns_and_come_late_then_are_those_of_the_samples(
     late: list[tuple[list[Sample], int]], aggregation: Aggregation
 ) -> None:
@@ -184,7 +181,7 @@ def test_points_when_series_take_turns_and_come_late_then_are_those_of_the_sampl
 
 
 @given(st.integers(200, 3000), st.integers(20, 80), st.sampled_from([1.0, 20.0]))
-@settings(max_examples=25, deadline=None)
+@share_of_examples(0.25)
 def test_retention_when_room_is_short_then_older_go_before_newer_and_samples_before_minutes_of_the_same_time(
     count: int, kilobytes: int, apart_s: float
 ) -> None:

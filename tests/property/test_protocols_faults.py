@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
@@ -178,7 +178,6 @@ class Schedule:
         return SiteStatus(site=site, state=SiteState.UP, nats_url="", mqtt_host="", mqtt_port=0, jobs=jobs)
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     name=st.sampled_from(sorted(AFTER)),
     faults=st.lists(st.sampled_from(FAULTS), max_size=25),

@@ -6,9 +6,10 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from running.example_counts import share_of_examples
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.scenario_load import SyntheticLoad
 from towpath.scenarios.chaostoolkit.exporting import exported
@@ -46,7 +47,7 @@ def load_of(content: dict[str, Any]) -> SyntheticLoad:
     return SyntheticLoad.model_validate({"site": "jfk", **content})
 
 
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 @given(LOADS)
 def test_due_times_when_of_any_shape_then_never_go_back_and_are_as_many_as_planned(
     content: dict[str, Any],
@@ -58,7 +59,7 @@ def test_due_times_when_of_any_shape_then_never_go_back_and_are_as_many_as_plann
     assert len(times) == pytest.approx(planned(load, 0.0, 6.0), rel=0.05, abs=8)
 
 
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 @given(LOADS, st.floats(0, 100))
 def test_rate_when_of_any_shape_then_lies_between_its_two(content: dict[str, Any], at_s: float) -> None:
     load = load_of(content)
@@ -73,7 +74,7 @@ def scenario_at(times: list[float]) -> Scenario:
     return parse({"name": "s", "jobs": [job], "steady_state": steady, "timeline": steps})
 
 
-@settings(max_examples=60, deadline=None)
+@share_of_examples(0.6)
 @given(st.lists(st.integers(0, 100_000).map(lambda ms: ms / 1000), max_size=6))
 def test_steps_when_at_any_times_in_any_order_then_come_back_from_an_experiment_the_same(
     times: list[float],

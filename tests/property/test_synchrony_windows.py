@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.contracts.migration import Role
@@ -67,7 +67,6 @@ def checked(run: Run, factor: int) -> tuple[Consistency, list[Forwarded]]:
     return state, out
 
 
-@settings(max_examples=400, deadline=None)
 @given(run=runs(), factor=FACTORS)
 def test_check_when_synchronised_then_every_event_is_counted_once(run: Run, factor: int) -> None:
     state, out = checked(run, factor)
@@ -82,7 +81,6 @@ def test_check_when_synchronised_then_every_event_is_counted_once(run: Run, fact
     assert all(abs(a.result.value - a.arrived.value) <= factor for a in altered)
 
 
-@settings(max_examples=400, deadline=None)
 @given(run=runs(), factor=FACTORS)
 def test_check_when_synchronised_then_the_results_swallowed_follow_the_agreement_at_once(
     run: Run, factor: int
@@ -101,7 +99,6 @@ def test_check_when_synchronised_then_the_results_swallowed_follow_the_agreement
     assert sum(event.value for event in swallowed) <= factor
 
 
-@settings(max_examples=300, deadline=None)
 @given(run=runs(), factor=FACTORS)
 def test_check_when_never_synchronised_then_the_output_is_the_sources_unaltered(
     run: Run, factor: int
@@ -133,7 +130,6 @@ def synchronisers() -> st.SearchStrategy[Synchroniser]:
     return st.one_of(FACTORS.map(ByResults), cuts.map(Cut))
 
 
-@settings(max_examples=600, deadline=None)
 @given(run=runs(), synchroniser=synchronisers(), read=st.floats(0, 1))
 def test_take_when_the_log_ends_anywhere_then_the_output_partitions_the_serials(
     run: Run, synchroniser: Synchroniser, read: float
@@ -153,13 +149,11 @@ def test_take_when_the_log_ends_anywhere_then_the_output_partitions_the_serials(
     assert sorted(a.event.position for a in actions) == [e.position for e in log]
 
 
-@settings(max_examples=200, deadline=None)
 @given(run=runs(), synchroniser=st.sampled_from([ByResults, Cut]).map(lambda kind: kind(0)))
 def test_take_when_the_factor_is_zero_then_no_result_is_amended(run: Run, synchroniser: Synchroniser) -> None:
     assert not any(isinstance(action, Amend) for action in acted(synchroniser, run.log))
 
 
-@settings(max_examples=600, deadline=None)
 @given(run=runs(), synchroniser=synchronisers())
 def test_take_when_synchronised_then_the_decision_says_what_was_done(
     run: Run, synchroniser: Synchroniser
@@ -188,7 +182,6 @@ def test_take_when_synchronised_then_the_decision_says_what_was_done(
     assert all(interval[1] <= decision.cut or interval[0] >= decision.cut for interval in covered(actions))
 
 
-@settings(max_examples=300, deadline=None)
 @given(run=runs())
 def test_cut_when_the_target_has_come_as_far_as_the_source_then_it_is_decided(run: Run) -> None:
     synchroniser = Cut()
@@ -201,7 +194,6 @@ def test_cut_when_the_target_has_come_as_far_as_the_source_then_it_is_decided(ru
         assert (synchroniser.synchronised is not None) == decided
 
 
-@settings(max_examples=300, deadline=None)
 @given(run=runs(), factor=FACTORS)
 def test_by_results_when_run_over_the_log_then_it_does_what_the_check_does(run: Run, factor: int) -> None:
     synchroniser = ByResults(factor)
@@ -211,7 +203,6 @@ def test_by_results_when_run_over_the_log_then_it_does_what_the_check_does(run: 
     assert covered(actions) == [(o.result.serial - o.result.value, o.result.serial) for o in out]
 
 
-@settings(max_examples=300, deadline=None)
 @given(run=runs(), synchroniser=synchronisers(), again=st.data())
 def test_take_when_results_are_delivered_again_then_the_output_is_the_same(
     run: Run, synchroniser: Synchroniser, again: st.DataObject

@@ -1,4 +1,4 @@
-"""Wait for a condition, with one generous limit: a test that waits long is slow, not wrong."""
+"""Wait in a test until a condition holds: one way to do so, with one limit."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+# Far longer than anything takes that a test waits for, also on a machine that does much else meanwhile.
+# It ends a test that would wait without end, and judges no speed.
 WITHIN_S = 60.0
-"""Long enough for a busy machine to do what an idle one does in a second or two."""
 
-EVERY_S = 0.02
+POLL_S = 0.02  # A test loses little by it, and what it waits for keeps the processor.
 
 
 def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-    """Return what the condition answers, once that is true.
-
-    Raises `AssertionError` if it is not within the limit.
-    """
+    """Return the first true result of a condition. Raises `AssertionError` if none comes within the limit."""
     end = time.monotonic() + within_s
-    while not (found := condition()):
-        assert time.monotonic() < end, f"not within {within_s:g} s: {condition}"
-        time.sleep(EVERY_S)
-    return found
+    while not (result := condition()):
+        assert time.monotonic() < end, _missing(condition, within_s)
+        time.sleep(POLL_S)
+    return result
 
 
 async def eventually(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
-    """Return what the condition answers, once that is true. It may be a coroutine function.
+    """Do the same while the event loop goes on. The condition may be an async function."""
+    try:
+        async with asyncio.timeout(within_s) as limit:
+            while not (result := await _answer(condition)):
+                await asyncio.sleep(POLL_S)
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise AssertionError(_missing(condition, within_s)) from error
+    return result
 
-    Raises `AssertionError` if it is not within the limit.
-    """
-    end = time.monotonic() + within_s
-    while not (found := await answer(condition)):
-        assert time.monotonic() < end, f"not within {within_s:g} s: {condition}"
-        await asyncio.sleep(EVERY_S)
-    return found
+
+async def _answer(condition: Callable[[], Any]) -> Any:
+    answer = condition()
+    return await answer if inspect.isawaitable(answer) else answer
 
 
-async def answer(condition: Callable[[], Any]) -> Any:
-    """What a function, or a coroutine function, returns."""
-    found = condition()
-    return await found if inspect.isawaitable(found) else found
+def _missing(condition: Callable[[], Any], within_s: float) -> str:
+    """Name the condition by its source: a lambda's name says nothing."""
+    try:
+        source = " ".join(inspect.getsource(condition).split())
+    except (OSError, TypeError):
+        source = repr(condition)
+    return f"did not come about within {within_s:g} s: {source}"

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docker_double import DockerDouble
 
+from running.docker_double import DockerDouble
+from running.waiting import WITHIN_S
 from towpath.agent import containment
 from towpath.agent.containment import Containment
 from towpath.agent.engine_children import heap_mb
@@ -144,7 +145,7 @@ async def test_image_when_fetching_takes_long_then_whoever_asks_is_told_to_ask_a
 
     def fetch(image: str, *_: object) -> None:
         fetched.append(image)
-        assert released.wait(20)
+        assert released.wait(WITHIN_S)
 
     monkeypatch.setattr(images, "ensure", fetch)
     monkeypatch.setattr(containment, "FETCH_ANSWER_S", 0.1)
@@ -153,7 +154,7 @@ async def test_image_when_fetching_takes_long_then_whoever_asks_is_told_to_ask_a
     codes = [error.detail.code for error in asked if isinstance(error, TowpathError)]
     assert codes == [ErrorCode.BUSY, ErrorCode.BUSY]
     released.set()
-    monkeypatch.setattr(containment, "FETCH_ANSWER_S", 20.0)
+    monkeypatch.setattr(containment, "FETCH_ANSWER_S", WITHIN_S)
     await parts.ensure_image()
     assert fetched == ["site:1"]
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, cast
 
+from running.waiting import WITHIN_S
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.draining import drain
 from towpath.agent.jobs import Jobs
@@ -40,6 +41,6 @@ async def test_drain_when_the_engine_was_started_anew_then_the_job_runs_to_the_e
     store = AssignmentStore(tmp_path)
     store.save(ASSIGNMENT)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
-    async with asyncio.timeout(5), jobs.lock(ASSIGNMENT.spec.name):
-        await drain(jobs, ASSIGNMENT, [NAME], within_s=2.0)
+    async with asyncio.timeout(WITHIN_S), jobs.lock(ASSIGNMENT.spec.name):
+        await drain(jobs, ASSIGNMENT, [NAME], within_s=WITHIN_S)
     assert jobs.position(ASSIGNMENT) == {NAME: 7}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from running.waiting import eventually
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engines import Engines, engine_of
 from towpath.agent.jobs import Jobs
@@ -119,12 +119,6 @@ async def trial(tmp_path: Path) -> AsyncIterator[Trial]:
         yield Trial(tmp_path, supervisor)
     for record in listed(tmp_path):
         stop(tmp_path, record.name, grace_s=0)
-
-
-async def eventually(condition: Callable[[], object], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def test_engine_of_a_job_when_it_has_its_own_then_no_job_of_any_name_shares_it() -> None:

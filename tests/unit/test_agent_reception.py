@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from running.waiting import WITHIN_S
 from towpath import tasks
 from towpath.agent import reception
 from towpath.agent.assignments import AssignmentStore
@@ -35,6 +36,6 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
     opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path))
     assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
     opened.open(assignment)
-    await asyncio.wait_for(waiting.wait(), 5)
-    await asyncio.wait_for(opened.close(assignment.spec.name), 5)
+    await asyncio.wait_for(waiting.wait(), WITHIN_S)
+    await asyncio.wait_for(opened.close(assignment.spec.name), WITHIN_S)
     assert not waiting.is_set(), "the first cancellation was swallowed"

@@ -11,6 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
+from running.waiting import WITHIN_S
 from towpath.agent import roles as roles_module
 from towpath.agent.roles import Roles
 from towpath.checkpoints.transfer import Sent
@@ -36,7 +37,7 @@ class Copying:
     def renew(self) -> int:
         self.copies += 1
         self.begun.set()
-        self.may_go_on.wait(20)
+        self.may_go_on.wait(WITHIN_S)
         return 7
 
 
@@ -58,7 +59,7 @@ def roles(tmp_path: Path) -> Roles:
 
 
 async def begun(copying: Copying) -> None:
-    assert await asyncio.to_thread(copying.begun.wait, 20)
+    assert await asyncio.to_thread(copying.begun.wait, WITHIN_S)
     copying.begun.clear()
 
 
@@ -71,9 +72,9 @@ async def test_shipment_when_called_off_while_it_copies_then_ends_without_sendin
     try:
         await asyncio.sleep(0)
         copying.may_go_on.set()
-        await asyncio.wait_for(resetting, 20)
+        await asyncio.wait_for(resetting, WITHIN_S)
         with pytest.raises(TowpathError, match="called off"):
-            await asyncio.wait_for(shipping, 20)
+            await asyncio.wait_for(shipping, WITHIN_S)
     finally:
         copying.may_go_on.set()
         await end([shipping, resetting])
@@ -91,8 +92,8 @@ async def test_shipment_when_that_of_an_earlier_migration_still_copies_then_begi
         assert copying.copies == 1
         copying.may_go_on.set()
         with pytest.raises(TowpathError, match="called off"):
-            await asyncio.wait_for(earlier, 20)
-        assert isinstance(await asyncio.wait_for(later, 20), Shipped)
+            await asyncio.wait_for(earlier, WITHIN_S)
+        assert isinstance(await asyncio.wait_for(later, WITHIN_S), Shipped)
     finally:
         copying.may_go_on.set()
         await end([earlier, later])

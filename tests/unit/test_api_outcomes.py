@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from api_trial import Trial, running_api
 
+from running import waiting
 from towpath.api.coordinator import Coordinator
 from towpath.api.merge_patch import merge
 from towpath.artefacts.entry_check import WITHIN_S
@@ -117,7 +118,7 @@ async def test_change_when_the_wait_is_over_then_can_be_followed(trial: Trial) -
         DeployJob: operation(OperationState.RUNNING),
         ShowOperation: still_running,
     }
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(waiting.WITHIN_S):
         response, _ = await trial.send("POST", "/jobs", json=EXAMPLE_SPEC, headers={"Prefer": "wait=1"})
     assert (response.status, response.headers["Location"]) == (202, "/operations/op1")
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from running.waiting import eventually
 from towpath.agent.artefacts import Artefacts
 from towpath.artefacts.archive import pack
 from towpath.artefacts.entry_check import check_entry
@@ -100,9 +101,7 @@ async def test_process_when_its_code_started_others_then_none_is_left(tmp_path: 
         archive(tmp_path, f"import subprocess\nsubprocess.Popen(['sleep', '{mark}'])\n{GOOD}"), "tried:run"
     )
     left = [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", mark]]
-    async with asyncio.timeout(5):
-        while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in left):
-            await asyncio.sleep(0.02)
+    await eventually(lambda: all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in left))
 
 
 async def test_environment_when_code_looks_at_it_then_nothing_of_ours_is_there(
@@ -125,9 +124,7 @@ async def test_trial_when_it_is_cancelled_then_its_process_ends(tmp_path: Path) 
     mark = tmp_path / "began"
     code = f"open({str(mark)!r}, 'w').write(str(__import__('os').getpid()))\nwhile True:\n    pass\n"
     trial = asyncio.create_task(check_entry(archive(tmp_path, code), "tried:run"))
-    async with asyncio.timeout(10):
-        while not mark.exists() or not mark.read_text():
-            await asyncio.sleep(0.01)
+    await eventually(lambda: mark.exists() and mark.read_text())
     trial.cancel()
     with pytest.raises(asyncio.CancelledError):
         await trial

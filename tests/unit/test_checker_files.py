@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -253,29 +251,6 @@ def test_csv_when_a_row_is_short_then_its_line_is_named(folder: Path) -> None:
     result = CliRunner().invoke(app, ["check", "--input", fed, "--output", out, "--rule", "pass-through"])
     assert result.exit_code == 2
     assert "line 3: 1 cells, and 2 in the header" in result.stderr
-
-
-def test_check_of_files_when_run_then_neither_spark_nor_a_mesh_is_needed(folder: Path) -> None:
-    fed, out = lines(folder / "in.jsonl", EVENTS), lines(folder / "out.jsonl", EVENTS)
-    program = (
-        "import sys; sys.modules['pyspark'] = None; sys.argv[0] = 'towpath';"
-        "from towpath.cli.__main__ import main; main()"
-    )
-    options = [
-        "--home",
-        str(folder / "none"),
-        "check",
-        "--input",
-        fed,
-        "--output",
-        out,
-        "--rule",
-        "pass-through",
-    ]
-    command = [sys.executable, "-c", program, *options]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert not (folder / "none").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """Whatever is wrong, the command line says so in one line, and its exit code tells whose fault it is."""
 
-import subprocess
-import sys
-import time
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer import Typer
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from towpath.cli import connection
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED, INPUT_CODES, exit_code
 from towpath.contracts.errors import RETRYABLE, ErrorCode, TowpathError
@@ -205,13 +205,14 @@ def test_command_when_no_mesh_runs_then_one_line_says_to_start_one_and_the_exit_
 
 
 @pytest.mark.parametrize("command", ["jobs", "sites", "events"])
-def test_command_when_the_mesh_was_stopped_then_says_so_within_seconds(home: Path, command: str) -> None:
+def test_command_when_the_mesh_was_stopped_then_gives_up_and_says_so(
+    home: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_WITHIN_S", 0.1)
     MeshState.create_or_extend(Home(home), spec_of_sites("jfk"))
-    begun = time.monotonic()
     result = run(home, command)
     assert "towpath up" in complaint(result)
     assert result.exit_code == FAILED
-    assert time.monotonic() - begun < 15
 
 
 def test_up_when_java_is_missing_then_one_line_says_what_to_install(
@@ -244,25 +245,25 @@ def test_help_when_asked_for_then_lists_every_command(home: Path, arguments: lis
         assert (command.name or command.callback.__name__) in result.stdout
 
 
-def commands(group: Typer, *path: str) -> Iterator[list[str]]:
-    """All commands with the words that call them, those of groups too."""
-    for command in group.registered_commands:
-        assert command.callback is not None
-        yield [*path, command.name or command.callback.__name__]
-    for inner in group.registered_groups:
-        assert inner.typer_instance is not None
-        yield from commands(inner.typer_instance, *path, str(inner.name or inner.typer_instance.info.name))
+def commands(command: Any, *path: str) -> Iterator[tuple[str, str]]:
+    """All commands, those of groups too: the words that call each, and its help before it is drawn."""
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield " ".join(path), command.help
+    for name, each in (inner or {}).items():
+        yield from commands(each, *path, name)
 
 
 def test_help_of_each_command_when_asked_for_then_shows_an_example() -> None:
-    for words in commands(app):
-        result = CliRunner().invoke(app, [*words, "--help"])
-        assert result.exit_code == 0
-        assert "Example:" in result.stdout, words
-        assert f"towpath {' '.join(words)}" in result.stdout, words
+    found = dict(commands(get_command(app)))
+    assert {"jobs", "pipeline apply", "fog run"} <= found.keys()
+    for words, text in found.items():
+        example = text.partition("Example:")[2]
+        assert re.search(rf"towpath (--home \S+ )?{words}\b", example), words
 
 
-def test_program_when_it_fails_then_shows_no_traceback(home: Path) -> None:
-    command = [sys.executable, "-m", "towpath.cli", "--home", str(home), "jobs"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (FAILED, "", 1)
+@pytest.mark.parametrize("words", [["jobs"], ["pipeline", "apply"]])
+def test_help_of_a_command_when_drawn_then_has_its_example(words: list[str]) -> None:
+    result = CliRunner().invoke(app, [*words, "--help"])
+    assert result.exit_code == 0
+    assert f"towpath {' '.join(words)}" in result.stdout

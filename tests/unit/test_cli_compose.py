@@ -10,6 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from towpath.cli import connection
 from towpath.cli.__main__ import app
 from towpath.cli.container_meshes import compose_instead
 from towpath.contracts.errors import TowpathError
@@ -123,8 +124,9 @@ def call(*arguments: str) -> Any:
     [("up", "up --detach"), ("down", "stop"), ("logs", "logs"), ("status", "ps"), ("sites", "up --detach")],
 )
 def test_command_for_processes_when_the_mesh_runs_as_containers_then_names_that_of_compose(
-    here: Path, command: str, instead: str
+    here: Path, command: str, instead: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(connection, "CONNECT_WITHIN_S", 0.1)
     run("topology.yaml", *FREE_PORTS)
     ended = call(command)
     assert ended.exit_code != 0

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_trial import Bench, loaded
 
+from running.fault_trial import Bench, loaded
 from towpath.contracts.faults import RuleLoaded
 from towpath.contracts.links import LinkChanged, LinkConditions
 from towpath.coordinator import announcements

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from coordinator_trial import Played, apply_record, job, pipeline, planned
 
+from running.waiting import WITHIN_S
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Event
 from towpath.contracts.pipeline import (
@@ -97,7 +98,7 @@ async def test_end_of_an_apply_when_it_is_told_then_it_is_kept_already(state: Ap
     played = cast("Any", store)
     applies = Applies(store.world, played, played, store.publish)
     await applies.continue_unfinished()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         await store.over.wait()
     await applies.stop()
     ended = [kept for event, kept in store.told if isinstance(event, ApplyEnded)]

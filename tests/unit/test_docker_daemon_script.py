@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from running.waiting import WITHIN_S, until
+
 SCRIPT = Path(__file__).parents[2] / "infra" / "docker" / "daemon.sh"
 TOOLS = ("bash", "cat", "grep", "mkdir", "mv", "rm", "setsid", "sleep", "sort", "tail", "tr")
-WITHIN_S = 20
 
 
 class Machine:
@@ -80,8 +81,8 @@ def test_start_when_it_is_ended_before_the_daemon_answers_then_the_daemon_ends_w
     machine: Machine, silent: Path
 ) -> None:
     started = machine.start()
-    while not silent.exists():
-        assert started.poll() is None, started.communicate()
+    until(lambda: silent.exists() or started.poll() is not None)
+    assert started.poll() is None, started.communicate()
     started.terminate()
     started.wait(WITHIN_S)
     assert not psutil.pid_exists(int(silent.read_text()))

@@ -11,8 +11,9 @@ from typing import Any
 
 import psutil
 import pytest
-from guard_trial import WRITER
 
+from running.guard_trial import WRITER
+from running.waiting import eventually
 from towpath.contracts.events import StepDone
 from towpath.drill import faults
 from towpath.drill.cues import Cues
@@ -80,12 +81,6 @@ async def under_way(work: Any) -> AsyncIterator[asyncio.Task[float]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_kill_when_step_begins_then_process_dies_and_not_before(stage: Any) -> None:
     cues = Cues("j", "resume")
     with running(stage, "b-agent") as process:
@@ -96,7 +91,7 @@ async def test_kill_when_step_begins_then_process_dies_and_not_before(stage: Any
             assert not fault.done()
             await cues.on_step(StepDone(operation="m", job="j", step="resume", phase="begun"))
             await fault
-        await until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_stop_when_over_then_process_runs_again(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +100,7 @@ async def test_stop_when_over_then_process_runs_again(stage: Any, monkeypatch: p
     with running(stage, "coordinator") as process:
         async with under_way(stop(stage, Victim(stage, ActorName.COORDINATOR, "a", "b"), cues)) as fault:
             cues.begun.set()
-            await until(lambda: process.status() == psutil.STATUS_STOPPED)
+            await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
             await fault
         assert process.status() != psutil.STATUS_STOPPED
 
@@ -115,8 +110,8 @@ async def test_stop_when_drill_is_interrupted_then_process_runs_again(stage: Any
     with running(stage, "coordinator") as process:
         async with under_way(stop(stage, Victim(stage, ActorName.COORDINATOR, "a", "b"), cues)):
             cues.begun.set()
-            await until(lambda: process.status() == psutil.STATUS_STOPPED)
-        await until(lambda: process.status() != psutil.STATUS_STOPPED)
+            await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+        await eventually(lambda: process.status() != psutil.STATUS_STOPPED)
 
 
 async def test_stop_when_victim_is_an_engine_then_its_children_stop_too(
@@ -126,13 +121,13 @@ async def test_stop_when_victim_is_an_engine_then_its_children_stop_too(
     script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     cues = Cues("j", "resume")
     with running(stage, "a-engine", script) as process:
-        await until(process.children)
+        await eventually(process.children)
         (child,) = process.children()
         async with under_way(stop(stage, Victim(stage, ActorName.SOURCE_ENGINE, "a", "b"), cues)) as fault:
             cues.begun.set()
-            await until(lambda: child.status() == psutil.STATUS_STOPPED)
+            await eventually(lambda: child.status() == psutil.STATUS_STOPPED)
             await fault
-        await until(lambda: child.status() != psutil.STATUS_STOPPED)
+        await eventually(lambda: child.status() != psutil.STATUS_STOPPED)
         child.kill()
 
 
@@ -143,16 +138,16 @@ async def test_disk_full_when_it_lasts_then_writes_are_refused_and_afterwards_no
     cues = Cues("j", "resume")
     target = stage.home.root / "a-agent.txt"
     with running(stage, "a-agent"):
-        await until(target.exists)
+        await eventually(target.exists)
         assert not target.with_suffix(".refused").exists()
         async with under_way(
             fill_disk(stage, Victim(stage, ActorName.SOURCE_AGENT, "a", "b"), cues)
         ) as fault:
             cues.begun.set()
-            await until(target.with_suffix(".refused").exists)
+            await eventually(target.with_suffix(".refused").exists)
             await fault
         target.unlink()
-        await until(lambda: target.exists() and target.read_text() == "x")
+        await eventually(lambda: target.exists() and target.read_text() == "x")
 
 
 async def test_twice_when_command_is_seen_then_it_is_sent_again_as_it_was(stage: Any) -> None:
@@ -170,12 +165,12 @@ async def test_lose_reply_when_step_is_answered_then_coordinator_dies_without_ha
     with running(stage, "coordinator") as process:
         async with under_way(lose_reply(stage, victim, cues)) as fault:
             await cues.on_command(Command())  # type: ignore[arg-type]
-            await until(lambda: process.status() == psutil.STATUS_STOPPED)
+            await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
             reply = Command()
             reply.subject = Command.reply
             await cues.on_reply(reply)  # type: ignore[arg-type]
             await fault
-        await until(lambda: process.status() == psutil.STATUS_ZOMBIE)
+        await eventually(lambda: process.status() == psutil.STATUS_ZOMBIE)
 
 
 async def test_cue_when_compensation_of_the_step_is_sent_then_is_not_given() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from running.waiting import eventually
 from towpath.contracts.commands import ListSites, SiteList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions, ShapeLink
@@ -106,12 +106,6 @@ def links(running: Emulation) -> list[tuple[str, LinkConditions]]:
 
 def with_journey(running: Emulation, *windows: CoverageWindow) -> None:
     running.sizes["train"] = running.node("train").model_copy(update={"coverage": list(windows)})
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def test_node_when_started_then_has_the_whole_machine_until_its_site_is_up(
@@ -217,7 +211,7 @@ async def test_train_when_its_journey_is_cancelled_in_a_tunnel_then_does_not_sta
 ) -> None:
     with_journey(running, CoverageWindow(for_s=3600, link=CUT))
     travelling = asyncio.create_task(running.travel("train", 1))
-    await until(lambda: links(running))
+    await eventually(lambda: links(running))
     travelling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await travelling

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from running.waiting import WITHIN_S
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Node, Topology
 from towpath.emulation import bringing_up, project
@@ -121,12 +122,12 @@ async def test_up_when_cancelled_while_it_writes_then_ends_only_when_nobody_writ
 
     def write(*_: object) -> None:
         begun.set()
-        assert released.wait(20)
+        assert released.wait(WITHIN_S)
         written.append("secrets")
 
     monkeypatch.setattr(project, "write_secrets", write)
     running = asyncio.create_task(up(home))
-    assert await asyncio.to_thread(begun.wait, 20)
+    assert await asyncio.to_thread(begun.wait, WITHIN_S)
     running.cancel()
     await asyncio.sleep(0)
     assert not running.done()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from engine_reports import INPUT, PROGRESS, idle, report, reports
 
+from running.waiting import WITHIN_S
 from towpath.contracts.message import now
 from towpath.contracts.metrics import METRICS_BY_NAME, EntityKind
 from towpath.engine.batch_reports import BatchReport
@@ -213,7 +214,7 @@ async def test_sampling_when_it_fails_once_then_goes_on() -> None:
         again.set()
 
     task = asyncio.create_task(keep_sampling(take, interval_s=0.001))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         await again.wait()
     task.cancel()
 

@@ -31,9 +31,8 @@ from pyspark.sql.streaming import python_streaming_source_runner as runner
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import IntegerType, StructType
 
+from running.waiting import WITHIN_S
 from towpath.engine.planners import Planners
-
-WITHIN_S = 20.0
 
 gate = threading.Event()
 """What a slow source waits for."""

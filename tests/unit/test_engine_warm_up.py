@@ -8,10 +8,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from running.waiting import eventually
 from towpath.engine import warm_up
 from towpath.streams.source import FORMAT
-
-WITHIN_S = 10.0
 
 
 class Session:
@@ -41,9 +40,7 @@ async def looked(session: Session, times: int) -> None:
     """Keep warm until the session was looked at so often."""
     keeping = asyncio.create_task(warm_up.keep_warm(cast("SparkSession", session)))
     try:
-        async with asyncio.timeout(WITHIN_S):
-            while session.looks < times:
-                await asyncio.sleep(0.001)
+        await eventually(lambda: session.looks >= times)
     finally:
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import EngineSpec
@@ -21,7 +22,6 @@ from towpath.engine.settings import Settings
 from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
 
-WITHIN_S = 10.0
 INPUT = EXAMPLE_ASSIGNMENT["inputs"][0]["name"]
 
 
@@ -149,9 +149,7 @@ async def test_watch_when_a_query_makes_progress_then_it_is_taken_in(watch: Watc
     keeping = asyncio.create_task(watch.end_of(query))
     commit(query, 0)
     spark.report = Report(0, serial=7)
-    async with asyncio.timeout(WITHIN_S):
-        while serial_of(query) != 7:
-            await asyncio.sleep(0.02)
+    await eventually(lambda: serial_of(query) == 7)
     keeping.cancel()
 
 

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from fault_trial import PARCELS, Parcel, parcels, serials
 
+from running.fault_trial import PARCELS, Parcel, parcels, serials
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
 from towpath.faults.injected import InjectedFault, injected

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
 
+from running.fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
+from running.waiting import WITHIN_S, until
 from towpath.contracts.faults import DataPoint
 from towpath.faults.injected import InjectedFault
 from towpath.faults.points import POINTS, Point
@@ -145,12 +146,11 @@ def test_delay_when_its_rule_ends_then_what_it_holds_up_goes_on(bench: Bench) ->
     passed: list[Any] = []
     thread = threading.Thread(target=lambda: passed.append(slow.through(parcels(1), PARCELS)), daemon=True)
     thread.start()
-    while not rule.acted:  # type: ignore[attr-defined]
-        time.sleep(0.001)
+    until(lambda: rule.acted)  # type: ignore[attr-defined]
     assert thread.is_alive()
 
     rule.end()  # type: ignore[attr-defined]
-    thread.join(10)
+    thread.join(WITHIN_S)
     assert [serials(p) for p in passed] == [[1]]
 
 
@@ -168,7 +168,7 @@ async def test_delay_when_on_an_event_loop_then_other_tasks_go_on(bench: Bench) 
     assert not held.done()
 
     slow.rules[0].end()  # type: ignore[attr-defined]
-    assert serials(await asyncio.wait_for(held, 10)) == [1]
+    assert serials(await asyncio.wait_for(held, WITHIN_S)) == [1]
 
 
 def test_rule_when_its_time_is_over_then_does_nothing_though_it_is_still_at_the_point(bench: Bench) -> None:

@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from fault_trial import read_reports
 
+from running.fault_trial import read_reports
+from running.waiting import WITHIN_S
 from towpath.contracts.faults import Metric, RuleCount
 from towpath.contracts.message import now
 from towpath.faults import reports as module
@@ -50,7 +51,7 @@ def test_reports_when_several_threads_add_and_write_then_no_line_is_lost_or_mixe
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(WITHIN_S)
     reports.flush()
     values = sorted(r.metric.value for r in read_reports(file) if r.metric)
     assert values == [1000 * k + n for k in range(4) for n in range(500)]

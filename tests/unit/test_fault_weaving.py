@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_trial import Bench, loaded, read_reports
 
+from running.fault_trial import Bench, loaded, read_reports
+from running.waiting import WITHIN_S
 from towpath.contracts.faults import Moment
 from towpath.faults.active import ActiveRule
 from towpath.faults.injected import InjectedFault
@@ -174,7 +175,7 @@ async def test_coroutine_when_woven_then_stays_one_and_lets_others_go_on(
     while not slow.acted:
         await asyncio.sleep(0)
     slow.end()
-    assert await asyncio.wait_for(held, 10) == 5
+    assert await asyncio.wait_for(held, WITHIN_S) == 5
 
 
 async def test_coroutine_when_it_fails_then_its_exception_is_looked_at(

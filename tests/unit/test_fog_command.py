@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner, Result
+
+from towpath.cli.__main__ import app
 
 TOO_LARGE = {"name": "large", "host_clock_ghz": 2.0, "nodes": [{"name": "jfk", "cores": 512}]}
 
 
-def towpath(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "DOCKER_HOST": f"unix://{home}/nobody.sock"}
-    command = [sys.executable, "-m", "towpath.cli", "--home", str(home), "fog", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+@pytest.fixture(autouse=True)
+def no_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+
+
+def towpath(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["--home", str(home), "fog", *arguments])
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_up_when_no_daemon_answers_then_says_so_in_one_line_and_writes_nothing(
     small = {"name": "small", "nodes": [{"name": "jfk", "cores": 0.5, "clock_ghz": 0.1}]}
     topology.write_text(yaml.safe_dump({**small, "host_clock_ghz": 2.0}))
     ran = towpath(tmp_path, "up", str(topology))
-    assert ran.returncode == 1
+    assert ran.exit_code == 1
     assert "no container daemon answers" in ran.stderr
     assert "Traceback" not in ran.stderr
     assert not (tmp_path / "fog").exists()
@@ -58,18 +61,18 @@ def test_up_when_a_node_is_larger_than_the_machine_then_is_refused_with_field_an
 ) -> None:
     topology.write_text(yaml.safe_dump(TOO_LARGE))
     ran = towpath(tmp_path, "up", str(topology))
-    assert ran.returncode == 2
+    assert ran.exit_code == 2
     assert "nodes.0.cores" in ran.stderr
     assert "allowed" in ran.stderr
 
 
 def test_status_when_nothing_is_up_then_says_how_to_bring_something_up(tmp_path: Path) -> None:
     ran = towpath(tmp_path, "status")
-    assert ran.returncode == 1
+    assert ran.exit_code == 1
     assert "towpath fog up" in ran.stderr
 
 
 def test_run_when_the_scenario_names_no_topology_then_says_what_runs_it(tmp_path: Path) -> None:
     ran = towpath(tmp_path, "run", "lossy-link")
-    assert ran.returncode == 2
+    assert ran.exit_code == 2
     assert "towpath scenario run" in ran.stderr

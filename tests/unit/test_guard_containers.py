@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guard_trial import SCOPE, counts, loaded, new_home, tell
 
+from running.guard_trial import SCOPE, counts, loaded, new_home, tell
 from towpath.containers import control
 from towpath.containers.errors import NoDaemon, NoSuchContainer
 from towpath.contracts.faults import LoadedRule

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
-from guard_trial import DEADLINE_S, SCOPE, keeping, loaded, new_home, running
 
+from running.guard_trial import SCOPE, keeping, loaded, new_home, running
+from running.waiting import eventually, until
 from towpath.contracts.faults import LoadedRule, Metric, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
+from towpath.guard import usage
 from towpath.guard.keeper import Keeper
 from towpath.guard.report_reader import ReportReader
 from towpath.guard.scopes import scope_of
@@ -96,12 +97,6 @@ def told(home: Home) -> RuleSet:
     return RuleSet.model_validate_json(home.fault_rules(SCOPE).read_bytes())
 
 
-async def eventually(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def test_rules_are_in_the_file_with_their_lease_when_set_returns(home: Home) -> None:
     keeper = Keeper(home, SCOPE, Heard())
     rule = delay()
@@ -127,9 +122,11 @@ async def test_counts_are_those_of_all_processes_when_each_reports_its_own(home:
     report(home, "jfk-agent", os.getpid(), count(9, version=2))
     async with keeping(home, Heard()) as keeper:
         await keeper.set(1, 5.0, [delay()], {})
-        async with asyncio.timeout(DEADLINE_S):
-            while not (counts := (await keeper.set(1, 5.0, [delay()], {})).counts):
-                await asyncio.sleep(0.05)
+
+        async def counted() -> list[RuleCount]:
+            return (await keeper.set(1, 5.0, [delay()], {})).counts
+
+        counts = await eventually(counted)
         assert counts == [
             RuleCount(rule="slow", version=1, looked=70, acted=7, errors=1, last_error="it broke")
         ]
@@ -189,24 +186,40 @@ async def test_usage_is_measured_only_when_a_condition_asks_for_it(home: Home) -
     async with keeping(home, Heard()) as keeper:
         assert (await keeper.set(1, 5, [delay()], {})).measured == {}
         asks = loaded("pause", "process", "jfk-nats", "cpu_percent(site) > 1000")
-        async with asyncio.timeout(DEADLINE_S):
-            while not (found := (await keeper.set(2, 5, [asks], {})).measured):
-                await asyncio.sleep(0.1)
-        assert set(found) == {"cpu_percent", "memory_percent"}
+
+        async def measured() -> dict[str, float]:
+            return (await keeper.set(2, 5, [asks], {})).measured
+
+        assert set(await eventually(measured)) == {"cpu_percent", "memory_percent"}
 
 
-def test_usage_is_that_of_the_scope_and_of_no_other(home: Home) -> None:
+def test_usage_is_that_of_the_scope_and_of_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.create_site("lga")
+    now_s = 0.0
+    monkeypatch.setattr(usage, "time", SimpleNamespace(monotonic=lambda: now_s))
     jfk, lga = Usage(home, "jfk"), Usage(home, "lga")
-    with running(home, "jfk-engine", BUSY) as busy, running(home, "lga-agent"):
+    with running(home, "jfk-engine", BUSY) as busy, running(home, "lga-agent") as idle:
+        busy_s, idle_s = used_s(busy), used_s(idle)
         assert jfk.measure() == lga.measure() == {}
-        used = busy.cpu_times().user
-        while busy.cpu_times().user < used + 0.5:
-            time.sleep(0.05)
+        least_s = used_s(busy) + 0.3
+        until(lambda: used_s(busy) > least_s)
+        now_s = 10.0
         at_jfk, at_lga = jfk.measure(), lga.measure()
-    assert at_jfk["cpu_percent"] > 5 > at_lga["cpu_percent"]
-    assert at_jfk["cpu_percent"] <= 100 / (psutil.cpu_count() or 1) * 1.2
+        busy_s, idle_s = used_s(busy) - busy_s, used_s(idle) - idle_s
+
+    assert percent(0.3) <= at_jfk["cpu_percent"] <= percent(busy_s)
+    assert at_lga["cpu_percent"] <= percent(idle_s)
     assert 0 < at_lga["memory_percent"] < 5
+
+
+def used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def percent(seconds: float) -> float:
+    """What so much processor time is of all processors in ten seconds, as it is reported."""
+    return round(100 * seconds / (10 * (psutil.cpu_count() or 1)), 2)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from guard_trial import SCOPE, WITH_CHILD, counts, is_gone, loaded, new_home, running, tell, until
 
+from running.guard_trial import SCOPE, WITH_CHILD, counts, is_gone, loaded, new_home, running, tell
+from running.waiting import until
 from towpath.containers import control
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.guard.guard import Guard

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Rule, RuleCount, RulesSet
 from towpath.injector import courier
@@ -46,12 +47,6 @@ def rule(name: str, condition: str = "true") -> Rule:
             "actions": [{"fault": "delay", "parameters": {"ms": 10}}],
         }
     )
-
-
-async def until(condition: Callable[[], object], within_s: float = 5.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class Trial:
@@ -99,7 +94,7 @@ async def test_only_scopes_of_a_rule_are_told_when_it_is_loaded(trial: Trial) ->
 async def test_rules_are_renewed_under_the_same_revision_until_they_are_unloaded(trial: Trial) -> None:
     await trial.load(rule("slow"), "jfk")
     told = len(trial.jfk.letters)
-    await until(lambda: len(trial.jfk.letters) > told + 3)
+    await eventually(lambda: len(trial.jfk.letters) > told + 3)
     assert len({letter.revision for letter in trial.jfk.letters[told - 1 :]}) == 1
     await trial.unload()
     assert trial.jfk.rules == []
@@ -116,9 +111,7 @@ async def test_nothing_is_sent_any_more_when_no_rule_is_left(trial: Trial) -> No
         await asyncio.sleep(quiet_s)
         return len(trial.jfk.letters) == before
 
-    async with asyncio.timeout(5):
-        while not await is_quiet():
-            pass
+    await eventually(is_quiet)
 
 
 async def test_revision_of_a_scope_stays_when_only_another_changes(trial: Trial) -> None:
@@ -126,7 +119,7 @@ async def test_revision_of_a_scope_stays_when_only_another_changes(trial: Trial)
     revision = trial.jfk.letters[-1].revision
     await trial.load(rule("loss"), "lga")
     told = len(trial.jfk.letters)
-    await until(lambda: len(trial.jfk.letters) > told + 1)
+    await eventually(lambda: len(trial.jfk.letters) > told + 1)
     assert trial.jfk.letters[-1].revision == revision
 
 
@@ -136,8 +129,8 @@ async def test_scope_that_is_away_is_named_and_gets_its_rules_when_it_answers_ag
     assert trial.distribution.unreached == {"lga"}
     assert trial.jfk.rules == ["slow"]
     trial.lga.away = False
-    await until(lambda: trial.lga.rules == ["slow"])
-    await until(lambda: not trial.distribution.unreached)
+    await eventually(lambda: trial.lga.rules == ["slow"])
+    await eventually(lambda: not trial.distribution.unreached)
 
 
 async def test_rules_end_where_nobody_answered_when_the_scope_is_back_after_they_were_unloaded(
@@ -148,32 +141,32 @@ async def test_rules_end_where_nobody_answered_when_the_scope_is_back_after_they
     await trial.unload()
     assert trial.lga.rules == ["slow"]
     trial.lga.away = False
-    await until(lambda: trial.lga.rules == [])
+    await eventually(lambda: trial.lga.rules == [])
 
 
 async def test_counts_reach_the_rule_when_a_scope_answers(trial: Trial) -> None:
     await trial.load(rule("slow"), "jfk")
     trial.jfk.counts = [RuleCount(rule="slow", version=1, looked=12, acted=3)]
-    await until(lambda: trial.loaded.views(())[0].count.acted == 3)
+    await eventually(lambda: trial.loaded.views(())[0].count.acted == 3)
 
 
 async def test_what_a_condition_asks_of_another_scope_is_measured_there_and_passed_on(trial: Trial) -> None:
     trial.jfk.measured = {"cpu_percent": 81.5, "memory_percent": 40.0}
     await trial.load(rule("slow", "cpu_percent(jfk) > 80"), "lga")
-    await until(lambda: trial.lga.letters[-1].shared == {"cpu_percent(jfk)": 81.5})
+    await eventually(lambda: trial.lga.letters[-1].shared == {"cpu_percent(jfk)": 81.5})
     # The name alone makes jfk measure, though no rule of its own asks.
     assert trial.jfk.rules == []
     assert "cpu_percent(jfk)" in trial.jfk.letters[-1].shared
     await trial.unload()
-    await until(lambda: trial.jfk.letters[-1].shared == {})
+    await eventually(lambda: trial.jfk.letters[-1].shared == {})
     assert trial.distribution.shared == {}
 
 
 async def test_what_a_condition_asks_of_its_own_scope_is_told_to_each_by_its_name(trial: Trial) -> None:
     trial.jfk.measured, trial.lga.measured = {"cpu_percent": 10.0}, {"cpu_percent": 20.0}
     await trial.load(rule("slow", "cpu_percent(site) > 80"), "jfk", "lga")
-    await until(lambda: trial.jfk.letters[-1].shared.get("cpu_percent(jfk)") == 10.0)
-    await until(lambda: trial.lga.letters[-1].shared.get("cpu_percent(lga)") == 20.0)
+    await eventually(lambda: trial.jfk.letters[-1].shared.get("cpu_percent(jfk)") == 10.0)
+    await eventually(lambda: trial.lga.letters[-1].shared.get("cpu_percent(lga)") == 20.0)
 
 
 async def test_load_does_not_wait_for_ever_when_a_scope_does_not_answer(trial: Trial) -> None:
@@ -181,6 +174,6 @@ async def test_load_does_not_wait_for_ever_when_a_scope_does_not_answer(trial: T
         await asyncio.Event().wait()
 
     trial.distribution.add("cloud", never)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(WITHIN_S):
         await trial.load(rule("slow"), "cloud")
     assert trial.distribution.unreached == {"cloud"}

@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from running.waiting import WITHIN_S
 from towpath.contracts.faults import LoadRules, RenewRules, Rule, RulesSet, UnloadRules
 from towpath.faults.world import World
 from towpath.injector.handlers import Handlers
@@ -76,7 +77,7 @@ async def test_unload_when_it_comes_while_the_same_rule_is_being_loaded_then_it_
     unloading = asyncio.create_task(trial.handlers.unload(UnloadRules(names=["slow"])))
     trial.surroundings.may.set()
     try:
-        await asyncio.wait_for(asyncio.gather(loading, unloading), 5)
+        await asyncio.wait_for(asyncio.gather(loading, unloading), WITHIN_S)
     finally:
         await end([loading, unloading])
     assert trial.loaded() == []
@@ -93,7 +94,7 @@ async def test_load_when_an_equal_rule_is_unloaded_meanwhile_then_it_is_not_load
     unloading = asyncio.create_task(trial.handlers.unload(UnloadRules(names=["slow"])))
     trial.surroundings.may.set()
     try:
-        await asyncio.wait_for(asyncio.gather(again, unloading), 5)
+        await asyncio.wait_for(asyncio.gather(again, unloading), WITHIN_S)
     finally:
         await end([again, unloading])
     assert trial.loaded() == []

@@ -11,15 +11,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.links import LinkConditions
 from towpath.proxy import Link, Route
-from towpath.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
-from towpath.proxy.weather import Weather
 
-SILENCE_S = 0.3
+SILENCE_S = 0.2
 """How long a test waits to see that nothing comes. What passes, passes in milliseconds."""
-
-DEADLINE_S = 10.0
 
 Ends = tuple[StreamReader, StreamWriter]
 
@@ -66,13 +63,13 @@ async def connect(link: Link) -> Ends:
 async def connected(link: Link, end: FarEnd) -> tuple[Ends, Ends]:
     """A connection through the link: its near end and its far end."""
     near = await connect(link)
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         return near, await end.accepted.get()
 
 
 async def passes(sender: Ends, receiver: Ends, data: bytes) -> None:
     """Fails unless `data` arrives unchanged."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(WITHIN_S):
         async with asyncio.TaskGroup() as both:
             both.create_task(send(sender, data))
             reading = both.create_task(receiver[0].readexactly(len(data)))
@@ -97,16 +94,10 @@ async def is_silent(end: Ends) -> bool:
 async def is_broken(end: Ends) -> bool:
     """Whether the connection ends without another byte."""
     try:
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             return await end[0].read(1) == b""
     except ConnectionResetError:
         return True
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(DEADLINE_S):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_bytes_pass_unchanged_both_ways_when_the_link_is_perfect() -> None:
@@ -126,7 +117,7 @@ async def test_end_of_one_direction_passes_when_the_other_goes_on() -> None:
         await passes(far, near, b"an answer")
         far[1].close()
         assert await is_broken(near)
-        await until(lambda: link.connections == 0)
+        await eventually(lambda: link.connections == 0)
 
 
 async def test_connection_breaks_when_nobody_listens_at_the_far_end() -> None:
@@ -151,31 +142,7 @@ async def test_round_trip_takes_both_delays_when_the_link_has_one() -> None:
         began = time.monotonic()
         await passes(near, far, b"question")
         await passes(far, near, b"answer")
-        assert 0.16 <= time.monotonic() - began < 2.0
-
-
-async def test_order_is_kept_when_the_jitter_is_as_large_as_the_delay() -> None:
-    weather = Weather()
-    weather.change(LinkConditions(delay_ms=20, jitter_ms=20))
-    line = DelayLine(weather)
-    sent = [str(number).encode() for number in range(300)]
-    for piece in sent:
-        await line.put(piece)
-    assert [await line.get() for _ in sent] == sent
-
-
-async def test_delays_differ_when_the_link_has_jitter() -> None:
-    weather = Weather()
-    weather.change(LinkConditions(delay_ms=30, jitter_ms=30))
-    line = DelayLine(weather)
-    taken: list[float] = []
-    for _ in range(30):
-        began = time.monotonic()
-        await line.put(b"x")
-        await line.get()
-        taken.append(time.monotonic() - began)
-    assert min(taken) < 0.02
-    assert max(taken) > 0.04
+        assert time.monotonic() - began >= 0.16
 
 
 @pytest.mark.parametrize("connections", [1, 2])
@@ -187,17 +154,16 @@ async def test_bytes_take_their_time_when_bandwidth_is_limited(connections: int)
         data = os.urandom(120_000 // connections)
         began = time.monotonic()
         await asyncio.gather(*(passes(near, far, data) for near, far in pairs))
-        assert 0.5 <= time.monotonic() - began < 3.0
+        assert time.monotonic() - began >= 0.5
 
 
 async def test_other_direction_has_its_own_bandwidth_when_one_is_full() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
-        link.shape(LinkConditions(bandwidth_bytes_per_s=10_000))
+        link.shape(LinkConditions(bandwidth_bytes_per_s=1_000))
         await send(near, bytes(1_000_000))
-        began = time.monotonic()
-        await passes(far, near, bytes(400))
-        assert time.monotonic() - began < 1.0
+        await passes(far, near, bytes(100))
+        assert link.passed[0] < 1_000_000
 
 
 async def test_nothing_passes_and_nobody_is_told_when_the_link_is_cut() -> None:
@@ -209,19 +175,6 @@ async def test_nothing_passes_and_nobody_is_told_when_the_link_is_cut() -> None:
         await send(far, b"to the site")
         assert await is_silent(far)
         assert await is_silent(near)
-
-
-async def test_nothing_under_way_arrives_when_the_link_is_cut() -> None:
-    weather = Weather()
-    weather.change(LinkConditions(delay_ms=50))
-    line = DelayLine(weather)
-    await line.put(b"under way")
-    arriving = asyncio.create_task(line.get())
-    weather.change(LinkConditions(cut=True))
-    done, _ = await asyncio.wait([arriving], timeout=SILENCE_S)
-    assert not done
-    weather.change(LinkConditions())
-    assert await asyncio.wait_for(arriving, DEADLINE_S) == b"under way"
 
 
 async def test_old_connections_break_and_new_ones_work_when_a_cut_ends() -> None:
@@ -268,9 +221,9 @@ async def test_connection_is_forgotten_when_its_maker_gives_up_during_a_cut() ->
     async with running_link() as (link, _):
         link.shape(LinkConditions(cut=True))
         _, writer = await connect(link)
-        await until(lambda: link.connections == 1)
+        await eventually(lambda: link.connections == 1)
         writer.close()
-        await until(lambda: link.connections == 0)
+        await eventually(lambda: link.connections == 0)
 
 
 async def test_link_restores_itself_and_says_so_when_its_time_is_over() -> None:
@@ -280,7 +233,7 @@ async def test_link_restores_itself_and_says_so_when_its_time_is_over() -> None:
         link.shape(LinkConditions(cut=True, for_s=0.2))
         left = link.left_s
         assert left is not None
-        assert 0 < left <= 0.2
+        assert 0 <= left <= 0.2
         assert await is_broken(near)
         assert (restored, link.conditions, link.left_s) == (["jfk"], LinkConditions(), None)
 
@@ -290,9 +243,8 @@ async def test_earlier_time_is_forgotten_when_new_conditions_come() -> None:
     async with running_link(restored.append) as (link, _):
         link.shape(LinkConditions(delay_ms=1, for_s=0.05))
         link.shape(LinkConditions(delay_ms=2))
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(SILENCE_S):
-                await until(lambda: restored)
+        await asyncio.sleep(SILENCE_S)
+        assert not restored
         assert link.conditions == LinkConditions(delay_ms=2)
 
 
@@ -309,22 +261,8 @@ async def test_what_is_under_way_arrives_at_once_when_the_link_is_restored(
         await send(near, data)
         assert len(data) > link.passed[0]
         link.restore()
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             assert await far[0].readexactly(len(data)) == data
-
-
-async def test_sender_has_to_wait_when_too_much_is_in_flight() -> None:
-    weather = Weather()
-    weather.change(LinkConditions(delay_ms=60_000))
-    line = DelayLine(weather)
-    for _ in range(IN_FLIGHT_BYTES // 1024):
-        await line.put(bytes(1024))
-    waiting = asyncio.create_task(line.put(b"one more"))
-    done, _ = await asyncio.wait([waiting], timeout=SILENCE_S)
-    assert not done
-    weather.change(LinkConditions())
-    assert await line.get() == bytes(1024)
-    await asyncio.wait_for(waiting, DEADLINE_S)
 
 
 async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
@@ -333,14 +271,14 @@ async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
         sending = asyncio.create_task(send(near, bytes(size)))
-        await until(lambda: link.passed[0] > 0)
+        await eventually(lambda: link.passed[0] > 0)
         seen = -1
         while seen != link.passed[0]:
             seen = link.passed[0]
             done, _ = await asyncio.wait([sending], timeout=SILENCE_S)
             assert not done
         assert seen < size
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             assert len(await far[0].readexactly(size)) == size
             await sending
 
@@ -354,7 +292,7 @@ async def test_routes_of_a_link_share_its_bandwidth_and_its_fate() -> None:
         link.shape(LinkConditions(bandwidth_bytes_per_s=1_000_000))
         begun = time.monotonic()
         ends = [await asyncio.open_connection("127.0.0.1", port) for port in link.ports]
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(WITHIN_S):
             far = [await one.accepted.get(), await other.accepted.get()]
         await asyncio.gather(
             *(passes(near, there, b"x" * 200_000) for near, there in zip(ends, far, strict=True))

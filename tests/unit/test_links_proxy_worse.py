@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from test_links_proxy import DEADLINE_S, connect, connected, is_broken, passes, running_link, send, until
+from test_links_proxy import connected, is_broken, passes, running_link, send
 
+from running.waiting import WITHIN_S
 from towpath.contracts.links import LinkConditions
-from towpath.proxy.delay_line import PACKET_BYTES, DelayLine, Piece
-from towpath.proxy.weather import Weather
+from towpath.proxy import Link
+from towpath.proxy.delay_line import PACKET_BYTES, Piece
 
 
 def delays_s(size: int, conditions: LinkConditions) -> list[float]:
@@ -37,29 +39,6 @@ def test_waits_have_a_bound_when_the_link_loses_everything() -> None:
     assert 300 < delay < 1_200, "as TCP, which gives up after about a quarter of an hour"
 
 
-async def test_piece_is_late_when_it_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.proxy.delay_line.random.random", lambda: 0.8)
-    weather = Weather()
-    weather.change(LinkConditions(loss_percent=25, resend_ms=80))
-    line = DelayLine(weather)
-    began = time.monotonic()
-    await line.put(b"x")
-    assert await asyncio.wait_for(line.get(), DEADLINE_S) == b"x"
-    assert time.monotonic() - began >= 0.08
-
-
-async def test_nothing_arrives_late_when_the_link_loses_nothing_any_more() -> None:
-    weather = Weather()
-    weather.change(LinkConditions(loss_percent=100, resend_ms=60_000))
-    line = DelayLine(weather)
-    await line.put(b"lost")
-    arriving = asyncio.create_task(line.get())
-    done, _ = await asyncio.wait([arriving], timeout=0.1)
-    assert not done
-    weather.change(LinkConditions())
-    assert await asyncio.wait_for(arriving, DEADLINE_S) == b"lost"
-
-
 async def test_bytes_pass_unchanged_when_the_link_is_lossy_and_sliced() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
@@ -69,65 +48,86 @@ async def test_bytes_pass_unchanged_when_the_link_is_lossy_and_sliced() -> None:
         assert link.passed == (300_000, 200_000)
 
 
-async def test_message_comes_in_pieces_and_takes_the_pauses_when_the_link_slices() -> None:
-    async with running_link() as (link, end):
-        near, far = await connected(link, end)
-        link.shape(LinkConditions(slice_bytes=10, slice_delay_ms=30))
-        began = time.monotonic()
-        await send(near, bytes(50))
-        sizes: list[int] = []
-        async with asyncio.timeout(DEADLINE_S):
-            while sum(sizes) < 50:
-                sizes.append(len(await far[0].read(50)))
-        assert sizes == [10] * 5
-        assert time.monotonic() - began >= 0.12
-
-
 async def test_rest_of_a_message_comes_at_once_when_slicing_ends() -> None:
     async with running_link() as (link, end):
         near, far = await connected(link, end)
         link.shape(LinkConditions(slice_bytes=1, slice_delay_ms=60_000))
         await send(near, b"message")
-        assert await asyncio.wait_for(far[0].read(7), DEADLINE_S) == b"m"
+        assert await asyncio.wait_for(far[0].read(7), WITHIN_S) == b"m"
         link.restore()
-        assert await asyncio.wait_for(far[0].readexactly(6), DEADLINE_S) == b"essage"
+        assert await asyncio.wait_for(far[0].readexactly(6), WITHIN_S) == b"essage"
 
 
-async def test_connections_break_again_and_again_when_the_link_resets_them() -> None:
+class Timers:
+    """The loop's timers of a link, which go off when a test says so."""
+
+    def __init__(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.set: list[tuple[float, asyncio.TimerHandle]] = []
+        loop = asyncio.get_running_loop()
+        call_later = loop.call_later
+
+        def keep(delay_s: float, callback: Callable[..., Any], *arguments: Any) -> asyncio.TimerHandle:
+            if getattr(callback, "__self__", None) is not link:
+                return call_later(delay_s, callback, *arguments)
+            handle = asyncio.TimerHandle(loop.time() + delay_s, callback, arguments, loop)
+            self.set.append((delay_s, handle))
+            return handle
+
+        monkeypatch.setattr(loop, "call_later", keep)
+
+    @property
+    def running(self) -> list[tuple[float, asyncio.TimerHandle]]:
+        return [(delay_s, handle) for delay_s, handle in self.set if not handle.cancelled()]
+
+    def go_off(self) -> float:
+        """Let the only one that runs go off; after how many seconds that is."""
+        [(delay_s, handle)] = self.running
+        handle._run()
+        handle.cancel()
+        return delay_s
+
+
+async def test_connections_break_again_and_again_when_the_link_resets_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with running_link() as (link, end):
+        timers = Timers(link, monkeypatch)
         near, far = await connected(link, end)
+        await passes(near, far, b"works until the first")
         link.shape(LinkConditions(reset_every_s=0.2))
+        assert timers.go_off() == 0.2
         with pytest.raises(ConnectionResetError):
-            await asyncio.wait_for(far[0].read(1), DEADLINE_S)
+            await asyncio.wait_for(far[0].read(1), WITHIN_S)
         assert await is_broken(near)
         anew = await connected(link, end)
         await passes(*anew, b"works until the next")
+        assert timers.go_off() == 0.2
         assert await is_broken(anew[0])
         link.restore()
-        kept = await connected(link, end)
-        assert not await breaks_within(kept[0], 0.5)
-        await passes(*kept, b"still here")
+        assert timers.running == []
+        await passes(*await connected(link, end), b"still here")
 
 
-async def breaks_within(end: tuple[asyncio.StreamReader, asyncio.StreamWriter], seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            return await is_broken(end)
-    except TimeoutError:
-        return False
+async def test_reset_is_not_put_off_when_the_conditions_are_renewed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_link() as (link, end):
+        timers = Timers(link, monkeypatch)
+        near, _ = await connected(link, end)
+        link.shape(LinkConditions(reset_every_s=0.5))
+        [first] = timers.running
+        for _ in range(3):
+            link.shape(LinkConditions(reset_every_s=0.5))
+        assert timers.running == [first]
+        timers.go_off()
+        assert await is_broken(near)
 
 
-async def test_reset_comes_in_time_when_the_conditions_are_renewed_meanwhile() -> None:
-    async with running_link() as (link, _):
-        near = await connect(link)
-        await until(lambda: link.connections == 1)
-        broken = asyncio.create_task(is_broken(near))
-        began = time.monotonic()
-        while not broken.done() and time.monotonic() < began + DEADLINE_S:
-            link.shape(LinkConditions(reset_every_s=0.5, for_s=5))
-            await asyncio.wait({broken}, timeout=0.1)
-        assert await broken
-        assert 0.4 <= time.monotonic() - began < 3
+async def test_connection_is_reset_when_the_interval_has_passed() -> None:
+    async with running_link() as (link, end):
+        near, _ = await connected(link, end)
+        link.shape(LinkConditions(reset_every_s=0.1))
+        assert await is_broken(near)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientResponse
 from api_trial import TOKEN, Trial, running_api
 
+from running.waiting import WITHIN_S
 from towpath.api.live_feed import BEHIND, Follower
 from towpath.api.live_state import LiveState
 from towpath.contracts.commands import (
@@ -56,7 +57,7 @@ async def trial() -> AsyncIterator[Trial]:
 async def told(response: ClientResponse, *kinds: str) -> tuple[str, LiveChange]:
     """The next message of one of these kinds, as its model."""
     kind = ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         while True:
             line = (await response.content.readline()).decode().rstrip("\n")
             name, _, value = line.partition(": ")

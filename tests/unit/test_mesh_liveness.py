@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from running.waiting import eventually
 from towpath.bus import Bus
 from towpath.mesh.liveness import FILE, showing_life
 
@@ -27,12 +27,6 @@ def bus() -> Any:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv(FILE, str(tmp_path / "alive"))
     return tmp_path / "alive"
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(OFTEN_S)
 
 
 async def turns() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from running.waiting import WITHIN_S
 from towpath.contracts.commands import (
     EXAMPLE_SPEC,
     JournalEntry,
@@ -121,7 +122,7 @@ class Trial:
 
     async def run(self) -> OperationRecord:
         runner = Runner(self.ledger, self.send, self.publish, self.clock)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             return await runner.run(self.record.id, self.abort)
 
     def check_rolled_back(self, record: OperationRecord) -> None:

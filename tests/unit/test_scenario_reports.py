@@ -103,7 +103,8 @@ def test_plan_when_the_seed_is_the_same_then_is_the_same_and_spreads_evenly() ->
 
 
 def test_campaign_when_scenarios_are_chosen_then_one_mesh_has_what_all_need() -> None:
-    emulated = [name for name in LIBRARY.names() if name not in chosen_scenarios(None)]
+    by_processes = chosen_scenarios(None)
+    emulated = [name for name in LIBRARY.names() if name not in by_processes]
     assert emulated == ["city-traffic", "factory", "railway"]
     assert chosen_scenarios("lossy-link, agent-paused") == ["lossy-link", "agent-paused"]
     needs = together(["lossy-link", "agent-paused"])

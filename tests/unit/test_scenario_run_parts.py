@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from test_scenario_reading import document, rule
 
+from running.waiting import eventually
 from towpath.checker.verdict import FAULTS, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -74,12 +74,6 @@ class FakeInjector:
         return {"rule": entry, "version": version, "loaded_at": at, "scopes": ["jfk"], "count": count}
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_rules, "RENEW_S", 0.01)
@@ -90,7 +84,7 @@ async def test_rules_when_held_then_are_renewed_with_a_lease_until_unloaded() ->
     injector = FakeInjector()
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         await rules.load([RULE])
-        await until(lambda: len(injector.leases) > 3)
+        await eventually(lambda: len(injector.leases) > 3)
         assert all(lease is not None and lease <= 30 for lease in injector.leases)
         await rules.unload([RULE.name])
         assert injector.loaded == {}
@@ -127,7 +121,7 @@ async def test_rules_when_the_injector_forgot_them_then_are_not_loaded_again() -
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         await rules.load([RULE])
         injector.loaded.clear()
-        await until(lambda: not rules.names)
+        await eventually(lambda: not rules.names)
         assert injector.loaded == {}
 
 
@@ -137,7 +131,7 @@ async def test_rules_when_somebody_else_replaced_them_then_are_left_to_whom_they
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         await rules.load([RULE])
         await injector.request(LoadRules(rules=[RULE], lease_s=None), deadline_s=1.0)
-        await until(lambda: not rules.names)
+        await eventually(lambda: not rules.names)
         assert injector.versions[RULE.name] == 2
 
 
@@ -149,7 +143,7 @@ async def test_rules_when_loaded_anew_then_the_end_of_the_former_ones_does_not_e
         await rules.load([RULE])
         rules.ended(RULE.name, "replaced", RuleCount(rule=RULE.name, version=1, looked=5, acted=2))
         assert rules.names == [RULE.name]
-        await until(lambda: {RULE.name: 2} in injector.renewed)
+        await eventually(lambda: {RULE.name: 2} in injector.renewed)
 
 
 @pytest.mark.usefixtures("quick")
@@ -160,7 +154,7 @@ async def test_rules_when_the_injector_is_away_for_a_moment_then_renewing_goes_o
         injector.away = True
         await asyncio.sleep(0.05)
         injector.away, before = False, len(injector.leases)
-        await until(lambda: len(injector.leases) > before)
+        await eventually(lambda: len(injector.leases) > before)
         assert rules.names == [RULE.name]
 
 
@@ -219,7 +213,7 @@ async def test_timeline_when_played_then_steps_come_in_order_of_time_and_event()
         {"on": "operation.*.ended", "remove": {"job": "counted"}},
     )
     playing = asyncio.create_task(Timeline(given, carry_out, events, Journal(None)).play())
-    await until(lambda: len(done) == 2)
+    await eventually(lambda: len(done) == 2)
     assert not playing.done()
     events.take("operation.m1.ended", {})
     await playing

@@ -17,18 +17,23 @@ PARTS = ("coordinator", "monitor", "injector", "collector", "api", "links")
 ROOT = Path(__file__).resolve().parents[2]
 
 WITHOUT = """
-import sys
-for name in {names!r}:
+import importlib, sys, traceback
+names, parts = sys.argv[1].split(","), sys.argv[2:]
+for name in names:
     sys.modules[name] = None
-import towpath.{part}.app, towpath.{part}.settings
+for part in parts:
+    try:
+        importlib.import_module(f"towpath.{part}.app")
+        importlib.import_module(f"towpath.{part}.settings")
+    except ImportError:
+        print(f"{part}:", traceback.format_exc())
 """
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_service_when_no_engine_is_installed_then_imports(part: str) -> None:
-    script = WITHOUT.format(names=sorted(EXTRAS), part=part)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
+def test_services_when_no_engine_is_installed_then_import() -> None:
+    command = [sys.executable, "-c", WITHOUT, ",".join(sorted(EXTRAS)), *PARTS]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.stdout, ended.returncode) == ("", 0), ended.stderr
 
 
 def test_extras_when_listed_then_are_those_of_the_project() -> None:

@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from running.waiting import WITHIN_S
 from towpath import tasks
 from towpath.tasks import check_cancelled, end
 
@@ -28,7 +29,7 @@ async def test_task_when_it_overhears_its_cancellation_then_is_cancelled_again(
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
     deaf = [asyncio.create_task(overhear(times)) for times in (0, 1, 3)]
     await asyncio.sleep(0)
-    await asyncio.wait_for(end([*deaf, None]), 5)
+    await asyncio.wait_for(end([*deaf, None]), WITHIN_S)
     assert all(task.cancelled() for task in deaf)
 
 
@@ -56,5 +57,5 @@ async def test_loop_when_a_call_in_it_swallowed_the_cancellation_then_ends_at_th
     task = asyncio.create_task(loop())
     await asyncio.sleep(0)
     task.cancel()
-    await asyncio.wait({task}, timeout=5)
+    await asyncio.wait({task}, timeout=WITHIN_S)
     assert (task.cancelled(), rounds) == (True, [1])

@@ -13,6 +13,7 @@ from opentelemetry import trace as api
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from running.waiting import WITHIN_S
 from towpath.contracts.traces import Span, SpanKind
 from towpath.tasks import end
 from towpath.telemetry import shipping, tracing
@@ -182,7 +183,7 @@ async def test_shipper_when_a_span_ends_in_a_thread_then_publishes_it(shipper: S
     shipping_task = asyncio.create_task(shipper.ship(connection))
     try:
         await asyncio.to_thread(tell)
-        await asyncio.wait_for(connection.arrived.wait(), 5)
+        await asyncio.wait_for(connection.arrived.wait(), WITHIN_S)
     finally:
         await end([shipping_task])
     assert [span.name for span in connection.spans] == ["migrate"]

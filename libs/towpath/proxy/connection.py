@@ -50,13 +50,20 @@ class Connection:
                 far_reader, far_writer = await asyncio.open_connection(*far, limit=PIECE_BYTES)
             self._writers.append(far_writer)
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._carry(reader, far_writer, out))
-                both.create_task(self._carry(far_reader, writer, back))
+                both.create_task(self.carry(reader, far_writer, out))
+                both.create_task(self.carry(far_reader, writer, back))
         except* (OSError, TimeoutError):
             # Whoever is left sees a broken connection, as without a proxy.
             pass
         finally:
             self.abort()
+
+    async def carry(self, source: StreamReader, sink: StreamWriter, direction: Direction) -> None:
+        """Carry what comes from one end to the other until that end closes."""
+        line = DelayLine(self._weather)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._send(source, line, direction))
+            both.create_task(self._deliver(line, sink, direction))
 
     def abort(self) -> None:
         """Close both ends at once; what is under way is lost."""
@@ -74,12 +81,6 @@ class Connection:
         """Keep a connection that was made over a cut link until its maker gives up."""
         while await reader.read(PIECE_BYTES):
             pass
-
-    async def _carry(self, source: StreamReader, sink: StreamWriter, direction: Direction) -> None:
-        line = DelayLine(self._weather)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._send(source, line, direction))
-            both.create_task(self._deliver(line, sink, direction))
 
     async def _send(self, source: StreamReader, line: DelayLine, direction: Direction) -> None:
         """Read no faster than the link takes it: so the sender feels how slow the link is."""

@@ -14,19 +14,13 @@ CONTRACTS = Path(__file__).resolve().parents[3]
 
 def drift(folder: Path) -> list[str]:
     """Names of files under `folder` that differ from what the models say, are missing, or are left over."""
-    wanted = documents()
-    differing = [
-        name
-        for name, text in wanted.items()
-        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text
-    ]
-    return sorted(differing + _left_over(folder, wanted))
+    return _differing(folder, documents())
 
 
 def write(folder: Path) -> list[str]:
     """Bring `folder` in line with the models. Returns the names of the files that changed."""
     wanted = documents()
-    changed = drift(folder)
+    changed = _differing(folder, wanted)
     for name in changed:
         path = folder / name
         if name in wanted:
@@ -35,6 +29,15 @@ def write(folder: Path) -> list[str]:
         else:
             path.unlink()
     return changed
+
+
+def _differing(folder: Path, wanted: dict[str, str]) -> list[str]:
+    differing = [
+        name
+        for name, text in wanted.items()
+        if not (folder / name).is_file() or (folder / name).read_text(encoding="utf-8") != text
+    ]
+    return sorted(differing + _left_over(folder, wanted))
 
 
 def _left_over(folder: Path, wanted: dict[str, str]) -> list[str]:

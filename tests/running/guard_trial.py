@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ from towpath.processes import ChildSpec, launch, stop
 from towpath.tasks import end
 
 SCOPE = "jfk"
-
-DEADLINE_S = 20.0
 
 SLEEPER = "import time\nwhile True: time.sleep(0.05)\n"
 
@@ -102,13 +100,6 @@ def is_gone(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
-
-
-def until(condition: Callable[[], object], within_s: float = DEADLINE_S) -> None:
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.01)
 
 
 @contextlib.asynccontextmanager

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from docker_double import DockerDouble, FakeContainer
 
+from running.docker_double import DockerDouble, FakeContainer
+from running.waiting import WITHIN_S, eventually
 from towpath.containers import running
 from towpath.containers.limits import MEGABYTE
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -57,12 +57,6 @@ def name_of(spec: ChildSpec) -> str:
     return container_name(spec.container, spec.name)
 
 
-async def eventually(condition: Callable[[], object], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def pid_of(run: Path) -> int:
     record = find(run, "jfk-engine")
     assert record is not None
@@ -74,7 +68,7 @@ async def test_container_is_listed_as_a_process_is_when_it_runs(
 ) -> None:
     spec = worker(tmp_path, docker, environment={"COLOUR": "blue"})
     async with Supervisor([spec], run) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         process = docker.containers[name_of(spec)].process
         assert process is not None
         assert pid_of(run) == process.pid
@@ -156,7 +150,7 @@ async def test_container_is_adopted_when_its_supervisor_was_killed(
     before = launch(spec, run).pid
     docker.go_away()  # It is not needed for that.
     async with Supervisor([spec], run) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         assert pid_of(run) == before
         docker.come_back()
     assert docker.containers == {}
@@ -185,7 +179,7 @@ async def test_container_starts_when_its_starter_was_killed_after_making_it(
             launch(spec, run)
     assert [record.name for record in listed(run)] == ["jfk-engine"]
     async with Supervisor([spec], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
 
 
 async def test_container_is_started_again_and_the_reason_told_when_it_is_out_of_memory(
@@ -193,12 +187,12 @@ async def test_container_is_started_again_and_the_reason_told_when_it_is_out_of_
 ) -> None:
     spec = worker(tmp_path, docker, container={"limits": ContainerLimits(memory_mb=300)})
     async with Supervisor([spec], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         first = pid_of(run)
         docker.containers[name_of(spec)].unnoticed_looks = 3
         docker.run_out_of_memory(name_of(spec))
         await eventually(lambda: (record := find(run, "jfk-engine")) and record.pid != first)
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         [found] = await supervisor.status()
         assert found.restarts == 1
         assert "killed for lack of memory: it needs more than the 300 MB" in str(found.error)
@@ -214,7 +208,7 @@ async def test_ending_of_a_container_is_told_when_it_ends_by_itself(
     spec = worker(tmp_path, docker, **options)
     slow = Backoff(first_s=60)
     async with Supervisor([spec], run, backoff=slow) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         if options["life"] == 60:
             os.kill(pid_of(run), signal.SIGKILL)
         await eventually(lambda: supervisor.trouble("jfk-engine"))
@@ -225,11 +219,11 @@ async def test_running_container_is_replaced_when_its_limits_change(
     docker: DockerDouble, run: Path, tmp_path: Path
 ) -> None:
     async with Supervisor([worker(tmp_path, docker)], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         first = pid_of(run)
         changed = worker(tmp_path, docker, container={"limits": ContainerLimits(memory_mb=500)})
         await supervisor.keep(changed)
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         assert pid_of(run) != first
         assert docker.containers[name_of(changed)].body["HostConfig"]["Memory"] == 500 * MEGABYTE
         await supervisor.drop("jfk-engine")
@@ -243,10 +237,10 @@ async def test_process_makes_room_for_the_container_of_its_name_when_the_runtime
     contained = worker(tmp_path, docker)
     plain = ChildSpec(contained.name, contained.command, contained.log)
     async with Supervisor([plain], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         process = psutil.Process(pid_of(run))
         await supervisor.apply([contained])
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
         assert not process.is_running()
         assert docker.containers[name_of(contained)].running
 
@@ -261,7 +255,7 @@ async def test_supervisor_says_that_there_is_no_daemon_and_goes_on_when_it_comes
         [found] = await supervisor.status()
         assert "no container daemon answers" in str(found.error)
         docker.come_back()
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
 
 
 def test_stop_ends_what_runs_when_the_daemon_is_away_and_removes_the_container_later(

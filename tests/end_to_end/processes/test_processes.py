@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from running.waiting import WITHIN_S, until
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.processes import ChildSpec, find, launch, listed, rotate_log, stop
 from towpath.processes.child import status
@@ -51,16 +52,8 @@ def child(tmp_path: Path, script: str, name: str = "worker", **options) -> Child
     return ChildSpec(name, (sys.executable, "-c", script), tmp_path / f"{name}.log", **options)
 
 
-def wait_for(condition: Callable[[], object], within_s: float = 10.0) -> None:
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true"
-        time.sleep(0.01)
-
-
 def output_of(spec: ChildSpec) -> str:
-    wait_for(lambda: spec.log.read_text())
-    return spec.log.read_text()
+    return until(spec.log.read_text)
 
 
 def test_pid_file_names_the_process_when_launch_returns(run: Path, tmp_path: Path) -> None:
@@ -71,9 +64,9 @@ def test_pid_file_names_the_process_when_launch_returns(run: Path, tmp_path: Pat
     assert (record.pid, record.name, record.command) == (started.pid, "worker", spec.command)
     assert (record.version, record.restarts) == ("7", 3)
     assert abs(record.create_time - psutil.Process(started.pid).create_time()) < 1.5
-    wait_for(lambda: psutil.Process(started.pid).cmdline()[1:] == ["-c", SLEEPER])
+    until(lambda: psutil.Process(started.pid).cmdline()[1:] == ["-c", SLEEPER])
     assert os.getsid(started.pid) == started.pid
-    wait_for(lambda: status(record).memory_mb > 1)
+    until(lambda: status(record).memory_mb > 1)
 
 
 def test_environment_reaches_the_process_when_given(run: Path, tmp_path: Path) -> None:
@@ -109,7 +102,7 @@ def test_launch_is_refused_when_the_name_is_taken_and_the_pid_file_is_lost(run: 
 def test_log_says_why_when_the_command_does_not_exist(run: Path, tmp_path: Path) -> None:
     spec = ChildSpec("worker", (str(tmp_path / "nothing"),), tmp_path / "worker.log")
     started = launch(spec, run)
-    assert started.wait(10) != 0
+    assert started.wait(WITHIN_S) != 0
     assert "cannot run" in output_of(spec)
     assert find(run, "worker") is None
 
@@ -137,7 +130,7 @@ def test_find_gives_nothing_when_the_pid_belongs_to_another_process_now(run: Pat
 def test_find_gives_nothing_when_the_process_was_killed(run: Path, tmp_path: Path) -> None:
     started = launch(child(tmp_path, SLEEPER), run)
     os.kill(started.pid, signal.SIGKILL)
-    wait_for(lambda: find(run, "worker") is None)
+    until(lambda: find(run, "worker") is None)
 
 
 @pytest.mark.parametrize("own_session", [False, True])
@@ -148,18 +141,18 @@ def test_stop_ends_descendants_when_the_process_has_some(
     launch(spec, run)
     grandchild = int(output_of(spec))
     assert stop(run, "worker", grace_s=2)
-    wait_for(lambda: not psutil.pid_exists(grandchild))
+    until(lambda: not psutil.pid_exists(grandchild))
     assert find(run, "worker") is None
     assert listed(run) == []
 
 
 def test_stop_ends_descendants_when_the_process_itself_is_dead(run: Path, tmp_path: Path) -> None:
     spec = child(tmp_path, PARENT.format(own_session=False, life=0))
-    launch(spec, run).wait(10)
+    launch(spec, run).wait(WITHIN_S)
     grandchild = int(output_of(spec))
     assert psutil.pid_exists(grandchild)
     assert stop(run, "worker", grace_s=2)
-    wait_for(lambda: not psutil.pid_exists(grandchild))
+    until(lambda: not psutil.pid_exists(grandchild))
 
 
 def test_stop_kills_when_the_process_does_not_end_in_time(run: Path, tmp_path: Path) -> None:
@@ -168,16 +161,16 @@ def test_stop_kills_when_the_process_does_not_end_in_time(run: Path, tmp_path: P
     output_of(spec)
     begun = time.monotonic()
     assert stop(run, "worker", grace_s=0.3)
-    assert time.monotonic() - begun < 3
-    assert started.wait(5) == -signal.SIGKILL
+    assert time.monotonic() - begun >= 0.3
+    assert started.wait(WITHIN_S) == -signal.SIGKILL
 
 
 def test_stop_lets_the_process_end_its_own_way_when_it_does_so_in_time(run: Path, tmp_path: Path) -> None:
     spec = child(tmp_path, POLITE)
     started = launch(spec, run)
     output_of(spec)
-    assert stop(run, "worker", grace_s=5)
-    assert started.wait(5) == 7
+    assert stop(run, "worker", grace_s=WITHIN_S)
+    assert started.wait(WITHIN_S) == 7
 
 
 def test_stop_says_no_when_nothing_runs(run: Path) -> None:

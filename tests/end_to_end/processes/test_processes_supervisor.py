@@ -7,12 +7,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import TowpathError
 from towpath.processes import Backoff, ChildSpec, PidRecord, Supervisor, find, listed, stop
 
@@ -46,12 +47,6 @@ def diary(tmp_path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-async def eventually(condition: Callable[[], object], within_s: float = 10.0) -> None:
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def running(run: Path, name: str) -> PidRecord:
     record = find(run, name)
     assert record is not None
@@ -68,7 +63,7 @@ async def test_children_start_and_end_in_order_when_they_need_each_other(run: Pa
         child(tmp_path, "hub", ready=lambda: began("hub")),
     ]
     async with Supervisor(specs, run) as supervisor:
-        await supervisor.wait_ready(20)
+        await supervisor.wait_ready(WITHIN_S)
     assert diary(tmp_path) == [
         "begins hub",
         "begins coordinator",
@@ -82,11 +77,11 @@ async def test_children_start_and_end_in_order_when_they_need_each_other(run: Pa
 
 async def test_child_is_started_again_when_it_is_killed(run: Path, tmp_path: Path) -> None:
     async with Supervisor([child(tmp_path, "worker")], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(10)
+        await supervisor.wait_ready(WITHIN_S)
         first = running(run, "worker").pid
         os.kill(first, signal.SIGKILL)
         await eventually(lambda: (record := find(run, "worker")) and record.pid != first)
-        await supervisor.wait_ready(10)
+        await supervisor.wait_ready(WITHIN_S)
         [status] = await supervisor.status()
         assert (status.running, status.restarts, status.pid) == (True, 1, running(run, "worker").pid)
         assert running(run, "worker").restarts == 1
@@ -129,9 +124,16 @@ async def test_child_is_started_again_when_it_does_not_become_ready(run: Path, t
         assert not supervisor.is_ready("worker")
 
 
-SLOW_TO_END = """
-import signal, time
-signal.signal(signal.SIGTERM, lambda *_: time.sleep(1))
+ENDS_WITH_THE_OTHERS = """
+import pathlib, signal, sys, time
+told, others = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+def end(*_):
+    told.touch()
+    while len(list(told.parent.iterdir())) < others:
+        time.sleep(0.01)
+    print("ends", flush=True)
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
 print("here", flush=True)
 time.sleep(600)
 """
@@ -162,7 +164,7 @@ async def test_survivors_are_adopted_when_the_supervisor_was_killed(run: Path, t
         await first.wait()
     os.kill(before["agent"], signal.SIGKILL)
     async with Supervisor(specs, run, backoff=QUICK) as second:
-        await second.wait_ready(10)
+        await second.wait_ready(WITHIN_S)
         # It may have been seen alive in its last moment, and adopted; then it is started anew.
         await eventually(lambda: (record := find(run, "agent")) and record.pid != before["agent"])
         assert running(run, "hub").pid == before["hub"]
@@ -174,11 +176,11 @@ async def test_survivors_are_adopted_when_the_supervisor_was_killed(run: Path, t
 async def test_running_child_is_replaced_when_its_configuration_changed(run: Path, tmp_path: Path) -> None:
     old, stays = child(tmp_path, "hub", version="1"), child(tmp_path, "stays")
     async with Supervisor([old, stays], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(10)
+        await supervisor.wait_ready(WITHIN_S)
         await eventually(lambda: len(diary(tmp_path)) == 2)
         kept = running(run, "stays").pid
         await supervisor.apply([child(tmp_path, "hub", version="2"), stays, child(tmp_path, "new")])
-        await supervisor.wait_ready(10)
+        await supervisor.wait_ready(WITHIN_S)
         await eventually(lambda: {"ends hub", "begins new"} <= set(diary(tmp_path)))
         assert running(run, "hub").version == "2"
         assert running(run, "stays").pid == kept
@@ -190,25 +192,29 @@ async def test_running_child_is_replaced_when_its_configuration_changed(run: Pat
 
 async def test_child_runs_anew_when_its_restart_is_asked_for(run: Path, tmp_path: Path) -> None:
     async with Supervisor([child(tmp_path, "engine")], run, backoff=QUICK) as supervisor:
-        await supervisor.wait_ready(10)
+        await supervisor.wait_ready(WITHIN_S)
         first = running(run, "engine").pid
         await supervisor.restart("engine")
         await eventually(lambda: (record := find(run, "engine")) and record.pid != first)
 
 
-async def test_many_children_end_together_when_all_take_their_time(run: Path, tmp_path: Path) -> None:
-    specs = [
-        ChildSpec(f"agent-{n}", (sys.executable, "-c", SLOW_TO_END), tmp_path / f"{n}.log", stop_s=1.0)
-        for n in range(8)
-    ]
+async def test_many_children_are_told_to_end_together_when_each_waits_for_the_others(
+    run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "told").mkdir()
+    specs = []
+    for n in range(8):
+        command = (sys.executable, "-c", ENDS_WITH_THE_OTHERS, str(tmp_path / "told" / str(n)), "8")
+        specs.append(ChildSpec(f"agent-{n}", command, tmp_path / f"{n}.log", stop_s=WITHIN_S))
     supervisor = Supervisor(specs, run)
     supervisor.start()
-    await supervisor.wait_ready(30)
-    await eventually(lambda: all(spec.log.read_text() for spec in specs), within_s=30)
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
+    await supervisor.wait_ready(WITHIN_S)
+    await eventually(lambda: all(spec.log.read_text() for spec in specs))
+
     await supervisor.stop()
-    assert loop.time() - begun < 4  # One after another would take eight.
+
+    # One told after another would be killed when its time is over, without a last word.
+    assert [spec.log.read_text() for spec in specs] == ["here\nends\n"] * 8
     assert listed(run) == []
 
 
@@ -232,11 +238,9 @@ async def test_child_is_starting_until_it_answers_for_the_first_time_and_never_w
     spec = child(tmp_path, "engine", ready=answers)
     first = Supervisor([spec], run)
     first.start()
-    async with asyncio.timeout(10):
-        while not first.is_starting("engine"):
-            await asyncio.sleep(0.01)
-        answering.set()
-        await first.wait_ready(10)
+    await eventually(lambda: first.is_starting("engine"))
+    answering.set()
+    await first.wait_ready(WITHIN_S)
     assert not first.is_starting("engine")
     await first._release(list(first._kept.values()))  # As if it had been killed: its child lives on.
     answering.clear()
@@ -244,5 +248,5 @@ async def test_child_is_starting_until_it_answers_for_the_first_time_and_never_w
         await asyncio.to_thread(running, run, "engine")
         assert not second.is_starting("engine")
         answering.set()
-        await second.wait_ready(10)
+        await second.wait_ready(WITHIN_S)
         assert not second.is_starting("engine")

@@ -1,0 +1,43 @@
+"""Tests wait until something comes about, and say what has not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from running.waiting import eventually, until
+
+
+def test_condition_when_it_comes_to_hold_then_its_result_is_returned() -> None:
+    answers = iter(["", "", "here"])
+    assert until(lambda: next(answers)) == "here"
+
+
+def test_condition_when_it_never_holds_then_the_failure_names_it() -> None:
+    with pytest.raises(AssertionError, match=r"did not come about within 0 s: .*1 > 2"):
+        until(lambda: 1 > 2, within_s=0)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_condition_when_it_is_awaited_then_other_tasks_go_on(waits: bool) -> None:
+    came = asyncio.Event()
+    asyncio.get_running_loop().call_soon(came.set)
+
+    async def has_come() -> bool:
+        return came.is_set()
+
+    assert await eventually(has_come if waits else came.is_set)
+
+
+async def test_condition_when_it_never_answers_then_the_failure_names_it() -> None:
+    with pytest.raises(AssertionError, match=r"wait\(\)"):
+        await eventually(lambda: asyncio.Event().wait(), within_s=0.01)
+
+
+async def test_condition_when_it_times_out_itself_then_that_is_not_taken_for_the_limit() -> None:
+    async def fails() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        await eventually(fails)
