@@ -63,7 +63,7 @@ TEST = (
         "logic, properties, invariants of the protocol, contracts and their exports",
         2,
         FAST,
-        ("-n", "2"),
+        ("-n", "2", "--dist", "worksteal", "-p", "no:schemathesis"),
     ),
     Part(
         "promises",

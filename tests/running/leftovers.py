@@ -49,7 +49,7 @@ class Reaper:
     def start(cls) -> Reaper:
         """Give this process and all that it starts an id and a temporary directory, and start the reaper."""
         run = f"{os.getpid()}-{secrets.token_hex(4)}"
-        directory = Path(tempfile.mkdtemp(prefix="towpath-tests-"))
+        directory = Path(tempfile.mkdtemp(prefix="tests-"))
         command = [sys.executable, __file__, run, str(directory)]
         # In a session of its own, so that Ctrl-C reaches the tests only.
         process = subprocess.Popen(
@@ -60,7 +60,7 @@ class Reaper:
         return cls(run, directory, process)
 
     def finish(self, *, orderly: bool) -> list[str]:
-        """End the run. Returns what an ordered run left running for longer than `GRACE_S`; it is killed now."""
+        """End the run. Returns what an ordered run left for longer than `GRACE_S`, and is killed now."""
         out, _ = self.process.communicate(ORDERLY if orderly else b"")
         return out.decode().splitlines()
 
@@ -157,5 +157,7 @@ def reap(run: str, directory: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    if os.fork():
+        sys.exit()  # The reaper is no child of the run: tests look at children.
     for left in reap(sys.argv[1], Path(sys.argv[2])):
         print(left)
