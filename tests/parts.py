@@ -68,7 +68,7 @@ TEST = (
     Part(
         "promises",
         "each promise of the README, on real processes",
-        8,
+        5,
         ("end_to_end",),
         (*TWO_WORKERS, "-m", "promise", "--ignore=tests/end_to_end/containers"),
     ),
@@ -96,6 +96,11 @@ REST = (
     Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),
 )
 """What only `make test-all` runs."""
+
+
+def row(part: Part) -> str:
+    """The part in the table of `tests/README.md`."""
+    return f"| `{part.name}` | {part.proves} | {part.minutes} |"
 
 
 @dataclass(frozen=True)

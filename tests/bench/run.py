@@ -27,6 +27,7 @@ import general
 import ingest
 import judging
 import observation
+import page_drawing
 import state
 import updown
 import windowed
@@ -37,7 +38,10 @@ from rich.console import Console
 
 BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (judging, ingest, windowed, flow, general, state, updown, observation, emulated_link)
+    for module in (
+        *(judging, ingest, windowed, flow, general, state, updown, observation),
+        *(emulated_link, page_drawing),
+    )
 }
 RESULTS = Path(__file__).with_name("results")
 PIPED_WIDTH = 220

@@ -6,7 +6,8 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -20,6 +21,8 @@ needs_chromium = pytest.mark.skipif(
     CHROMIUM is None,
     reason="Chromium is not installed: `make setup` as root, or install the package chromium",
 )
+
+LARGE_MESH = Path(__file__).with_name("large_mesh.js")
 
 NOWHERE = "http://page.invalid"
 """Where the page's files are, for a browser that asks for nothing else."""
@@ -56,3 +59,13 @@ def page_without_mesh(browser: Browser) -> Iterator[Page]:
         yield page
     finally:
         page.close()
+
+
+def large_mesh(changes: int) -> dict[str, Any]:
+    """Show a mesh of 100 jobs at 6 sites, in which everything changes so many times.
+
+    Returns how many jobs, rows and flows are drawn at the end, and for each change how long that took and the
+    longest task that it gave the browser, in milliseconds.
+    """
+    with running_browser() as browser, page_without_mesh(browser) as page:
+        return page.evaluate(LARGE_MESH.read_text(encoding="utf-8"), changes)
