@@ -37,10 +37,10 @@ class WholeMesh(CommandLine):
         return MeshState.load(self.at)
 
     def up(self, sites: Sequence[str]) -> None:
-        """Start everything; return when every site is up."""
+        """Start everything, with links that can be cut; return when every site is up."""
         configuration = self.code.parent / "towpath.toml"
         named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
-        configuration.write_text(f'artefact_root = "{self.code}"\n{named}')
+        configuration.write_text(f'artefact_root = "{self.code}"\nemulate_links = true\n{named}')
         options = ("--config", str(configuration), "--within", str(UP_S))
         ended = self.run("up", *options, within_s=START_S)
         assert ended.returncode == 0, ended.stderr

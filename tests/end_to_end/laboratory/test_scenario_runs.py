@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from running.promises import promise
 from running.waiting import WITHIN_S, eventually
+from running.whole_mesh import WholeMesh
 from towpath.contracts.commands import DeployJob, JobView, ListJobs
 from towpath.contracts.faults import ListRules
 from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
@@ -80,6 +82,31 @@ async def test_scenarios_when_run_one_after_another_then_find_what_is_there_and_
     assert kinds >= {"begun", "phase", "loaded", "deviated", "steady", "unloaded", "verdict", "ended"}
     assert "**As expected.**" in (tmp_path / "killed" / "report.md").read_text()
     assert (tmp_path / "killed" / "run.png").stat().st_size > 10_000
+
+
+@promise("scenarios")
+def test_scenario_when_it_plants_a_bug_in_a_mesh_that_runs_then_the_checker_finds_it_and_nothing_stays(
+    shared_mesh: WholeMesh, tmp_path: Path
+) -> None:
+    """With probes and times that hold on a machine that does much else, too."""
+    planted = read_document("results-lost-at-sink")
+    planted |= {"steady_state": STEADY, "expect": {"lost": {"at_least": 1}}}
+    planted["phases"] = {"before_s": "1s", "during_s": "15s", "after_s": "240s", "steady_s": "1s"}
+    planted["timeline"][0]["load"][0]["condition"] = "every 2"
+    scenario = tmp_path / "planted.yaml"
+    scenario.write_text(json.dumps(planted))
+    before = [job["spec"]["name"] for job in shared_mesh.json("jobs")]
+
+    run = shared_mesh.call(
+        *("scenario", "run", str(scenario), "--home", str(shared_mesh.home)),
+        *("--output", str(tmp_path / "run"), "--json"),
+    )
+
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert shared_mesh.json("faults", "list") == []
+    assert [job["spec"]["name"] for job in shared_mesh.json("jobs")] == [
+        job["spec"]["name"] for job in before
+    ]
 
 
 async def run_beside(up: Stage, output: Path, *, name: str) -> asyncio.subprocess.Process:
