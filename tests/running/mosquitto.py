@@ -143,9 +143,10 @@ class Site:
 
     @asynccontextmanager
     async def bridged(self) -> AsyncIterator[None]:
-        """The bridge at work in this process."""
+        """The bridge at work in this process. It has begun: results from now on are the broker's, too."""
         tasks = [asyncio.create_task(self.binder.mirror()), asyncio.create_task(self.binder.publish())]
         try:
+            await eventually((self.mesh.home.broker(SITE) / "bridge.json").exists)
             yield
         finally:
             for task in tasks:
