@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,13 @@ def test_jobs_when_deployed_then_are_listed_where_they_run(towpath: WholeMesh) -
     assert "hourly-jfk" in table
 
 
+def migrated(towpath: WholeMesh, *arguments: str) -> Any:
+    """What a migration answers; asked again, as users do, if the target did not catch up on a busy machine."""
+    while (ended := towpath.run("migrate", *arguments, "--json")).returncode == 1:
+        assert "rolled_back" in ended.stderr, ended.stderr
+    return json.loads(ended.stdout)
+
+
 @promise("exactly once")
 def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_nothing_lost_or_repeated(
     towpath: WholeMesh,
@@ -75,7 +83,7 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
             *("replay", "--site", "jfk", "--airport", "JFK", "--limit", str(EVENTS), "--rate", "150"),
             *("--malformed-every", "100", "--close", "--json"),
         )
-        moved = json.loads(towpath.run("migrate", "hourly-jfk", "--to", "cloud", "--json").stdout)
+        moved = migrated(towpath, "hourly-jfk", "--to", "cloud")
         replayed = json.loads(replay.communicate(timeout=STEP_S)[0])
         verdict = json.loads(check.communicate(timeout=STEP_S)[0])
     finally:
@@ -92,8 +100,6 @@ def test_results_when_the_window_job_moves_while_events_flow_then_check_finds_no
 
 
 def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(towpath: WholeMesh) -> None:
-    if towpath.json("jobs")[-1]["site"] == "jfk":
-        towpath.json("migrate", "hourly-jfk", "--to", "cloud")
     newest = towpath.json("migrations", "--limit", "1")[0]
     assert (newest["source"], newest["target"], newest["state"]) == ("jfk", "cloud", "completed")
     shown = towpath.json("operation", newest["operation"])
@@ -165,7 +171,9 @@ def test_events_when_read_from_the_start_then_tell_of_the_deploys(towpath: Whole
     deployed = [
         event["body"]["job"]
         for event in events
-        if event["subject"].endswith(".ended") and event["body"]["kind"] == "deploy"
+        if ".operation." in event["subject"]
+        and event["subject"].endswith(".ended")
+        and event["body"]["kind"] == "deploy"
     ]
     assert {"clean-jfk", "hourly-jfk"} <= set(deployed)
 
