@@ -54,7 +54,7 @@ def test_jobs_when_deployed_then_are_listed_where_they_run(towpath: WholeMesh) -
 
 
 def migrated(towpath: WholeMesh, *arguments: str) -> Any:
-    """What a migration answers; asked again, as users do, if the target did not catch up on a busy machine."""
+    """Migrate; ask again, as users do, if the target did not catch up on a busy machine."""
     while (ended := towpath.run("migrate", *arguments, "--json")).returncode == 1:
         assert "rolled_back" in ended.stderr, ended.stderr
     return json.loads(ended.stdout)
