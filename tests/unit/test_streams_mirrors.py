@@ -90,11 +90,13 @@ async def test_mirror_when_it_is_too_short_and_its_origin_out_of_reach_then_stay
     assert server.begins() == 5_000
 
 
-async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_both_get_it() -> None:
+@pytest.mark.parametrize(("first", "second"), [(3_000, 500), (500, 3_000)])
+async def test_mirror_when_two_jobs_need_it_at_once_from_different_serials_then_holds_what_both_need(
+    first: int, second: int
+) -> None:
     server = Server()
     site = streams(server)
 
-    made = await asyncio.gather(site.ensure_input(INPUT, 2_000), site.ensure_input(INPUT, 3_000))
+    await asyncio.gather(site.reach_back(INPUT, first), site.reach_back(INPUT, second))
 
-    assert made == [MIRROR, MIRROR]
-    assert server.begins() == 1_001
+    assert server.begins() in (None, 1)

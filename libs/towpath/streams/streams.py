@@ -222,28 +222,28 @@ class SiteStreams:
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
-        """Make the local copy of another site's stream anew if it begins later than `after`, and the origin
-        still has what it lacks: it was made for another job. Who reads it finds the same serial numbers.
+        """Have a local copy of another site's stream that holds what comes after the serial number `after`.
 
-        Raises `TowpathError` (unreachable) when only the origin could help, and is out of reach.
+        One that was made for another job may begin later. It is made again if the origin still has what it
+        lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
+        origin could help, and is out of reach.
         """
         if resolved.site == self.site:
             return
-        async with self._mirroring[names.mirror_stream(resolved.site, resolved.stream)]:
-            await self._reach_back(resolved, after)
-
-    async def _reach_back(self, resolved: ResolvedInput, after: int) -> None:
-        try:
-            info = await self.jetstream.stream_info(names.mirror_stream(resolved.site, resolved.stream))
-        except NotFoundError:
-            return
-        begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
-        if begins <= after + 1:
-            return
-        kept = (await self.bounds(resolved.site, resolved.stream)).first
-        if max(after + 1, kept) < begins:
-            await self.drop_mirror(resolved)
-            await self._mirror(resolved, max(after + 1, kept) - 1)
+        name = names.mirror_stream(resolved.site, resolved.stream)
+        async with self._mirroring[name]:
+            try:
+                info = await self.jetstream.stream_info(name)
+            except NotFoundError:
+                await self._mirror(resolved, after)
+                return
+            begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
+            if begins <= after + 1:
+                return
+            kept = (await self.bounds(resolved.site, resolved.stream)).first
+            if max(after + 1, kept) < begins:
+                await self.drop_mirror(resolved)
+                await self._mirror(resolved, max(after + 1, kept) - 1)
 
     async def _mirror(self, resolved: ResolvedInput, after: int | None) -> None:
         origin = StreamSource(

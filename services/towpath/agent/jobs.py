@@ -181,7 +181,6 @@ class Jobs:
             begin = entry.after_serial or 0
             after = max((after_serials or {}).get(entry.name, begin), begin)
             await self.streams.reach_back(entry, after)
-            await self.streams.ensure_input(entry, after)
         return settled
 
     async def run(self, assignment: Assignment) -> None:
