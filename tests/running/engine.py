@@ -112,6 +112,10 @@ class Site:
             body = event if isinstance(event, str) else json.dumps(event)
             await self.connection.jetstream().publish(subject, body.encode())
 
+    async def stored(self) -> int:
+        """How many events IN holds."""
+        return (await self.connection.jetstream().stream_info("IN")).state.messages
+
     async def put_results(self, *values: dict[str, Any]) -> None:
         """Results of an upstream job."""
         await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
