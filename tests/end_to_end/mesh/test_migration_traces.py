@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from running.otlp_receiver import Received, otlp_receiver
 from running.places import EXAMPLES
+from running.waiting import until
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.events import StepDone
@@ -33,9 +33,6 @@ pytestmark = pytest.mark.timeout(700)
 JOB = "hourly-jfk"
 COMMAND_S = 320.0
 """For any command: longer than its own deadline, so that a failing test shows what it said."""
-
-WITHIN_S = 60.0
-"""For the last spans to arrive: those of micro-batches end when these do."""
 
 
 @dataclass
@@ -95,13 +92,6 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
             lifecycle.down(home)
 
 
-def eventually(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.2)
-
-
 def declared(strategy: StrategyName) -> set[tuple[str, str]]:
     return {*EDGES[strategy], asked_by("cli")}
 
@@ -129,13 +119,13 @@ def test_migration_when_it_is_a_handover_then_its_trace_is_whole_here_and_at_the
 ) -> None:
     operation = traced.migrate("cloud", StrategyName.HANDOVER)
     # The first of the target's run. One of the source's is there only if its halt met it.
-    eventually(lambda: "cloud" in batch_sites(traced.trace(operation)))
+    until(lambda: "cloud" in batch_sites(traced.trace(operation)))
     trace = traced.trace(operation)
     assert_whole(trace, StrategyName.HANDOVER)
     assert operation_of(trace.spans, operation).error is None
     received = traced.received
-    eventually(lambda: declared(StrategyName.HANDOVER) <= crossings(received.trace(trace.trace)))
-    eventually(lambda: not orphans(received.trace(trace.trace)))
+    until(lambda: declared(StrategyName.HANDOVER) <= crossings(received.trace(trace.trace)))
+    until(lambda: not orphans(received.trace(trace.trace)))
     listed = {one["trace"]: one for one in traced.json("traces")["traces"]}
     assert (listed[trace.trace]["operation"], listed[trace.trace]["name"]) == (operation, "towpath migrate")
 
@@ -147,7 +137,7 @@ def test_migration_when_it_is_general_then_its_trace_is_whole_here_and_at_the_re
     trace = traced.trace(operation)
     assert_whole(trace, StrategyName.GENERAL)
     received = traced.received
-    eventually(lambda: declared(StrategyName.GENERAL) <= crossings(received.trace(trace.trace)))
+    until(lambda: declared(StrategyName.GENERAL) <= crossings(received.trace(trace.trace)))
 
 
 async def killed_in_migration(traced: Traced, step: str) -> tuple[subprocess.Popen[str], str]:
