@@ -186,9 +186,12 @@ class _Sending:
     async def round(self, *, aside: bool) -> bool:
         """Send what is pending, in order, to the output or aside. True when everything is acknowledged."""
         self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
+        connections = self.connection.stats["reconnects"]
         for index in sorted(self.pending):
             if self.unheard:
                 break  # Keep the order: nothing may overtake a message that nobody took.
+            if not self.connection.is_connected or self.connection.stats["reconnects"] != connections:
+                return False  # Nor one that was lost with the connection.
             await self._send(index, aside=aside)
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False

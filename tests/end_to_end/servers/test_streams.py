@@ -107,7 +107,6 @@ async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_i
     assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
 
 
-@promise("exactly once")
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
     streams: SiteStreams, connection: Client, nats_server: Server
 ) -> None:

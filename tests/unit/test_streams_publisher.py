@@ -1,0 +1,68 @@
+"""The order in which a publisher's messages are stored when its server dies and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from towpath.mesh.names import MESSAGE_ID_HEADER
+from towpath.streams.publisher import Outgoing, Publisher
+
+COUNT = 6_000
+BEFORE_THE_CUT = 3_000
+
+
+class Connection:
+    """A connection whose server dies after some messages, and is back before anyone misses it."""
+
+    is_closed = False
+    is_connected = True
+
+    def __init__(self) -> None:
+        self.stats = {"reconnects": 0}
+        self.stored: dict[str, None] = {}
+        """Ids, in order; a repeated one is dropped."""
+        self.is_dead = False
+
+    def new_inbox(self) -> str:
+        return "_INBOX.test"
+
+    async def subscribe(
+        self, subject: str, cb: Callable[[Any], Awaitable[None]], **_: Any
+    ) -> SimpleNamespace:
+        self.acknowledge = cb
+
+        async def unsubscribe() -> None:
+            """Nothing is left behind."""
+
+        return SimpleNamespace(unsubscribe=unsubscribe)
+
+    async def publish(self, subject: str, body: bytes, reply: str, headers: dict[str, str]) -> None:
+        if self.is_dead:
+            return
+        self.stored.setdefault(headers[MESSAGE_ID_HEADER])
+        asyncio.get_running_loop().call_soon(self.answer, reply)
+        if len(self.stored) == BEFORE_THE_CUT and not self.stats["reconnects"]:
+            self.is_dead = True
+            asyncio.get_running_loop().call_soon(self.come_back)
+
+    def answer(self, reply: str) -> None:
+        self.answers = asyncio.ensure_future(
+            self.acknowledge(SimpleNamespace(subject=reply, headers=None, data=json.dumps({}).encode()))
+        )
+
+    def come_back(self) -> None:
+        self.is_dead = False
+        self.stats["reconnects"] += 1
+
+
+async def test_messages_when_some_are_lost_with_the_connection_then_later_ones_do_not_overtake_them() -> None:
+    connection = Connection()
+    messages = [Outgoing("sink.jfk.hourly.1", f"{number}", b"{}") for number in range(COUNT)]
+
+    await Publisher(cast("Any", connection)).publish(messages, site="jfk", stream="OUT_hourly", batch="1.0")
+
+    assert list(connection.stored) == [message.identity for message in messages]
