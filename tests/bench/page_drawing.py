@@ -22,7 +22,7 @@ TARGETS = {DRAWN: Target(at_most=75), TASK: Target(at_most=250), WORST: Target(a
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Draw everything anew for each change."""
+    """Draw everything again for each change."""
     say(f"{CHANGES} changes of 100 jobs at 6 sites")
     seen = await asyncio.to_thread(large_mesh, CHANGES)
     figures = {

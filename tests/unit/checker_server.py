@@ -45,10 +45,9 @@ class _Subscription:
 class Server:
     """The client of it as well: what is published is stored, and answered, at once."""
 
+    is_closed = False
     is_connected = True
     stats = {"reconnects": 0}
-
-    is_closed = False
 
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}

@@ -16,7 +16,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.now_s = 0.0
         super().__init__(_Leaping(self))
         self._clock_resolution = (
-            0.0  # Timers are never early: whoever looks at the clock then would wait again.
+            0.0  # Timers are never early: code that looks at the clock then would wait again.
         )
 
     def time(self) -> float:
