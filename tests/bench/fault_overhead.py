@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from towpath.contracts.faults import LoadedRule, Rule
 from towpath.contracts.message import now
-from towpath.faults.active import ActiveRule
-from towpath.faults.points import Point
-from towpath.faults.reports import Reports
-from towpath.faults.surroundings import Surroundings
+from towpath.lab.faults.active import ActiveRule
+from towpath.lab.faults.points import Point
+from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.surroundings import Surroundings
 from towpath.streams import source
 from towpath.streams.passing import EVENTS, ChangedMessage
 

@@ -23,12 +23,12 @@ from measured_mesh import MeasuredMesh
 from windowed import counting
 
 from towpath.containers.running import memory_bytes
-from towpath.containers.usage import cpu_seconds
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec
 from towpath.contracts.topology import Node, Topology
-from towpath.emulation.bringing_up import Plan, bring_up, emulation, take_down
-from towpath.emulation.project import Project
+from towpath.lab.containers.usage import cpu_seconds
+from towpath.lab.emulation.bringing_up import Plan, bring_up, emulation, take_down
+from towpath.lab.emulation.project import Project
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end

@@ -28,19 +28,19 @@ from towpath.contracts.commands import DeployJob, RemoveJob
 from towpath.contracts.job import Input
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.topology import NodeLink
-from towpath.drill.events import DrillEvent
-from towpath.emulation.bringing_up import Plan, bring_up, take_down
-from towpath.emulation.project import Project
+from towpath.lab.drill.events import DrillEvent
+from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
+from towpath.lab.emulation.project import Project
+from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
+from towpath.lab.scenarios.jobs import spec_of
+from towpath.lab.scenarios.load import BEGIN, SentEvent
+from towpath.lab.topology.reading import read
+from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe
 from towpath.mesh.names import output_stream
-from towpath.scenarios.emulated import EmulatedStage, standing_emulation
-from towpath.scenarios.jobs import spec_of
-from towpath.scenarios.load import BEGIN, SentEvent
 from towpath.streams.pages import last_serial
-from towpath.streams.replay import Replay
 from towpath.tasks import to_the_end
-from towpath.topology.reading import read
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from measured_mesh import MeasuredMesh
 from towpath.checker.identity import identity_of
 from towpath.checker.observation import observe
 from towpath.checker.verdict import judge
-from towpath.streams.departures import departures
+from towpath.lab.workload.departures import departures
 
 COUNT = 100_000
 CARRIERS = 100

@@ -19,7 +19,7 @@ from running.rules import Rules
 from running.servers import Server, free_port
 from running.whole_mesh import WholeMesh, whole_mesh
 from towpath.engine.session import start_session
-from towpath.faults.board import FAULTS, PROCESS
+from towpath.lab.faults.board import FAULTS, PROCESS
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from towpath.faults.chance import Chance
-from towpath.faults.expressions import (
+from towpath.lab.faults.chance import Chance
+from towpath.lab.faults.expressions import (
     And,
     Arithmetic,
     Between,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from running.example_counts import share_of_examples
 from towpath.contracts.errors import TowpathError
-from towpath.faults.conditions import compile_condition, compile_value
-from towpath.faults.expressions import (
+from towpath.lab.faults.conditions import compile_condition, compile_value
+from towpath.lab.faults.expressions import (
     And,
     Arithmetic,
     Between,
@@ -32,7 +32,7 @@ from towpath.faults.expressions import (
     printed,
     walk,
 )
-from towpath.faults.parsing import MAX_CHARACTERS, MAX_DEPTH, parsed
+from towpath.lab.faults.parsing import MAX_CHARACTERS, MAX_DEPTH, parsed
 
 PLAUSIBLE = st.sampled_from(["a", "b", "ab", "", "é", '"', "\\", "\n", "x y", "_id", "every"])
 TEXTS = PLAUSIBLE | st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

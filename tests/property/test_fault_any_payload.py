@@ -7,8 +7,18 @@ import json
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from towpath.faults.conditions import compile_condition
-from towpath.faults.expressions import And, Comparison, Expression, Listed, Literal, Not, Or, Path, printed
+from towpath.lab.faults.conditions import compile_condition
+from towpath.lab.faults.expressions import (
+    And,
+    Comparison,
+    Expression,
+    Listed,
+    Literal,
+    Not,
+    Or,
+    Path,
+    printed,
+)
 
 TEXTS = st.sampled_from(["a", "ab", "b", "x y", "é", "\U0001f600", "true", "1", '"', "\\", "\n", "a\x00", ""])
 KEYS = TEXTS.filter(bool)

@@ -6,8 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
-from towpath.faults.validation import problems, read_rules
-from towpath.faults.world import World
+from towpath.lab.faults.validation import problems, read_rules
+from towpath.lab.faults.world import World
 
 LINES = [
     *["name: a", "event: {point: source.read}", "actions: [{fault: delay, parameters: {ms: 1}}]"] * 3,

@@ -8,6 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulation import SimulatedClock, SimulatedMesh
+from simulation.memory_ledger import MemoryLedger
+from simulation.mesh import MONITOR
 from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
@@ -15,11 +18,8 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.reconciliation import Difference, corrections, differences
-from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
-from towpath.protocols.simulation.mesh import MONITOR
 
 JOB = "hourly-jfk"
 OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from running.example_counts import share_of_examples
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.scenario_load import SyntheticLoad
-from towpath.scenarios.chaostoolkit.exporting import exported
-from towpath.scenarios.chaostoolkit.importing import imported
-from towpath.scenarios.reading import parse
-from towpath.scenarios.shapes import due_times, planned, rate_at
+from towpath.lab.scenarios.chaostoolkit.exporting import exported
+from towpath.lab.scenarios.chaostoolkit.importing import imported
+from towpath.lab.scenarios.reading import parse
+from towpath.lab.scenarios.shapes import due_times, planned, rate_at
 
 RATES = st.floats(1, 300)
 LOADS = st.one_of(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import CoverageWindow, Node, NodeLink
-from towpath.topology.journeys import journey, length_s
-from towpath.topology.outages import outages
+from towpath.lab.topology.journeys import journey, length_s
+from towpath.lab.topology.outages import outages
 
 links = st.one_of(st.none(), st.just(NodeLink(cut=True)), st.builds(NodeLink, delay_ms=st.floats(0, 1000)))
 windows = st.builds(CoverageWindow, for_s=st.floats(0.5, 1000), link=links)

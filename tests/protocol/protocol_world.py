@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from simulation.trial import Trial
+from simulation.weakness import Weakness
 from towpath.contracts.commands import EXAMPLE_SPEC, StrategyName
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.migration import SiteCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.reconciliation import corrections, differences
 from towpath.protocols.record import JobEntry
-from towpath.protocols.simulation.trial import Trial
-from towpath.protocols.simulation.weakness import Weakness
 
 SITES = ("jfk", "cloud", "out")
 WINDOWS = {"kind": "processing_window", "size_s": 1.0, "aggregates": {"departures": {"function": "count"}}}

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from protocol_world import reconcile, trial
 
+from simulation.explorer import Explorer, Plan
+from simulation.scenario import outcome, parse_scenario
+from simulation.weakness import Weakness
 from towpath.contracts.commands import StrategyName
 from towpath.protocols import strategies
 from towpath.protocols.record import JobEntry
-from towpath.protocols.simulation.explorer import Explorer, Plan
-from towpath.protocols.simulation.scenario import outcome, parse_scenario
-from towpath.protocols.simulation.weakness import Weakness
 from towpath.protocols.step import Step
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from protocol_world import reconcile, trial
 
+from simulation.scenario import Scenario, outcome, parse_scenario
+from simulation.weakness import Weakness
 from towpath.contracts.errors import TowpathError
-from towpath.protocols.simulation.scenario import Scenario, outcome, parse_scenario
-from towpath.protocols.simulation.weakness import Weakness
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 TEXTS = {path.stem: path.read_text() for path in SCENARIOS}

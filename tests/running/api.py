@@ -24,6 +24,9 @@ from towpath.contracts.site import SiteState
 from towpath.mesh.servers import port_open
 
 WAIT = {"Prefer": "wait=30"}
+
+MODULES = {"injector": "towpath.lab.injector", "collector": "towpath.collector"}
+"""Services beside the interface, which ask and are asked through it."""
 JOB: dict[str, Any] = {
     "name": "late",
     "site": "jfk",
@@ -51,20 +54,20 @@ class Api:
         """Start what does not run of the service and what it asks, and wait until all that was said of sites
         is over: nothing else comes by itself."""
         if self.process is None or self.process.returncode is not None:
-            self.process = await self._start("api")
+            self.process = await self._start("api", "towpath.api")
         await self.start_others()
         await eventually(self._sites_were_said_to_be_up)
 
     async def start_others(self) -> None:
         """Start those of them that do not run."""
-        for service in ("injector", "collector"):
+        for service, module in MODULES.items():
             process = self.others.get(service)
             if process is None or process.returncode is not None:
-                self.others[service] = await self._start(service)
+                self.others[service] = await self._start(service, module)
         await eventually(self.works)
 
-    async def _start(self, service: str) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", f"towpath.{service}", "--home", str(self.running.home.root)]
+    async def _start(self, service: str, module: str) -> asyncio.subprocess.Process:
+        command = [sys.executable, "-m", module, "--home", str(self.running.home.root)]
         with self.running.home.log(service).open("ab") as log:
             return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
 

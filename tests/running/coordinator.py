@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
+from simulation import SimulatedClock, SimulatedMesh
 from towpath.bus import Bus
 from towpath.contracts.commands import ListJobs, ListSites, MigrateJob, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -28,7 +29,6 @@ from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.coordinator.pipeline_store import APPLIES, UNANNOUNCED
 from towpath.coordinator.registry import PREFIX, UNFINISHED
-from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.tasks import end
 
 END_S = 5.0

@@ -10,10 +10,10 @@ from typing import Any
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleReport, RuleSet
 from towpath.contracts.message import now
-from towpath.faults.active import ActiveRule
-from towpath.faults.items import Items
-from towpath.faults.reports import Reports
-from towpath.faults.surroundings import Surroundings
+from towpath.lab.faults.active import ActiveRule
+from towpath.lab.faults.items import Items
+from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.surroundings import Surroundings
 
 LEASE_S = 60.0
 

@@ -14,8 +14,8 @@ import psutil
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
-from towpath.guard.keeper import Keeper, Publish
-from towpath.guard.report_reader import ReportReader
+from towpath.lab.guard.keeper import Keeper, Publish
+from towpath.lab.guard.report_reader import ReportReader
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, launch, stop
 from towpath.tasks import end

@@ -45,7 +45,7 @@ class Trial:
         return self.mesh.home
 
     async def start_injector(self) -> None:
-        command = [sys.executable, "-m", "towpath.injector", "--home", str(self.home.root)]
+        command = [sys.executable, "-m", "towpath.lab.injector", "--home", str(self.home.root)]
         environment = {**os.environ, **self.home.fault_environment("hub", "injector")}
         with self.home.log("injector").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(

@@ -26,13 +26,13 @@ from towpath.brokers.binders import binder_of
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.message import new_identifier
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
+from towpath.lab.workload.replay import Replay
 from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.home import Home
 from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER, output_stream, sink_subject
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.streams.pages import StoredMessage, read_after
-from towpath.streams.replay import Replay
 from towpath.streams.streams import SiteStreams
 
 SITE = "jfk"

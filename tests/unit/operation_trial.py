@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from simulation import SimulatedClock, SimulatedMesh
+from simulation.memory_ledger import MemoryLedger
 from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.operators import ProcessingWindow
-from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.protocols.strategies import strategy_of
 
 JOB = "hourly-jfk"

@@ -15,7 +15,7 @@ from towpath.checker.identity import EventIdentity, ValuesIdentity, WindowIdenti
 from towpath.checker.truth import window_truth
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.operators import Aggregate, Clean
-from towpath.streams.departures import departures, departures_frame, with_malformed
+from towpath.lab.workload.departures import departures, departures_frame, with_malformed
 
 T0 = datetime(2013, 1, 1, tzinfo=UTC)
 

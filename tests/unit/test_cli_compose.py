@@ -15,12 +15,12 @@ from towpath.cli.__main__ import app
 from towpath.cli.container_meshes import compose_instead
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import Node, Topology
-from towpath.emulation.project import Project
+from towpath.lab.emulation.project import Project
+from towpath.lab.scenarios.containers import ContainersDemonstration
+from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
-from towpath.scenarios.containers import ContainersDemonstration
-from towpath.topology.reading import read
 
 TOPOLOGY = "name: one\nnodes:\n  - {name: jfk, cores: 1}\n"
 FREE_PORTS = ("--hub-port=0", "--redis-port=0", "--api-port=0")

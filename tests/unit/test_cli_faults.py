@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
-from towpath.cli.fault_files import read_files, telling
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.lab.cli.fault_files import read_files, telling
 
 GOOD = """\
 rules:

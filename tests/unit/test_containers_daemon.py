@@ -16,7 +16,6 @@ import docker.errors
 import pytest
 import requests
 
-from towpath.containers import control
 from towpath.containers.daemon import Listed, check, daemon, listed
 from towpath.containers.errors import (
     Conflict,
@@ -30,6 +29,7 @@ from towpath.containers.errors import (
 )
 from towpath.containers.translation import translated
 from towpath.contracts.errors import ErrorCode
+from towpath.lab.containers import control
 
 VERSION = {"ApiVersion": "1.41", "Version": "20.10.24"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.faults.load import cpu
+from towpath.lab.faults.load import cpu
 
 TICK_S = 0.001
 

@@ -7,14 +7,21 @@ from datetime import UTC, datetime
 import pytest
 
 from towpath.contracts.faults import Metric
-from towpath.demonstration.faults import text
-from towpath.demonstration.faults.batches import SETTLE_S, batches_of, phases_of
-from towpath.demonstration.faults.report import Batch, Mark
-from towpath.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL, batch_metrics, slow_worker
-from towpath.demonstration.faults.word_count import words_of_results
-from towpath.faults.rule_form import form_problems
-from towpath.faults.validation import problems
-from towpath.faults.world import World
+from towpath.lab.demonstration.faults import text
+from towpath.lab.demonstration.faults.batches import SETTLE_S, batches_of, phases_of
+from towpath.lab.demonstration.faults.report import Batch, Mark
+from towpath.lab.demonstration.faults.rules import (
+    PROCESSING,
+    SCHEDULING,
+    SIZE,
+    TOTAL,
+    batch_metrics,
+    slow_worker,
+)
+from towpath.lab.demonstration.faults.word_count import words_of_results
+from towpath.lab.faults.rule_form import form_problems
+from towpath.lab.faults.validation import problems
+from towpath.lab.faults.world import World
 
 BEGUN = datetime(2026, 1, 1, tzinfo=UTC)
 

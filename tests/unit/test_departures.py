@@ -3,7 +3,7 @@ import json
 import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.streams.departures import (
+from towpath.lab.workload.departures import (
     CLOSING_CARRIER,
     FLAWS,
     closing_event,

@@ -15,10 +15,10 @@ import pytest
 from running.guard_trial import WRITER
 from running.waiting import eventually
 from towpath.contracts.events import StepDone
-from towpath.drill import faults
-from towpath.drill.cues import Cues
-from towpath.drill.faults import Victim, deliver_twice, fill_disk, kill, lose_reply, stop
-from towpath.drill.matrix import ActorName
+from towpath.lab.drill import faults
+from towpath.lab.drill.cues import Cues
+from towpath.lab.drill.faults import Victim, deliver_twice, fill_disk, kill, lose_reply, stop
+from towpath.lab.drill.matrix import ActorName
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, launch
 

@@ -7,7 +7,7 @@ import pytest
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import TowpathError
-from towpath.drill.matrix import (
+from towpath.lab.drill.matrix import (
     BROKERS,
     OUTPUTS,
     STRATEGIES,
@@ -18,9 +18,9 @@ from towpath.drill.matrix import (
     sample,
     select,
 )
-from towpath.drill.run import in_order
-from towpath.drill.stage import INPUT_SITE, OUTPUT_SITE
-from towpath.drill.workloads import PROCESSING, output_site_of, workload_of
+from towpath.lab.drill.run import in_order
+from towpath.lab.drill.stage import INPUT_SITE, OUTPUT_SITE
+from towpath.lab.drill.workloads import PROCESSING, output_site_of, workload_of
 from towpath.protocols.strategies import MIGRATIONS
 
 

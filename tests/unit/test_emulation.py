@@ -15,11 +15,11 @@ from towpath.contracts.message import now
 from towpath.contracts.scenario_nodes import FailNodes, Outages, ResizeNode, Travel
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.topology import CoverageWindow, Node, NodeLink, Topology
-from towpath.emulation import emulation as emulation_module
-from towpath.emulation.emulation import Emulation
-from towpath.emulation.nodes import Nodes
-from towpath.emulation.steps import carry_out
-from towpath.topology.shares import Host, Share
+from towpath.lab.emulation import emulation as emulation_module
+from towpath.lab.emulation.emulation import Emulation
+from towpath.lab.emulation.nodes import Nodes
+from towpath.lab.emulation.steps import carry_out
+from towpath.lab.topology.shares import Host, Share
 
 SLOW, CUT = NodeLink(delay_ms=20), NodeLink(cut=True)
 

@@ -14,12 +14,12 @@ import yaml
 from running.waiting import WITHIN_S
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.topology import Node, Topology
-from towpath.emulation import bringing_up, project
-from towpath.emulation.bringing_up import Plan, bring_up, emulation, take_down
-from towpath.emulation.project import Project
+from towpath.lab.emulation import bringing_up, project
+from towpath.lab.emulation.bringing_up import Plan, bring_up, emulation, take_down
+from towpath.lab.emulation.project import Project
+from towpath.lab.topology import shares
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
-from towpath.topology import shares
 
 PAIR = Topology(
     name="pair", host_clock_ghz=2.0, nodes=[Node(name="jfk", cores=0.1), Node(name="lga", cores=0.1)]

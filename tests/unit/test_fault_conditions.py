@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from towpath.contracts.errors import TowpathError
-from towpath.faults.conditions import (
+from towpath.lab.faults.conditions import (
     FUNCTIONS,
     Counters,
     Evaluation,

@@ -12,10 +12,10 @@ import yaml
 from towpath.containers.errors import USUAL_HOST, NoDaemon
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import Rule, Where
-from towpath.faults.explanation import explain
-from towpath.faults.registry import faults
-from towpath.faults.validation import problems
-from towpath.faults.world import World
+from towpath.lab.faults.explanation import explain
+from towpath.lab.faults.registry import faults
+from towpath.lab.faults.validation import problems
+from towpath.lab.faults.world import World
 
 ROOT = Path(__file__).parents[2]
 WORLD = World(

@@ -11,8 +11,8 @@ import pytest
 from running.fault_trial import PARCELS, Parcel, parcels, serials
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
-from towpath.faults.injected import InjectedFault, injected
-from towpath.faults.registry import CODE, POINT, PointFault, faults, made
+from towpath.lab.faults.injected import InjectedFault, injected
+from towpath.lab.faults.registry import CODE, POINT, PointFault, faults, made
 
 
 def at_point(name: str, seed: int = 0, **parameters: Any) -> PointFault:

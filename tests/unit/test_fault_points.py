@@ -13,8 +13,8 @@ import pytest
 from running.fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
 from running.waiting import WITHIN_S, until
 from towpath.contracts.faults import DataPoint
-from towpath.faults.injected import InjectedFault
-from towpath.faults.points import POINTS, Point
+from towpath.lab.faults.injected import InjectedFault
+from towpath.lab.faults.points import POINTS, Point
 
 AT = {"point": "source.read"}
 LONG_MS = 600_000
@@ -113,7 +113,7 @@ def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(benc
 def test_throw_when_again_at_once_then_its_count_is_not_told_each_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("towpath.faults.active.monotonic", lambda: 1.0)
+    monkeypatch.setattr("towpath.lab.faults.active.monotonic", lambda: 1.0)
     failing = point(bench, {"fault": "throw"})
     for _ in range(3):
         with pytest.raises(InjectedFault):

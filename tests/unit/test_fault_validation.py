@@ -13,9 +13,9 @@ import pytest
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import Rule, TargetKind
-from towpath.faults.explanation import explain
-from towpath.faults.validation import problems, read_rules, targets
-from towpath.faults.world import World
+from towpath.lab.faults.explanation import explain
+from towpath.lab.faults.validation import problems, read_rules, targets
+from towpath.lab.faults.world import World
 
 WORLD = World(
     sites=frozenset({"jfk", "lga"}),
@@ -287,7 +287,7 @@ def test_problems_when_an_emitted_value_asks_about_an_unknown_scope_then_the_par
         ("nosuch_module:Error", "there is no module nosuch_module", "towpath"),
         ("towpath.contracts.errors:TowpathEror", "did you mean `TowpathError`?", "TowpathError"),
         ("json:loads", "loads is no exception", None),
-        ("towpath.faults.registry:Call", "Call is no exception", None),
+        ("towpath.lab.faults.registry:Call", "Call is no exception", None),
     ],
 )
 def test_problems_when_an_exception_does_not_exist_then_those_of_its_module_are_named(
@@ -313,7 +313,7 @@ def test_problems_when_an_exception_exists_then_there_are_none(error: str) -> No
         "json:loads",
         "towpath.bus.bus:Bus.request",
         "towpath.bus:Bus.request",  # Imported by the package from its module.
-        "towpath.faults.registry:LinkFault.worsen",
+        "towpath.lab.faults.registry:LinkFault.worsen",
         "time:sleep",  # Has no source.
         "os.path:join",  # No file has this name.
     ],

@@ -16,9 +16,9 @@ import pytest
 from running.fault_trial import Bench, loaded, read_reports
 from running.waiting import WITHIN_S
 from towpath.contracts.faults import Moment
-from towpath.faults.active import ActiveRule
-from towpath.faults.injected import InjectedFault
-from towpath.faults.weaving import Weaver
+from towpath.lab.faults.active import ActiveRule
+from towpath.lab.faults.injected import InjectedFault
+from towpath.lab.faults.weaving import Weaver
 
 MODULE = """
 import asyncio

@@ -15,10 +15,10 @@ from towpath.composition.difference import difference, spelled_out
 from towpath.composition.running import RunningJob
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.pipeline import Action, PlannedChange
-from towpath.demonstration.fog.change import describe
-from towpath.demonstration.fog.change_truth import change_truth, judge_change
-from towpath.demonstration.fog.pipelines import described
-from towpath.demonstration.truth import identity_in_pipeline
+from towpath.lab.demonstration.fog.change import describe
+from towpath.lab.demonstration.fog.change_truth import change_truth, judge_change
+from towpath.lab.demonstration.fog.pipelines import described
+from towpath.lab.demonstration.truth import identity_in_pipeline
 
 BEFORE, AFTER = described("delays-1"), described("delays-2")
 OLD, NEW = "departures/jfk", "departures/jfk/all"

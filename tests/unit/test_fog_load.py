@@ -9,11 +9,11 @@ import pytest
 
 from towpath.checker.clean_truth import clean_truth
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.demonstration.fog.load import MARGIN_S, Portion, turns_of_devices, watermark_s
-from towpath.demonstration.fog.run import Options
-from towpath.demonstration.fog.truth import turn_truth
-from towpath.demonstration.pipeline import CLEAN
-from towpath.streams.departures import AIRPORTS, CLOSING_CARRIER
+from towpath.lab.demonstration.fog.load import MARGIN_S, Portion, turns_of_devices, watermark_s
+from towpath.lab.demonstration.fog.run import Options
+from towpath.lab.demonstration.fog.truth import turn_truth
+from towpath.lab.demonstration.pipeline import CLEAN
+from towpath.lab.workload.departures import AIRPORTS, CLOSING_CARRIER
 
 WAIT_S = watermark_s(AIRPORTS)
 HOUR_S = 3600.0

@@ -9,7 +9,7 @@ import pytest
 from towpath.checker.identity import WindowIdentity
 from towpath.checker.observation import Observation
 from towpath.contracts.job import JobState, JobStatus
-from towpath.demonstration.fog.rates import differential_output_rate, stage_rate
+from towpath.lab.demonstration.fog.rates import differential_output_rate, stage_rate
 
 START = datetime(2013, 1, 1, tzinfo=UTC)
 BEGUN_AT = 1_000.0

@@ -6,9 +6,9 @@ import pytest
 
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.pipeline import PipelineSpec
-from towpath.demonstration.fog.links import SITE_TO_SITE_MS, conditions, crossed
-from towpath.demonstration.fog.scenarios import Scenario, scenario_pipeline
-from towpath.demonstration.pipeline import CLOUD, EDGES, SITES
+from towpath.lab.demonstration.fog.links import SITE_TO_SITE_MS, conditions, crossed
+from towpath.lab.demonstration.fog.scenarios import Scenario, scenario_pipeline
+from towpath.lab.demonstration.pipeline import CLOUD, EDGES, SITES
 
 
 def pipeline(scenario: Scenario) -> PipelineSpec:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from running.guard_trial import SCOPE, counts, loaded, new_home, tell
-from towpath.containers import control
 from towpath.containers.errors import NoDaemon, NoSuchContainer
 from towpath.contracts.faults import LoadedRule
-from towpath.faults import container_fault
-from towpath.guard import watchdog
-from towpath.guard.guard import Guard
-from towpath.guard.scopes import held_path
+from towpath.lab.containers import control
+from towpath.lab.faults import container_fault
+from towpath.lab.guard import watchdog
+from towpath.lab.guard.guard import Guard
+from towpath.lab.guard.scopes import held_path
 from towpath.mesh.home import Home
 
 NAME, CPUS = "towpath-jfk", 2.0

@@ -21,9 +21,9 @@ from running.guard_trial import (
     tell,
 )
 from running.waiting import until
-from towpath.guard import rule_file
-from towpath.guard.guard import Guard
-from towpath.guard.scopes import held_path
+from towpath.lab.guard import rule_file
+from towpath.lab.guard.guard import Guard
+from towpath.lab.guard.scopes import held_path
 from towpath.mesh.home import Home
 
 

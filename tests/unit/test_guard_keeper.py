@@ -17,11 +17,11 @@ from running.guard_trial import SCOPE, keeping, loaded, new_home, running
 from running.waiting import eventually, until
 from towpath.contracts.faults import LoadedRule, Metric, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
-from towpath.guard import usage
-from towpath.guard.keeper import Keeper
-from towpath.guard.report_reader import ReportReader
-from towpath.guard.scopes import scope_of
-from towpath.guard.usage import Usage
+from towpath.lab.guard import usage
+from towpath.lab.guard.keeper import Keeper
+from towpath.lab.guard.report_reader import ReportReader
+from towpath.lab.guard.scopes import scope_of
+from towpath.lab.guard.usage import Usage
 from towpath.mesh.home import Home
 
 BUSY = "while True: pass\n"

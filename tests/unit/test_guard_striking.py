@@ -9,9 +9,9 @@ import pytest
 
 from running.guard_trial import SCOPE, WITH_CHILD, counts, is_gone, loaded, new_home, running, tell
 from running.waiting import until
-from towpath.containers import control
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.guard.guard import Guard
+from towpath.lab.containers import control
+from towpath.lab.guard.guard import Guard
 from towpath.mesh.home import Home
 
 ENDS_IN_ORDER = """\

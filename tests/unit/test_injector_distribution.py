@@ -11,10 +11,10 @@ import pytest
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Rule, RuleCount, RulesSet
-from towpath.injector import courier
-from towpath.injector.courier import Letter
-from towpath.injector.distribution import Distribution
-from towpath.injector.loaded import LoadedRules
+from towpath.lab.injector import courier
+from towpath.lab.injector.courier import Letter
+from towpath.lab.injector.distribution import Distribution
+from towpath.lab.injector.loaded import LoadedRules
 
 
 class Scope:

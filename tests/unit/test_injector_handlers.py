@@ -12,11 +12,11 @@ import pytest
 
 from running.waiting import WITHIN_S
 from towpath.contracts.faults import LoadRules, RenewRules, Rule, RulesSet, UnloadRules
-from towpath.faults.world import World
-from towpath.injector.handlers import Handlers
-from towpath.injector.metrics import Metrics
-from towpath.injector.record import Record, Recorded
-from towpath.injector.rules import Rules
+from towpath.lab.faults.world import World
+from towpath.lab.injector.handlers import Handlers
+from towpath.lab.injector.metrics import Metrics
+from towpath.lab.injector.record import Record, Recorded
+from towpath.lab.injector.rules import Rules
 from towpath.mesh.home import Home
 from towpath.tasks import end
 

@@ -10,10 +10,10 @@ import pytest
 from towpath.contracts.faults import HUB_SCOPE, Rule
 from towpath.contracts.links import LinkConditions, LinkList, LinkView, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import Command
-from towpath.injector import record
-from towpath.injector.links import LinkRules
-from towpath.injector.loaded import LoadedRules
-from towpath.injector.record import Record, Recorded
+from towpath.lab.injector import record
+from towpath.lab.injector.links import LinkRules
+from towpath.lab.injector.loaded import LoadedRules
+from towpath.lab.injector.record import Record, Recorded
 
 BY_HAND = LinkConditions(delay_ms=7)
 SLOW = Rule.model_validate(

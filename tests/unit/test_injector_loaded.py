@@ -8,7 +8,7 @@ import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Rule, RuleCount, RuleEnd
-from towpath.injector.loaded import MOST_RULES, Change, LoadedRules
+from towpath.lab.injector.loaded import MOST_RULES, Change, LoadedRules
 
 
 class Clock:

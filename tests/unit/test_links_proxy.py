@@ -13,7 +13,7 @@ import pytest
 
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.links import LinkConditions
-from towpath.proxy import Link, Route
+from towpath.lab.proxy import Link, Route
 
 SILENCE_S = 0.2
 """How long a test waits to see that nothing comes. What passes, passes in milliseconds."""

@@ -12,10 +12,10 @@ import pytest
 from simulated_time import SimulatedLoop, now_s, simulated
 
 from towpath.contracts.links import LinkConditions
-from towpath.proxy.connection import Connection, Direction
-from towpath.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
-from towpath.proxy.transmitter import AHEAD_S, PIECE_S, Transmitter
-from towpath.proxy.weather import Weather
+from towpath.lab.proxy.connection import Connection, Direction
+from towpath.lab.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
+from towpath.lab.proxy.transmitter import AHEAD_S, PIECE_S, Transmitter
+from towpath.lab.proxy.weather import Weather
 from towpath.tasks import end
 
 RATE = 1_250_000
@@ -197,7 +197,7 @@ def test_message_comes_in_pieces_with_pauses_when_the_link_slices() -> None:
 
 
 def test_piece_is_late_when_it_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.proxy.delay_line.random.random", lambda: 0.8)
+    monkeypatch.setattr("towpath.lab.proxy.delay_line.random.random", lambda: 0.8)
 
     async def scenario() -> None:
         link = SimulatedLink(LinkConditions(loss_percent=25, resend_ms=80))

@@ -12,8 +12,8 @@ from test_links_proxy import connected, is_broken, passes, running_link, send
 
 from running.waiting import WITHIN_S
 from towpath.contracts.links import LinkConditions
-from towpath.proxy import Link
-from towpath.proxy.delay_line import PACKET_BYTES, Piece
+from towpath.lab.proxy import Link
+from towpath.lab.proxy.delay_line import PACKET_BYTES, Piece
 
 
 def delays_s(size: int, conditions: LinkConditions) -> list[float]:

@@ -16,8 +16,8 @@ from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
-from towpath.links.record import Kept, Record
-from towpath.links.settings import Settings
+from towpath.lab.links.record import Kept, Record
+from towpath.lab.links.settings import Settings
 from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from running.waiting import WITHIN_S
+from simulation import SimulatedClock, SimulatedMesh
+from simulation.memory_ledger import MemoryLedger
 from towpath.contracts.commands import (
     EXAMPLE_SPEC,
     JournalEntry,
@@ -23,10 +25,8 @@ from towpath.contracts.migration import StartJob, StepCommand
 from towpath.coordinator.aborts import check_abortable, rolled_back
 from towpath.protocols.abort import ABORTED
 from towpath.protocols.course import Phase
-from towpath.protocols.memory_ledger import MemoryLedger
 from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.simulation import SimulatedClock, SimulatedMesh
 from towpath.protocols.strategies import MIGRATIONS, strategy_of
 
 JOB = "hourly-jfk"

@@ -6,9 +6,9 @@ from typing import Any
 
 from report_trial import BEGUN, TOOK_S, check_self_contained, facts
 
-from towpath.demonstration.picture import Arrival
-from towpath.demonstration.report import MigrationReport, Report
-from towpath.demonstration.report_page import demonstration_page
+from towpath.lab.demonstration.picture import Arrival
+from towpath.lab.demonstration.report import MigrationReport, Report
+from towpath.lab.demonstration.report_page import demonstration_page
 
 FIRST = BEGUN.timestamp() - 30
 MOVING = [Arrival(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]

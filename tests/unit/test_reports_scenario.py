@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT
-from towpath.scenarios.journal import FILE
-from towpath.scenarios.report_page import run_page
+from towpath.lab.scenarios.journal import FILE
+from towpath.lab.scenarios.report_page import run_page
 
 
 def test_page_when_the_run_ended_then_says_what_was_injected_and_found(tmp_path: Path) -> None:

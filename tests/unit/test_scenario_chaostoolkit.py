@@ -17,10 +17,10 @@ from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import STEP_ACTIONS, Scenario
-from towpath.scenarios.chaostoolkit.exporting import ACTIONS, FUNCTIONS, PROBES, exported
-from towpath.scenarios.chaostoolkit.importing import imported, read_experiment
-from towpath.scenarios.probes import judged
-from towpath.scenarios.reading import LIBRARY, parse, read
+from towpath.lab.scenarios.chaostoolkit.exporting import ACTIONS, FUNCTIONS, PROBES, exported
+from towpath.lab.scenarios.chaostoolkit.importing import imported, read_experiment
+from towpath.lab.scenarios.probes import judged
+from towpath.lab.scenarios.reading import LIBRARY, parse, read
 
 OPERATOR = {"kind": "clean", "fields": {"n": {"type": "long"}}, "identity": ["n"]}
 SPEC = {

@@ -12,19 +12,19 @@ from test_scenario_reading import document, rule
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Step
-from towpath.scenarios import run as run_module
-from towpath.scenarios.campaign import together
-from towpath.scenarios.commands import Commands
-from towpath.scenarios.course import course
-from towpath.scenarios.emulated import EmulatedStage
-from towpath.scenarios.emulated_nodes import EmulatedNodes
-from towpath.scenarios.journal import Entry, Journal
-from towpath.scenarios.reading import parse
-from towpath.scenarios.report import NodeEnergy, RunReport
-from towpath.scenarios.run import Run
-from towpath.scenarios.timeline import what_of
-from towpath.scenarios.written_report import markdown
-from towpath.topology.reading import read
+from towpath.lab.scenarios import run as run_module
+from towpath.lab.scenarios.campaign import together
+from towpath.lab.scenarios.commands import Commands
+from towpath.lab.scenarios.course import course
+from towpath.lab.scenarios.emulated import EmulatedStage
+from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
+from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.scenarios.reading import parse
+from towpath.lab.scenarios.report import NodeEnergy, RunReport
+from towpath.lab.scenarios.run import Run
+from towpath.lab.scenarios.timeline import what_of
+from towpath.lab.scenarios.written_report import markdown
+from towpath.lab.topology.reading import read
 
 TWO_NODES = str(Path(__file__).with_name("two_nodes.yaml"))
 """The nodes jfk, which moves and fails, and cloud, which does neither."""

@@ -9,9 +9,9 @@ import pytest
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Scenario
-from towpath.scenarios.checking import idle_rules, rules_of
-from towpath.scenarios.reading import LIBRARY, parse, read
-from towpath.scenarios.writing import to_yaml
+from towpath.lab.scenarios.checking import idle_rules, rules_of
+from towpath.lab.scenarios.reading import LIBRARY, parse, read
+from towpath.lab.scenarios.writing import to_yaml
 
 
 def document(**changes: Any) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from towpath.contracts.pipeline import (
     PipelineView,
     RollbackPipeline,
 )
-from towpath.scenarios import restoration
-from towpath.scenarios.journal import Entry, Journal
-from towpath.scenarios.restoration import Restoration
+from towpath.lab.scenarios import restoration
+from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.scenarios.restoration import Restoration
 
 COUNTED = {
     "kind": "window",

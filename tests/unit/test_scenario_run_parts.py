@@ -15,14 +15,14 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
 from towpath.contracts.scenario import Step, Trigger
 from towpath.contracts.scenario_expectations import Expectations
-from towpath.scenarios import held_rules
-from towpath.scenarios.expectations import unmet
-from towpath.scenarios.held_rules import HeldRules
-from towpath.scenarios.journal import Entry, Journal
-from towpath.scenarios.mesh_events import MeshEvents, matches
-from towpath.scenarios.probes import Measured
-from towpath.scenarios.reading import parse
-from towpath.scenarios.report import (
+from towpath.lab.scenarios import held_rules
+from towpath.lab.scenarios.expectations import unmet
+from towpath.lab.scenarios.held_rules import HeldRules
+from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.scenarios.mesh_events import MeshEvents, matches
+from towpath.lab.scenarios.probes import Measured
+from towpath.lab.scenarios.reading import parse
+from towpath.lab.scenarios.report import (
     FINDINGS,
     JobVerdict,
     MigrationReport,
@@ -30,8 +30,8 @@ from towpath.scenarios.report import (
     RunReport,
     in_words,
 )
-from towpath.scenarios.steadiness import Steadiness
-from towpath.scenarios.timeline import Timeline
+from towpath.lab.scenarios.steadiness import Steadiness
+from towpath.lab.scenarios.timeline import Timeline
 
 RULE = Rule.model_validate(rule()["load"][0])
 

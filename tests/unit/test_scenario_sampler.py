@@ -10,9 +10,9 @@ import pytest
 
 from towpath.contracts.faults import Metric
 from towpath.contracts.scenario import MetricProbe, ThroughputProbe
-from towpath.scenarios import sampler as sampling
-from towpath.scenarios.probes import measure
-from towpath.scenarios.sampler import Progress, Sampler
+from towpath.lab.scenarios import sampler as sampling
+from towpath.lab.scenarios.probes import measure
+from towpath.lab.scenarios.sampler import Progress, Sampler
 
 NOW = 1000.0
 JOB: Any = SimpleNamespace(view=SimpleNamespace(inputs=[SimpleNamespace(site="jfk", stream="IN")]))

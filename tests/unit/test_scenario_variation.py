@@ -9,8 +9,8 @@ import pytest
 from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
-from towpath.scenarios.reading import LIBRARY, read, read_document
-from towpath.scenarios.variation import varied
+from towpath.lab.scenarios.reading import LIBRARY, read, read_document
+from towpath.lab.scenarios.variation import varied
 
 VARY = [
     {"path": "timeline.0.at", "between": [0.5, 3.5]},

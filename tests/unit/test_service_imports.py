@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from towpath.cli.endings import EXTRAS, OneLineGroup
 
-PARTS = ("coordinator", "monitor", "injector", "collector", "api", "links")
+PARTS = ("coordinator", "monitor", "lab.injector", "collector", "api", "lab.links")
 ROOT = Path(__file__).resolve().parents[2]
 
 WITHOUT = """

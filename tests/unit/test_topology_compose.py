@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
-from towpath.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
 from towpath.contracts.site import EngineSpec
 from towpath.contracts.topology import Node, Topology
+from towpath.lab.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
+from towpath.lab.topology.compose import ComposeSettings, compose, compose_text
+from towpath.lab.topology.reading import read
+from towpath.lab.topology.secrets import SERVERS, digest_name, secret_name, secrets_of, write_secrets
 from towpath.mesh.home import Home
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
 from towpath.mesh.views import SECRETS
-from towpath.topology.compose import ComposeSettings, compose, compose_text
-from towpath.topology.reading import read
-from towpath.topology.secrets import SERVERS, digest_name, secret_name, secrets_of, write_secrets
 
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")

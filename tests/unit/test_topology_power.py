@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from towpath.contracts.topology import PowerProfile
-from towpath.topology.power import NodeMeter, Reading, power_w
+from towpath.lab.topology.power import NodeMeter, Reading, power_w
 
 PROFILE = PowerProfile(idle_w=5, active_w=15)
 

@@ -11,8 +11,8 @@ import yaml
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.topology import NodeLink, Topology
-from towpath.topology.reading import LIBRARY, parse, read
-from towpath.topology.sites import fitting_engine, mesh_spec, site_spec
+from towpath.lab.topology.reading import LIBRARY, parse, read
+from towpath.lab.topology.sites import fitting_engine, mesh_spec, site_spec
 
 
 def topology(*nodes: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import Node, Topology
-from towpath.topology.shares import Host, overcommitted, share_of, shares, this_host
+from towpath.lab.topology.shares import Host, overcommitted, share_of, shares, this_host
 
 HOST = Host(cores=2, clock_ghz=2.0, memory_mb=8192)
 

@@ -11,7 +11,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
-from towpath.faults.clock import real_time
+from towpath.lab.faults.clock import real_time
 from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S
 from towpath.telemetry.link_figures import Send, measured_bandwidth, measured_round_trip
 from towpath.telemetry.samples import samples_of

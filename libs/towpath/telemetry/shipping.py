@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.trace import StatusCode
 
 from towpath.contracts.traces import EventSpan, Span, SpanKind
-from towpath.faults.clock import real_time_ns
+from towpath.lab.faults.clock import real_time_ns
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from towpath.agent.stream_figures import StreamFigures, stream_states
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
-from towpath.faults.clock import real_time
+from towpath.lab.faults.clock import real_time
 from towpath.mesh.home import Home
 from towpath.processes import PidRecord, find
 from towpath.tasks import to_the_end

@@ -7,7 +7,7 @@ import asyncio
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import RulesSet, SetRules
-from towpath.guard.keeper import Keeper
+from towpath.lab.guard.keeper import Keeper
 from towpath.mesh.home import Home
 
 

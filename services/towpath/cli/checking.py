@@ -217,7 +217,7 @@ def job_on(jobs: Sequence[JobView], site: str, topic: str) -> JobView:
 def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Truth:
     # These import pandas, which takes longer than most commands run.
     from towpath.checker.truth import window_truth
-    from towpath.streams.departures import departures_frame
+    from towpath.lab.workload.departures import departures_frame
 
     window = spec.operator
     if not isinstance(window, Window) or window.shape is not WindowShape.TUMBLING:

@@ -34,7 +34,7 @@ def compose_instead(home: Home, command: str) -> str | None:
     if not home.secrets.is_dir():
         return None
     # Here: what containers take is nothing for a mesh of processes.
-    from towpath.emulation.project import Project
+    from towpath.lab.emulation.project import Project
 
     project = Project(home)
     if not project.topology_file.exists():

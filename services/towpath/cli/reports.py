@@ -16,8 +16,8 @@ from towpath.cli.output import say, working
 from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
+from towpath.lab.scenarios.journal import FILE
 from towpath.mesh.home import Home
-from towpath.scenarios.journal import FILE
 
 IDENTIFIER = r"[A-Za-z0-9-]{1,64}"
 """What operations and pipelines can be called: anything else need not be asked for."""
@@ -73,7 +73,7 @@ def run_directory(about: str) -> Path | None:
 
 
 def _scenario(directory: Path) -> str:
-    from towpath.scenarios.report_page import run_page
+    from towpath.lab.scenarios.report_page import run_page
 
     return run_page(directory)
 

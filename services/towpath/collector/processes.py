@@ -7,8 +7,8 @@ import asyncio
 from towpath.bus import Bus
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.metrics import Sample
-from towpath.faults.clock import real_time
-from towpath.guard.scopes import scope_of
+from towpath.lab.faults.clock import real_time
+from towpath.lab.guard.scopes import scope_of
 from towpath.mesh.home import Home
 from towpath.processes import listed
 from towpath.telemetry.process_figures import ProcessFigures

@@ -16,7 +16,7 @@ from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
 from towpath.engine.job_measures import JobMeasures, Measured
 from towpath.engine.sink import StoredBatch
-from towpath.faults.clock import real_time
+from towpath.lab.faults.clock import real_time
 
 log = logging.getLogger(__name__)
 

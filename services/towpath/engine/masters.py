@@ -15,7 +15,7 @@ import os
 from dataclasses import dataclass
 
 from towpath.contracts.site import EngineSpec
-from towpath.faults.board import FAULTS, PROCESS
+from towpath.lab.faults.board import FAULTS, PROCESS
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 """Prefix of the settings of Spark's state store."""

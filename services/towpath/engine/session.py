@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from towpath.engine.class_archive import archive_option
 from towpath.engine.masters import ROCKSDB, is_cluster, placed
 from towpath.engine.settings import Settings
-from towpath.faults import spark_daemon
+from towpath.lab.faults import spark_daemon
 from towpath.streams.source import StreamSource
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"

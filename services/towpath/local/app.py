@@ -33,7 +33,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
     api = _api(state, home)
     links = [_links(state, home)] if state.spec.emulate_links else []
     monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
-    injector = service("injector", ["towpath.injector"], home, after=("hub",))
+    injector = service("injector", ["towpath.lab.injector"], home, after=("hub",))
     collector = service("collector", ["towpath.collector"], home, after=("hub",))
     agents = [
         service(
@@ -70,7 +70,7 @@ def _links(state: MeshState, home: Home) -> ChildSpec:
     async def ready() -> bool:
         return await port_open(state.links_host, next(iter(ports.values()))[-1])
 
-    child = service("links", ["towpath.links"], home, after=("hub",), version=version)
+    child = service("links", ["towpath.lab.links"], home, after=("hub",), version=version)
     return replace(child, ready=ready)
 
 

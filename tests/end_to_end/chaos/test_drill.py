@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from towpath.drill.matrix import sample, select
-from towpath.drill.report import DrillReport
+from towpath.lab.drill.matrix import sample, select
+from towpath.lab.drill.report import DrillReport
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 

@@ -17,8 +17,8 @@ from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import ListJobs, RemoveJob, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.demonstration.pipeline import MOVING_JOB, SITES, pipeline
-from towpath.demonstration.run import Demonstration, Options, Outcome
+from towpath.lab.demonstration.pipeline import MOVING_JOB, SITES, pipeline
+from towpath.lab.demonstration.run import Demonstration, Options, Outcome
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState

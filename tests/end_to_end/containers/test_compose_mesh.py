@@ -15,10 +15,10 @@ import pytest
 from running.places import ROOT
 from running.waiting import WITHIN_S, eventually
 from towpath.containers.daemon import daemon, find
-from towpath.emulation.project import Project, compose_command
+from towpath.lab.emulation.project import Project, compose_command
+from towpath.lab.topology.health import PROJECT_LABEL, parts, until_healthy
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
-from towpath.topology.health import PROJECT_LABEL, parts, until_healthy
 
 IMAGES_S, COMPOSE_S, DEMONSTRATION_S, HEALTHY_S = 900, 120, 600, 240
 ASK_S = 30

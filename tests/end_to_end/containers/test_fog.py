@@ -15,14 +15,14 @@ from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.containers.daemon import daemon
 from towpath.contracts.topology import NodeLink
-from towpath.emulation.bringing_up import Plan, bring_up, take_down
-from towpath.emulation.project import Project
-from towpath.emulation.status import node_statuses
+from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
+from towpath.lab.emulation.project import Project
+from towpath.lab.emulation.status import node_statuses
+from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
+from towpath.lab.scenarios.playing import Play, play_on
+from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe
-from towpath.scenarios.emulated import EmulatedStage, standing_emulation
-from towpath.scenarios.playing import Play, play_on
-from towpath.topology.reading import read
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("docker_daemon")]
 

@@ -16,7 +16,7 @@ from running.docker import Yard, build_images, status, until_daemon_says, yard
 from running.rules import Rules, rule
 from towpath.containers.errors import HOST
 from towpath.contracts.faults import RuleSet
-from towpath.guard.scopes import held_path
+from towpath.lab.guard.scopes import held_path
 from towpath.mesh.home import Home
 
 IMAGE = f"towpath-services:{os.environ.get('TOWPATH_TAG', 'local')}"
@@ -74,7 +74,7 @@ def trial(busybox: str, tmp_path: Path) -> Iterator[Trial]:
         guard = place.create(
             "guard",
             IMAGE,
-            ["python", "-m", "towpath.guard", "--home", INSIDE, "--scope", SCOPE],
+            ["python", "-m", "towpath.lab.guard", "--home", INSIDE, "--scope", SCOPE],
             environment={HOST: f"unix://{socket}"},
             volumes=[f"{home.root}:{INSIDE}", f"{socket}:{socket}"],
             user=f"{os.getuid()}:{os.getgid()}",

@@ -13,16 +13,16 @@ from docker.errors import ImageNotFound
 from running.docker import Yard, build_images, yard
 
 TAG = os.environ.get("TOWPATH_TAG", "local")
-SERVICES = ("coordinator", "monitor", "injector", "collector", "api", "links", "guard")
+SERVICES = ("coordinator", "monitor", "collector", "api", "lab.injector", "lab.links", "lab.guard")
 
 LOOK_AT_FILES = """
 import json
 from importlib import resources
 from towpath.api.handlers.page import FOLDER
-from towpath.faults.conditions import compile_condition
-from towpath.faults.registry import faults
-from towpath.scenarios.reading import LIBRARY
-from towpath.topology.reading import LIBRARY as TOPOLOGIES
+from towpath.lab.faults.conditions import compile_condition
+from towpath.lab.faults.registry import faults
+from towpath.lab.scenarios.reading import LIBRARY
+from towpath.lab.topology.reading import LIBRARY as TOPOLOGIES
 print(json.dumps({
     "page": sorted(path.name for path in FOLDER.iterdir()),
     "condition": compile_condition("every 10").describe(),
@@ -30,7 +30,7 @@ print(json.dumps({
     "scenarios": len(LIBRARY.names()),
     "topologies": TOPOLOGIES.names(),
     "style": len(resources.files("towpath.reports").joinpath("page.css").read_bytes()),
-    "user code": resources.files("towpath.demonstration.faults").joinpath("word_count_code.py").is_file(),
+    "user code": resources.files("towpath.lab.demonstration.faults").joinpath("word_count_code.py").is_file(),
 }))
 """
 

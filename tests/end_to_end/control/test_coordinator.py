@@ -12,6 +12,7 @@ from running.coordinator import FILTER, Trial, running_coordinator, spec
 from running.mesh import Mesh
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
+from simulation import Hosted
 from towpath.bus import follow_events
 from towpath.contracts.commands import (
     DeployJob,
@@ -26,7 +27,6 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.events import EVENTS_STREAM, SiteChanged
 from towpath.contracts.site import SiteState
-from towpath.protocols.simulation import Hosted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -17,7 +17,7 @@ from running.rules import Rules, rule
 from running.waiting import eventually
 from towpath.contracts.result import Result
 from towpath.engine.query import Query
-from towpath.faults.board import Board
+from towpath.lab.faults.board import Board
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -23,7 +23,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import RulesSet, SetRules
 from towpath.contracts.message import Command, Event
 from towpath.contracts.reply import Done
-from towpath.faults.board import Board
+from towpath.lab.faults.board import Board
 
 SEND, RECEIVE = {"point": "bus.send"}, {"point": "bus.receive"}
 COMMAND = {"point": "agent.command"}

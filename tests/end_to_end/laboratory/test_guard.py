@@ -32,7 +32,7 @@ from towpath.contracts.faults import (
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.guard.scopes import held_path
+from towpath.lab.guard.scopes import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR

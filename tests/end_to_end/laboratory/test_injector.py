@@ -32,7 +32,7 @@ from towpath.contracts.faults import (
     TargetKind,
 )
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
-from towpath.guard.scopes import guard_name
+from towpath.lab.guard.scopes import guard_name
 from towpath.processes import find
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -21,13 +21,13 @@ from towpath.contracts.faults import ListRules
 from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.traces import ListTraces, ShowTrace, Span
-from towpath.drill.stage import Stage, stage
+from towpath.lab.drill.stage import Stage, stage
+from towpath.lab.scenarios.jobs import spec_of
+from towpath.lab.scenarios.journal import FILE, read_journal
+from towpath.lab.scenarios.playing import Play, play_on
+from towpath.lab.scenarios.reading import read_document
+from towpath.lab.scenarios.report import RunReport
 from towpath.mesh.home import Home
-from towpath.scenarios.jobs import spec_of
-from towpath.scenarios.journal import FILE, read_journal
-from towpath.scenarios.playing import Play, play_on
-from towpath.scenarios.reading import read_document
-from towpath.scenarios.report import RunReport
 from towpath.streams.pages import last_serial
 from towpath.telemetry.trace_tree import is_unfinished, orphans
 

@@ -29,9 +29,9 @@ from towpath.contracts.pipeline import (
     JobApplied,
     PipelineSpec,
 )
+from towpath.lab.workload.departures import departures
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.streams.departures import departures
 from towpath.streams.pages import last_serial, read_after
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)

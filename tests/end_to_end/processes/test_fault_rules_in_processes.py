@@ -21,12 +21,12 @@ def file(tmp_path: Path) -> Path:
 
 PROCESS = """
 import os, sys
-from towpath.faults import board
-from towpath.faults.points import SINK_PUBLISH
+from towpath.lab.faults import board
+from towpath.lab.faults.points import SINK_PUBLISH
 
 board.watch()
 board.watch()
-imported = [name for name in ("pydantic", "lark", "towpath.faults.active") if name in sys.modules]
+imported = [name for name in ("pydantic", "lark", "towpath.lab.faults.active") if name in sys.modules]
 print("started", *imported, flush=True)
 for line in sys.stdin:
     print("rules" if SINK_PUBLISH.rules else "none", flush=True)

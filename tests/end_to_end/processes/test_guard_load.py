@@ -15,12 +15,12 @@ from running.guard_trial import SCOPE, is_gone
 from running.waiting import until
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import TargetKind
-from towpath.faults.load.children import LoadChildren
-from towpath.faults.registry import HeldFault, Target, faults
+from towpath.lab.faults.load.children import LoadChildren
+from towpath.lab.faults.registry import HeldFault, Target, faults
 
 HOLDER = """\
 import sys, time
-from towpath.faults.load.children import LoadChildren
+from towpath.lab.faults.load.children import LoadChildren
 children = LoadChildren("cpu", "1")
 children.keep()
 print(children.running[0], flush=True)

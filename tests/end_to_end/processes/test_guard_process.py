@@ -23,8 +23,8 @@ from running.guard_trial import (
 from running.waiting import WITHIN_S, eventually, until
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import Metric, RuleCount
-from towpath.guard.process import guard_spec
-from towpath.guard.scopes import guard_name, held_path
+from towpath.lab.guard.process import guard_spec
+from towpath.lab.guard.scopes import guard_name, held_path
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
 

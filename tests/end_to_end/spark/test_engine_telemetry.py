@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import nats
 import pytest
 
+from running.edges import MICRO_BATCHES
 from running.engine import SUMS, WITHIN_S, Site, assignment
 from running.promises import promise
 from running.servers import Server
@@ -26,7 +27,6 @@ from towpath.engine.measures import keep_sampling
 from towpath.engine.queries import Queries
 from towpath.tasks import end
 from towpath.telemetry import tracing
-from towpath.telemetry.edges import MICRO_BATCHES
 from towpath.telemetry.shipping import SpanShipper
 from towpath.telemetry.trace_tree import crossings, is_unfinished
 from towpath.telemetry.tracing import continuing, ensure_span_streams, span_of, trace_of, traceparent_of

@@ -1,0 +1,1 @@
+"""Containers that are not ours alone: pausing, limiting, disconnecting and following them."""

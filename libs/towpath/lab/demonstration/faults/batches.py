@@ -1,0 +1,69 @@
+"""Micro-batches from what the instrumentation rule has measured, and what they say of each phase."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
+from statistics import fmean
+
+from towpath.contracts.faults import Metric
+from towpath.lab.demonstration.faults.report import Batch, Mark, Phase
+from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL
+
+SETTLE_S = 1.0
+"""Left out of each phase at its begin: rules reach processes within half a second, and a batch may be under
+way."""
+
+
+def batches_of(metrics: Iterable[Metric]) -> list[Batch]:
+    """The micro-batches that all four metrics are known of, in order; one that was told twice counts once."""
+    values: defaultdict[tuple[int, str], dict[str, float]] = defaultdict(dict)
+    for metric in metrics:
+        if "batch" in metric.labels:
+            values[int(metric.labels["batch"]), metric.labels["started_at"]][metric.name] = metric.value
+    return [
+        Batch(
+            number=number,
+            started_at=datetime.fromisoformat(started_at).timestamp(),
+            events=int(told[SIZE]),
+            processing_s=told[PROCESSING],
+            scheduling_s=told[SCHEDULING],
+            total_s=told[TOTAL],
+        )
+        for (number, started_at), told in sorted(values.items())
+        if told.keys() >= {PROCESSING, SCHEDULING, SIZE, TOTAL}
+    ]
+
+
+def phases_of(
+    batches: Sequence[Batch], marks: Sequence[Mark], begun_at: float, ended_at: float
+) -> list[Phase]:
+    """What each phase was like: before the first mark, between marks, after the last."""
+    slow: list[str] = []
+    phases: list[Phase] = []
+    begins = [None, *marks]
+    edges = [begun_at, *(mark.at for mark in marks), ended_at]
+    for mark, (begin, end) in zip(begins, pairwise(edges), strict=True):
+        if mark is not None:
+            slow = [*slow, mark.what] if mark.loaded else [what for what in slow if what != mark.what]
+        inside = [batch for batch in batches if begin + SETTLE_S <= batch.started_at < end]
+        phases.append(_phase(slow, begin, end, inside))
+    return phases
+
+
+def _phase(slow: list[str], begin: float, end: float, batches: Sequence[Batch]) -> Phase:
+    phase = Phase(slow=slow, begun_at=begin, ended_at=end, batches=len(batches))
+    if not batches:
+        return phase
+    total_s = sum(batch.total_s for batch in batches)
+    events = sum(batch.events for batch in batches)
+    means = {
+        "events_per_batch": events / len(batches),
+        "processing_s": fmean(batch.processing_s for batch in batches),
+        "scheduling_s": fmean(batch.scheduling_s for batch in batches),
+        "total_s": total_s / len(batches),
+        "throughput": events / total_s,
+    }
+    return phase.model_copy(update={name: round(value, 4) for name, value in means.items()})

@@ -1,0 +1,110 @@
+"""The departures pipeline, whose two sites are slowed down one by one around a handover."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from towpath.bus import Bus
+from towpath.contracts.commands import OperationView, StrategyName
+from towpath.lab.demonstration import run
+from towpath.lab.demonstration.faults.batches import batches_of
+from towpath.lab.demonstration.faults.injection import Injection, injection
+from towpath.lab.demonstration.faults.report import Batch, HandoverReport, MigrationStep
+from towpath.lab.demonstration.faults.rules import batch_metrics, slow_site
+from towpath.lab.demonstration.picture import Arrival
+from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB
+from towpath.mesh.state import MeshState
+
+SOURCE = MOVING_JOB.rsplit("-", 1)[1]
+CONFIRMED = "confirmed"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How large a run is."""
+
+    per_airport: int = 12_000
+    """Departures of each airport."""
+    rate: float = 150.0
+    """Events per second at each airport: they must last until the last rule is unloaded."""
+    every: int = 10
+    """A delay with each so-manieth event that a site reads for the moving job."""
+    delay_ms: float = 20.0
+    step_s: float = 5.0
+    """Between one rule and the next, and between them and the handover."""
+    move_at: float = 0.25
+    """Share of the events after which the first rule is loaded."""
+    trigger_s: float = 3.0
+
+
+@dataclass
+class SlowedMove(run.Demonstration):
+    """A demonstration whose sites are slow while its job moves."""
+
+    injected: Injection | None = None
+    faults: Options = field(default_factory=Options)
+    moves: list[OperationView] = field(default_factory=list)
+
+    async def migrate(self, job: str, to: str) -> OperationView:
+        """Slow source and target down, move, and let them be as fast as before. Raises `TowpathError`."""
+        assert self.injected is not None
+        faults = self.faults
+        rules = {site: slow_site(site, job, faults.every, faults.delay_ms) for site in (SOURCE, to)}
+        for site, rule in rules.items():
+            self.say(f"slowing {site} down")
+            await self.injected.load(rule, site)
+            await asyncio.sleep(faults.step_s)
+        view = await super().migrate(job, to)
+        self.moves.append(view)
+        for site, rule in rules.items():
+            await asyncio.sleep(faults.step_s)
+            self.say(f"{site} is as fast as before")
+            await self.injected.unload(rule, site)
+        return view
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run: the report, and what its picture shows."""
+
+    report: HandoverReport
+    moving: list[Arrival]
+    batches: dict[str, list[Batch]]
+    """Site → micro-batches of the moving job there."""
+
+
+async def run_handover(bus: Bus, mesh: MeshState, options: Options, say: Say) -> Outcome:
+    """The experiment on a mesh that is up. Raises `TowpathError` when a command is refused or fails."""
+    size = run.Options(
+        per_airport=options.per_airport,
+        rate=options.rate,
+        strategy=StrategyName.HANDOVER,
+        move_at=(options.move_at,),
+        trigger_s=options.trigger_s,
+    )
+    async with injection(bus) as injected:
+        await injected.load(batch_metrics(MOVING_JOB))
+        demonstration = SlowedMove(bus, mesh, size, say, injected=injected, faults=options)
+        outcome = await demonstration.run()
+    report = HandoverReport(
+        every=options.every,
+        delay_ms=options.delay_ms,
+        marks=injected.marks,
+        steps=[
+            MigrationStep(name=entry.step, at=entry.at.timestamp())
+            for view in demonstration.moves
+            for entry in view.journal
+            if entry.phase == CONFIRMED
+        ],
+        delays={name: n for name, n in injected.acted.items() if name.startswith("slow-")},
+        pipeline=outcome.report,
+    )
+    batches = {
+        site: batches_of(metric for metric in injected.metrics if metric.site == site)
+        for site in (SOURCE, CLOUD)
+    }
+    return Outcome(report, outcome.moving, batches)

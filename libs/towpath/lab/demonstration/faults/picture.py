@@ -1,0 +1,101 @@
+"""`demo/faults-word-count.png`: each micro-batch's throughput and processing time, over loads and unloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+from towpath.lab.demonstration.faults.report import Batch, Mark, Phase, Staircase, WordCountReport
+from towpath.lab.demonstration.picture import INK, QUIET, SOURCE, TARGET
+
+LOADED, UNLOADED = "#b91c1c", "#15803d"
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+}
+
+Value = Callable[[Batch], float]
+Mean = Callable[[Phase], float | None]
+
+
+def draw_word_count(path: Path, report: WordCountReport) -> None:
+    """For each staircase, throughput above and processing time below, with the mean of each phase."""
+    columns = len(report.staircases)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(
+            2, columns, figsize=(2 + 6.5 * columns, 6), squeeze=False, sharex="col", sharey="row"
+        )
+        for column, staircase in enumerate(report.staircases):
+            _staircase(axes[0][column], axes[1][column], staircase)
+        for row in axes:
+            row[0].set_ylim(bottom=0)  # Last: from then on the axes of a row grow no more.
+        axes[0][0].set_ylabel("throughput, lines/s\n(while a batch is worked on)")
+        axes[1][0].set_ylabel("processing time of a batch, s")
+        title = f"Word count on {report.workers} workers, {report.rate:,.0f} lines/s: delays worker by worker"
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        figure.tight_layout()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=130)
+        plt.close(figure)
+
+
+def _staircase(above: Axes, below: Axes, staircase: Staircase) -> None:
+    begin = staircase.phases[0].begun_at
+    end = staircase.phases[-1].ended_at
+    batches = [batch for batch in staircase.batches if begin <= batch.started_at < end]
+    phases = staircase.phases
+    _series(above, begin, batches, phases, lambda b: b.throughput, lambda p: p.throughput, SOURCE)
+    _series(below, begin, batches, phases, lambda b: b.processing_s, lambda p: p.processing_s, TARGET)
+    mark(above, staircase.marks, begin, "worker ")
+    mark(below, staircase.marks, begin)
+    for axis in (above, below):
+        axis.set_xlim(0, end - begin)
+        axis.spines[["top", "right"]].set_visible(False)
+    title = f"{staircase.delay_ms:g} ms with every {staircase.every:,}th line of a worker"
+    above.set_title(title, loc="left", pad=30)
+    below.set_xlabel("seconds")
+
+
+def _series(
+    axis: Axes,
+    begin: float,
+    batches: Sequence[Batch],
+    phases: Sequence[Phase],
+    value: Value,
+    mean: Mean,
+    colour: str,
+) -> None:
+    times = [batch.started_at - begin for batch in batches]
+    axis.plot(times, [value(batch) for batch in batches], "o-", color=colour, ms=3, lw=0.8, alpha=0.7)
+    for phase in phases:
+        height = mean(phase)
+        if height is not None:
+            axis.hlines(height, phase.begun_at - begin, phase.ended_at - begin, color=INK, lw=1.6)
+
+
+def mark(axis: Axes, marks: Sequence[Mark], begin: float, label: str | None = None) -> None:
+    """A line where a rule was loaded (red) or unloaded (green); named above the axis if there is a label."""
+    for each in marks:
+        colour = LOADED if each.loaded else UNLOADED
+        axis.axvline(each.at - begin, color=colour, lw=1.0, ls="-" if each.loaded else "--")
+        if label is not None:
+            axis.annotate(
+                f"{'load' if each.loaded else 'unload'}\n{label}{each.what}",
+                xy=(each.at - begin, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+                color=colour,
+            )

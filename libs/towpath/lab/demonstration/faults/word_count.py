@@ -1,0 +1,212 @@
+"""The word count on a cluster of three workers, slowed down worker by worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from towpath.bus import Bus
+from towpath.contracts.commands import DeployJob
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Input, JobSpec, Output
+from towpath.contracts.operators import FieldType, Python
+from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
+from towpath.lab.demonstration.devices import Recorded, device_replay
+from towpath.lab.demonstration.faults import text
+from towpath.lab.demonstration.faults.batches import batches_of, phases_of
+from towpath.lab.demonstration.faults.injection import Injection, injection
+from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
+from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
+from towpath.mesh.names import output_stream
+from towpath.mesh.state import MeshState
+from towpath.streams.pages import read_after
+from towpath.tasks import end
+
+SITE, JOB, TOPIC = "text", "word-count", "site/lines"
+WORKERS = ("one", "two", "three")
+"""Of the Spark cluster."""
+
+EXECUTORS = ("0", "1", "2")
+"""Spark numbers the executors of a session so: one on each worker, which has one core."""
+
+TASKS = 9
+"""Three for each worker: while one is slow, the others take more of them."""
+
+CODE = "word_count"
+DEPLOY_S, ATTEMPT_S = 180.0, 30.0
+SETTLE_S = 90.0
+CLOSING_WORD = "fin"
+"""Not in the text: it comes in a later second, so that the windows before it close."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How large a run is."""
+
+    rate: float = 4_000.0
+    """Lines per second; what two cores can just bear."""
+    step_s: float = 10.0
+    """Between one rule and the next. The thesis has a minute."""
+    delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
+    """One staircase for each: a delay of so many milliseconds with every so-manieth line."""
+    warm_up_s: float = 45.0
+    """Lines that come before the first phase: the first micro-batches start Python workers, and they get
+    faster for the better part of a minute."""
+    trigger_s: float = 1.0
+
+
+def mesh_spec(master: str) -> MeshSpec:
+    """One site whose tasks run on the cluster at `master`, with one executor on each worker."""
+    engine = EngineSpec(
+        spark_master=master,
+        memory="640m",
+        executor_memory="512m",
+        cluster_cores=len(WORKERS),
+        state_memory_mb=64,
+    )
+    return MeshSpec(sites=[SiteSpec(name=SITE, engine=engine)])
+
+
+def provide_code(artefacts: Path) -> None:
+    """Put the user code where the mesh takes artefacts from. Raises `TowpathError` when it is nowhere."""
+    beside = Path(__file__).with_name(f"{CODE}_code.py")
+    repository = Path(__file__).parents[4] / "examples" / "user_code" / f"{CODE}.py"
+    source = next((path for path in (beside, repository) if path.exists()), None)
+    if source is None:
+        raise TowpathError(
+            ErrorCode.FAILED, "the user code is not installed", field="artefact", value=str(beside)
+        )
+    target = artefacts / CODE
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target / f"{CODE}.py")
+
+
+def job_spec(trigger_s: float) -> JobSpec:
+    """Counts words per second, in Python functions of a user."""
+    return JobSpec(
+        name=JOB,
+        site=SITE,
+        inputs=[Input(site=SITE, topic=TOPIC, start="latest")],
+        output=Output(topic="words/counted"),
+        operator=Python(
+            fields={"line": FieldType.STRING},
+            artefact=CODE,
+            entry=f"{CODE}:count_words",
+            parameters={"window_s": 1, "tasks": TASKS},
+            identity=["window", "word"],
+        ),
+        trigger_s=trigger_s,
+    )
+
+
+@dataclass
+class WordCount:
+    """The experiment on a mesh that is up. `say` is told in a few words what is under way."""
+
+    bus: Bus
+    mesh: MeshState
+    options: Options
+    say: Say = field(default=lambda text: None)
+    _sent: int = 0
+
+    async def run(self) -> WordCountReport:
+        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        options = self.options
+        self.say("deploying the word count")
+        await self.bus.request(
+            DeployJob(spec=job_spec(options.trigger_s)), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S
+        )
+        staircases: list[Staircase] = []
+        words = 0
+        for every, delay_ms in options.delays:
+            staircase = await self._staircase(every, delay_ms)
+            staircases.append(staircase)
+            words += text.words_of_events(staircase.sent)
+        return WordCountReport(
+            workers=len(WORKERS),
+            rate=options.rate,
+            step_s=options.step_s,
+            trigger_s=options.trigger_s,
+            staircases=staircases,
+            words_sent=words,
+            words_counted=await self._counted(words),
+        )
+
+    async def _staircase(self, every: int, delay_ms: float) -> Staircase:
+        options = self.options
+        seconds = options.warm_up_s + (2 * len(EXECUTORS) + 1) * options.step_s
+        count = int(options.rate * seconds)
+        replay = device_replay(self.mesh, SITE, TOPIC, options.rate)
+        async with injection(self.bus) as injected:
+            await injected.load(batch_metrics(JOB))
+            sending = asyncio.create_task(replay.run(text.events(count)), name="lines")
+            try:
+                begun_at = await self._steps(injected, every, delay_ms)
+                ended_at = time.time()
+                sent = await sending
+            finally:
+                await end([sending])
+            await self._quiet(injected)
+        batches = batches_of(injected.metrics)
+        return Staircase(
+            every=every,
+            delay_ms=delay_ms,
+            sent=sent.acknowledged,
+            rate=round(sent.acknowledged / sent.seconds, 1),
+            phases=phases_of(batches, injected.marks, begun_at, ended_at),
+            marks=injected.marks,
+            batches=batches,
+            delays={name: n for name, n in injected.acted.items() if name.startswith("slow-")},
+        )
+
+    async def _steps(self, injected: Injection, every: int, delay_ms: float) -> float:
+        """Load the delays one by one, then unload them one by one; when the first phase began."""
+        rules = [slow_worker(executor, SITE, every, delay_ms) for executor in EXECUTORS]
+        self.say(f"{delay_ms:g} ms with every {every:,}th line: warming up")
+        await asyncio.sleep(self.options.warm_up_s)
+        begun_at = time.time()
+        for executor, rule in zip(EXECUTORS, rules, strict=True):
+            await asyncio.sleep(self.options.step_s)
+            self.say(f"slowing worker {executor} down")
+            await injected.load(rule, executor)
+        for executor, rule in zip(EXECUTORS, rules, strict=True):
+            await asyncio.sleep(self.options.step_s)
+            self.say(f"worker {executor} is as fast as before")
+            await injected.unload(rule, executor)
+        await asyncio.sleep(self.options.step_s)
+        return begun_at
+
+    async def _quiet(self, injected: Injection) -> None:
+        """Wait until what was sent has been worked off, so that the next staircase begins where this did."""
+        end = time.monotonic() + SETTLE_S
+        count = -1
+        while len(injected.metrics) > count and time.monotonic() < end:
+            count = len(injected.metrics)
+            await asyncio.sleep(4 * self.options.trigger_s)
+            await injected.collect()
+
+    async def _counted(self, expected: int) -> int:
+        """How many words all closed windows together hold, once they are as many as expected, or late."""
+        end = time.monotonic() + SETTLE_S
+        closing = [Recorded(json.dumps({"line": CLOSING_WORD}).encode())]
+        self.say("waiting for the last windows")
+        while True:
+            await device_replay(self.mesh, SITE, TOPIC, 1.0).run(closing)
+            await asyncio.sleep(2 * self.options.trigger_s)
+            stored = await read_after(self.bus.connection, SITE, output_stream(JOB), 0)
+            counted = words_of_results([message.body for message in stored])
+            if counted >= expected or time.monotonic() > end:
+                return counted
+
+
+def words_of_results(bodies: Sequence[bytes]) -> int:
+    """How many words these results hold together, the closing one left out."""
+    values = [json.loads(body)["values"] for body in bodies]
+    return sum(int(value["occurrences"]) for value in values if value["word"] != CLOSING_WORD)

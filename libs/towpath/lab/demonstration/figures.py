@@ -1,0 +1,100 @@
+"""Figures of a run: its report, and when which result came."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from towpath.checker.identity import EventIdentity, RangeIdentity, WindowIdentity, utc
+from towpath.checker.observation import Observation
+from towpath.checker.verdict import Verdict
+from towpath.contracts.commands import OperationView
+from towpath.lab.demonstration.picture import Arrival
+from towpath.lab.demonstration.report import MigrationReport, Report
+from towpath.lab.workload.replay import ReplayReport
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything the report is made from."""
+
+    verdict: Verdict
+    observations: list[Observation]
+    replays: list[ReplayReport]
+    migrations: list[OperationView]
+    passing: list[Arrival]
+
+    def report(self, seconds: float) -> Report:
+        """The report of a run that took so long, seconds."""
+        events = sum(replay.sent for replay in self.replays)
+        latencies = [arrival.latency_s for arrival in self.passing]
+        return Report(
+            events=events,
+            events_per_s=round(events / max(replay.seconds for replay in self.replays), 1),
+            expected_results=self.verdict.expected,
+            results=self.verdict.results,
+            lost=self.verdict.lost,
+            duplicated=self.verdict.duplicated,
+            wrong=self.verdict.wrong + self.verdict.unexpected,
+            out_of_order=self.verdict.out_of_order,
+            redelivered=self.verdict.redelivered,
+            rejected=sum(isinstance(o.identity, EventIdentity) for o in self.observations),
+            latency_p50_s=_percentile(latencies, 50),
+            latency_p99_s=_percentile(latencies, 99),
+            seconds=round(seconds, 1),
+            migrations=[_migration(view) for view in self.migrations],
+            examples=self.verdict.examples,
+        )
+
+
+def _migration(view: OperationView) -> MigrationReport:
+    assert view.figures is not None
+    assert view.ended_at is not None
+    return MigrationReport(
+        job=view.job,
+        source=view.source or "",
+        target=view.target or "",
+        strategy=str(view.strategy),
+        total_s=round(view.figures.total_s, 3),
+        downtime_s=None if view.figures.downtime_s is None else round(view.figures.downtime_s, 3),
+        state_bytes=view.figures.state_bytes,
+        begun_at=view.begun_at.timestamp(),
+        ended_at=view.ended_at.timestamp(),
+    )
+
+
+def _percentile(values: list[float], percent: float) -> float | None:
+    return round(float(np.percentile(values, percent)), 3) if values else None
+
+
+def arrivals(
+    observations: list[Observation], job: str, watermark_s: float
+) -> tuple[list[Arrival], list[Arrival]]:
+    """Results of the moving `job`, and those of the cleaning jobs, as they came."""
+    edge = job.rsplit("-", 1)[1]
+    bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
+    cleaned = [(o, b) for o, b in bodies if str(b["job"]).startswith("clean-")]
+    passing = [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in cleaned]
+    moved = [(o, b) for o, b in bodies if b["job"] == job]
+    if all(isinstance(o.identity, RangeIdentity) for o, _ in moved):
+        return [_arrival(o, b, utc(b["stored_at"]).timestamp()) for o, b in moved], passing
+    mine = [b for _, b in cleaned if b["job"] == f"clean-{edge}"]
+    return (_windows(moved, mine, watermark_s) if mine else []), passing
+
+
+def _windows(moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float) -> list[Arrival]:
+    """A window closes with the first event that moves the watermark past its end."""
+    times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
+    stored = [utc(b["stored_at"]).timestamp() for b in mine]
+    ends = [o.identity.end.timestamp() for o, _ in moved if isinstance(o.identity, WindowIdentity)]
+    closing = np.searchsorted(times - watermark_s, ends, side="left")
+    return [
+        _arrival(o, b, stored[min(int(index), len(stored) - 1)])
+        for (o, b), index in zip(moved, closing, strict=True)
+    ]
+
+
+def _arrival(observation: Observation, body: dict, stored_at: float) -> Arrival:
+    return Arrival(observation.received_at, max(0.0, observation.received_at - stored_at), body["site"])

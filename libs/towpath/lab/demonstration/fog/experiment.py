@@ -1,0 +1,152 @@
+"""The two scenarios, one after the other, over the same events at each of several input rates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from towpath.bus import Bus
+from towpath.checker.collector import ResultCollectors
+from towpath.checker.observation import Observation
+from towpath.checker.truth import WindowTruth
+from towpath.checker.verdict import judge
+from towpath.contracts.job import JobStatus
+from towpath.lab.demonstration.devices import Recorded, device_replay, subscriber
+from towpath.lab.demonstration.fog import links, pipelines
+from towpath.lab.demonstration.fog.load import Portion
+from towpath.lab.demonstration.fog.rates import STAGES, stage_rate
+from towpath.lab.demonstration.fog.report import ScenarioReport, TurnReport, judgement
+from towpath.lab.demonstration.fog.scenarios import (
+    Scenario,
+    delays_topic,
+    hourly_topic,
+    job_site,
+    scenario_pipeline,
+)
+from towpath.lab.demonstration.fog.truth import of_departures
+from towpath.lab.demonstration.fog.waiting import Fresh, together, until, until_quiet
+from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
+from towpath.lab.demonstration.truth import Expected
+from towpath.mesh.state import MeshState
+
+Say = Callable[[str], None]
+
+REPORTS_WITHIN_S = 60.0
+"""Sites report every second; so long the experiment waits for a report on what it has seen the results of."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One input rate: what the devices of all edges send, and what should come of it."""
+
+    rate: float
+    portions: Sequence[Portion]
+    truth: WindowTruth
+
+
+@dataclass
+class ScenarioRun:
+    """One scenario over all turns. `say` is told in a few words what is under way."""
+
+    bus: Bus
+    mesh: MeshState
+    scenario: Scenario
+    warm_up: Turn
+    turns: Sequence[Turn]
+    watermark_s: float
+    trigger_s: float
+    settle_s: float
+    """How long results may take after the last event of a turn."""
+    say: Say
+
+    async def run(self) -> ScenarioReport:
+        """Deploy, run every turn, delete. Raises `TowpathError` when a command is refused or fails."""
+        spec = scenario_pipeline(self.scenario, EDGES, self.watermark_s, self.trigger_s)
+        self.say(f"{self.scenario}: applying {len(spec.jobs)} jobs")
+        begun = time.monotonic()
+        await pipelines.apply(self.bus, spec)
+        deploy_s = time.monotonic() - begun
+        self.say(f"{self.scenario}: {len(spec.jobs)} jobs run after {deploy_s:.1f} s")
+        async with ResultCollectors(*(subscriber(self.mesh, *place) for place in self._topics())) as seen:
+            await self._turn(self.warm_up, seen)
+            turns = [await self._turn(turn, seen) for turn in self.turns]
+            await until_quiet(seen, 1.5 * self.trigger_s)
+            observations = of_departures(seen.observations)
+        turns_judged = (self.warm_up, *self.turns)
+        truth: Expected = {i: values for turn in turns_judged for i, values in turn.truth.items()}
+        verdict = await asyncio.to_thread(judge, truth, observations)
+        begun = time.monotonic()
+        await pipelines.delete(self.bus, spec.name)
+        return ScenarioReport(
+            scenario=self.scenario,
+            jobs=len(spec.jobs),
+            deploy_s=round(deploy_s, 2),
+            delete_s=round(time.monotonic() - begun, 2),
+            turns=turns,
+            judgement=judgement(verdict),
+        )
+
+    def _topics(self) -> list[tuple[str, str]]:
+        """Sites and topics of the results of jobs 3 and 4, and of the job that merges."""
+        third = [(job_site(self.scenario, edge), hourly_topic(edge)) for edge in EDGES]
+        return third + [(CLOUD, delays_topic(of)) for of in (*EDGES, "all")]
+
+    async def _turn(self, turn: Turn, seen: ResultCollectors) -> TurnReport:
+        crossed_before, before = await links.passed(self.bus), await self._statuses()
+        fresh = Fresh(seen)
+        begun_at = time.time()
+        await together(*(self._replay(portion) for portion in turn.portions))
+        missing = {*turn.truth}
+        observations: list[Observation] = []
+
+        def complete() -> bool:
+            observations.extend(came := fresh.take())
+            missing.difference_update(each.identity for each in came)
+            return not missing
+
+        whole = await until(seen, complete, self.settle_s)
+        if not whole:
+            self.say(f"{self.scenario}: not all results came within {self.settle_s:g} s")
+        report = await self._measured(turn, begun_at, observations, before, crossed_before)
+        rates = ", ".join(f"{stage} {rate.rate:.0f}/s" for stage, rate in report.stages.items())
+        warming = "warming up, " if turn is self.warm_up else ""
+        self.say(f"{self.scenario}: {warming}{turn.rate:g} events/s at each edge: {rates}")
+        return report
+
+    async def _replay(self, portion: Portion) -> None:
+        replay = device_replay(self.mesh, portion.edge, DEVICE_TOPIC, portion.rate)
+        await replay.run(Recorded(payload) for payload in portion.events)
+
+    async def _measured(
+        self,
+        turn: Turn,
+        begun_at: float,
+        observations: list[Observation],
+        before: dict[str, JobStatus],
+        crossed_before: dict[str, int],
+    ) -> TurnReport:
+        """The figures of a turn, as soon as the jobs' own reports cover it, or are late."""
+        end = time.monotonic() + REPORTS_WITHIN_S
+        while True:
+            after = await self._statuses()
+            progress = {job: (before[job], after[job]) for job in before.keys() & after.keys()}
+            stages = {
+                stage: stage_rate(stage, EDGES, begun_at, turn.truth, observations, progress)
+                for stage in STAGES
+            }
+            if all(each.reported_events >= each.events for each in stages.values()) or time.monotonic() > end:
+                break
+            await asyncio.sleep(0.5)
+        return TurnReport(
+            rate=turn.rate,
+            sent=sum(len(portion.events) for portion in turn.portions),
+            stages=stages,
+            crossed=links.crossed(crossed_before, await links.passed(self.bus), CLOUD),
+        )
+
+    async def _statuses(self) -> dict[str, JobStatus]:
+        """Job → what its site last reported."""
+        found = await pipelines.jobs(self.bus)
+        return {name: view.status for name, view in found.items() if view.status is not None}

@@ -1,0 +1,110 @@
+"""What a run found: `demo/fog.json`."""
+
+from __future__ import annotations
+
+from towpath.checker.verdict import Verdict
+from towpath.contracts.message import Model
+from towpath.contracts.pipeline import PlannedChange
+from towpath.lab.demonstration.fog.links import Crossed
+from towpath.lab.demonstration.fog.rates import StageRate
+from towpath.lab.demonstration.fog.scenarios import Scenario
+
+
+class Judgement(Model):
+    """The checker's verdict, in figures."""
+
+    expected: int
+    results: int
+    lost: int
+    duplicated: int
+    wrong: int
+    """Results whose value is not that of the batch computation, or that it does not know."""
+    examples: dict[str, list[str]] = {}
+    """A few of each kind of fault, if any."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether every result arrived exactly once and right."""
+        return self.lost == self.duplicated == self.wrong == 0 and self.results > 0
+
+
+def judgement(verdict: Verdict) -> Judgement:
+    """A verdict as the report has it."""
+    return Judgement(
+        expected=verdict.expected,
+        results=verdict.results,
+        lost=verdict.lost,
+        duplicated=verdict.duplicated,
+        wrong=verdict.wrong + verdict.unexpected,
+        examples=verdict.examples,
+    )
+
+
+class TurnReport(Model):
+    """One input rate in one scenario."""
+
+    rate: float
+    """Events per second at each edge."""
+    sent: int
+    """By the devices of all edges; malformed and closing ones are among them."""
+    stages: dict[str, StageRate]
+    """`job 3` and `job 4`."""
+    crossed: Crossed
+
+
+class ScenarioReport(Model):
+    """One scenario over all rates."""
+
+    scenario: Scenario
+    jobs: int
+    deploy_s: float
+    """From the description to the last job that runs."""
+    delete_s: float
+    turns: list[TurnReport]
+    judgement: Judgement
+
+
+class DifferentialRate(Model):
+    """The paper's D at one input rate, percent; null where Fog had no output."""
+
+    rate: float
+    job_3: float | None
+    job_4: float | None
+
+
+class ChangeReport(Model):
+    """A pipeline that was changed while data flowed."""
+
+    plan: list[PlannedChange]
+    """What was applied, in order."""
+    apply_s: float
+    sent_before: int
+    """Events sent before the change was applied."""
+    sent_during: int
+    """Events sent while it was."""
+    sent: int
+    old_topic: int
+    """Events that went to the topic that the redirected job wrote to before."""
+    new_topic: int
+    """Events that went to the topic it writes to since."""
+    judgement: Judgement
+
+
+class FogReport(Model):
+    """The whole run."""
+
+    site_to_site_ms: float
+    bandwidth_bytes_per_s: int
+    """Of each link, in each direction."""
+    trigger_s: float
+    seconds_per_rate: float
+    scenarios: list[ScenarioReport]
+    differential: list[DifferentialRate]
+    change: ChangeReport
+    seconds: float = 0.0
+    """Of the whole run, start and stop of the mesh included."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything that was checked arrived exactly once and right."""
+        return all(s.judgement.clean for s in self.scenarios) and self.change.judgement.clean

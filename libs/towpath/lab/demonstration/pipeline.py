@@ -1,0 +1,155 @@
+"""The jobs of the demonstration: SpecK's road-traffic deployment (its Fig. 7), on departures.
+
+At each airport, events are cleaned (job 1), forwarded to the cloud (job 2) and summarised per carrier
+and hour (job 3); the cloud does the same over all airports (job 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from towpath.contracts.job import Input, JobSpec, Output
+from towpath.contracts.operators import (
+    Aggregate,
+    AggregateFunction,
+    Clean,
+    FieldRule,
+    FieldType,
+    Forward,
+    ProcessingWindow,
+    Window,
+)
+from towpath.lab.workload.departures import AIRPORTS, max_disorder_s
+
+EDGES = tuple(airport.lower() for airport in AIRPORTS)
+CLOUD = "cloud"
+SITES = (*EDGES, CLOUD)
+MOVING_JOB = "hourly-jfk"
+"""The job that changes site while it runs."""
+
+PACE_JOB = "pace-jfk"
+"""The job that changes site instead, where a strategy is for processing-time windows only."""
+
+DEVICE_TOPIC = "site/departures"
+CLEAN_TOPIC = "departures/clean"
+HOURLY_TOPIC = "departures/hourly"
+PACE_TOPIC = "departures/pace"
+
+WATERMARK_MARGIN_S = 3600.0
+"""Beyond the disorder that the file has."""
+
+CLEAN = Clean(
+    fields={
+        "id": FieldRule(type=FieldType.LONG, minimum=0),
+        "carrier": FieldRule(type=FieldType.STRING, pattern=".{2}"),
+        "flight": FieldRule(type=FieldType.LONG, minimum=1),
+        "origin": FieldRule(type=FieldType.STRING, one_of=list(AIRPORTS)),
+        "dest": FieldRule(type=FieldType.STRING),
+        "departed_at": FieldRule(type=FieldType.TIMESTAMP),
+        "delay": FieldRule(type=FieldType.DOUBLE, minimum=-120, maximum=2000),
+    },
+    identity=["id"],
+)
+"""Cancelled flights have no departure time and no delay: they are rejected, like malformed records."""
+
+
+def hourly(watermark_s: float) -> Window:
+    """Departures, mean and 95th percentile of the delay, per carrier and hour of departure."""
+    delay = "delay"
+    return Window(
+        fields={
+            "carrier": FieldType.STRING,
+            "delay": FieldType.DOUBLE,
+            "departed_at": FieldType.TIMESTAMP,
+        },
+        event_time="departed_at",
+        watermark_s=watermark_s,
+        size_s=3600,
+        key=["carrier"],
+        aggregates={
+            "departures": Aggregate(function=AggregateFunction.COUNT),
+            "mean_delay": Aggregate(function=AggregateFunction.AVG, field=delay),
+            "p95_delay": Aggregate(function=AggregateFunction.PERCENTILE, field=delay, q=0.95),
+        },
+    )
+
+
+PACE = ProcessingWindow(
+    fields={"carrier": FieldType.STRING, "delay": FieldType.DOUBLE},
+    size_s=3.0,
+    key=["carrier"],
+    aggregates={
+        "departures": Aggregate(function=AggregateFunction.COUNT),
+        "mean_delay": Aggregate(function=AggregateFunction.AVG, field="delay"),
+    },
+)
+"""Departures and mean delay per carrier, every three seconds of processing time."""
+
+
+def pace_job(trigger_s: float = 1.0) -> JobSpec:
+    """How fast departures come in at the airport whose job moves."""
+    edge = PACE_JOB.rsplit("-", 1)[1]
+    return JobSpec(
+        name=PACE_JOB,
+        site=edge,
+        inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
+        output=Output(topic=PACE_TOPIC),
+        operator=PACE,
+        trigger_s=trigger_s,
+    )
+
+
+def pipeline(per_airport: int, trigger_s: float = 1.0, edges: Sequence[str] = EDGES) -> list[JobSpec]:
+    """All jobs, upstream first. `per_airport` departures decide how long windows must wait for late ones."""
+    watermark_s = waiting_s(per_airport)
+    jobs = [job for edge in edges for job in _edge(edge, watermark_s, trigger_s)]
+    merged = JobSpec(
+        name="hourly-all",
+        site=CLOUD,
+        inputs=[Input(site=CLOUD, topic=_forwarded(edge)) for edge in edges],
+        output=Output(topic=HOURLY_TOPIC),
+        operator=hourly(watermark_s),
+        trigger_s=trigger_s,
+    )
+    return [*jobs, merged]
+
+
+def waiting_s(per_airport: int) -> float:
+    """How long windows must wait for late events, when so many departures of each airport are sent."""
+    disorder = max(max_disorder_s(airport, per_airport) for airport in AIRPORTS)
+    return float(math.ceil(disorder + WATERMARK_MARGIN_S))
+
+
+def _edge(edge: str, watermark_s: float, trigger_s: float) -> list[JobSpec]:
+    return [
+        JobSpec(
+            name=f"clean-{edge}",
+            site=edge,
+            # What devices sent before the run is not part of it.
+            inputs=[Input(site=edge, topic=DEVICE_TOPIC, start="latest")],
+            output=Output(topic=CLEAN_TOPIC),
+            operator=CLEAN,
+            trigger_s=trigger_s,
+        ),
+        JobSpec(
+            name=f"forward-{edge}",
+            site=edge,
+            inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
+            output=Output(site=CLOUD, topic=_forwarded(edge)),
+            operator=Forward(),
+            trigger_s=trigger_s,
+        ),
+        JobSpec(
+            name=f"hourly-{edge}",
+            site=edge,
+            inputs=[Input(site=edge, topic=CLEAN_TOPIC)],
+            output=Output(topic=HOURLY_TOPIC),
+            operator=hourly(watermark_s),
+            trigger_s=trigger_s,
+        ),
+    ]
+
+
+def _forwarded(edge: str) -> str:
+    return f"departures/{edge}"

@@ -1,0 +1,97 @@
+"""`demo/report.html`: what the run found, what its picture shows, and each of its migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+import matplotlib.pyplot as plt
+
+from towpath.contracts.message import now
+from towpath.lab.demonstration.picture import Arrival, figure_of
+from towpath.lab.demonstration.report import Report
+from towpath.reports.costs import downtime
+from towpath.reports.drawing import STYLE, illustration
+from towpath.reports.facts import MigrationFacts
+from towpath.reports.markup import element, listed, paragraph, section, table
+from towpath.reports.migration import lead, migration_sections, title
+from towpath.reports.page import page
+
+
+def demonstration_page(
+    report: Report,
+    moving_job: str,
+    moving: Sequence[Arrival],
+    passing: Sequence[Arrival],
+    moves: Sequence[MigrationFacts],
+) -> str:
+    """The page on a run: `moving` and `passing` are results as they came, `moves` its migrations."""
+    sections = [section("The checker's verdict", *_verdict(report))]
+    if moving and passing:
+        picture = _picture(report, moving_job, moving, passing)
+        sections.append(section("The run over time", picture))
+    for number, facts in enumerate(moves, 1):
+        parts = migration_sections(facts, name=f"migration-{number}", level=3)
+        heading = f"Migration {number}: {title(facts.view)}"
+        sections.append(section(heading, paragraph(lead(facts.view)), *parts))
+    heading = f"{moving_job} moves {len(report.migrations)} times under load"
+    return page(heading, _lead(report), sections, made_at=now())
+
+
+def _lead(report: Report) -> str:
+    amiss = f"{report.lost} lost, {report.duplicated} duplicated, {report.wrong} wrong"
+    return (
+        f"{report.events:,} real departures were replayed at {report.events_per_s:,.0f} events/s; of "
+        f"{report.expected_results:,} expected results {report.results:,} came: {amiss}."
+    )
+
+
+def _verdict(report: Report) -> list[Element]:
+    rows = [
+        ("events sent by devices", report.events),
+        ("cancelled or malformed, sent to the dead-letter topics", report.rejected),
+        ("results expected, by a batch computation of the same file", report.expected_results),
+        ("results received", report.results),
+        ("lost", report.lost),
+        ("duplicated", report.duplicated),
+        ("wrong", report.wrong),
+        ("out of order", report.out_of_order),
+        ("delivered again by the broker after a reconnection", report.redelivered),
+    ]
+    if report.clean:
+        outcome = paragraph("Every result arrived exactly once, and right.", class_="good")
+    else:
+        outcome = paragraph("Not every result arrived exactly once, and right.", class_="bad")
+    examples = [f"{kind}: {text}" for kind, texts in report.examples.items() for text in texts]
+    found = [] if not examples else [element("p", "Examples:"), listed(examples)]
+    return [outcome, table(("", "how many"), rows, caption="Every single result was compared."), *found]
+
+
+def _picture(
+    report: Report, moving_job: str, moving: Sequence[Arrival], passing: Sequence[Arrival]
+) -> Element:
+    with plt.rc_context(STYLE):
+        figure = figure_of(report, moving, passing, moving_job, titled=False)
+        told = " ".join([_latency(report), *_moves(report)])
+        caption = f"Shaded: while {moving_job} moved. {told}"
+        alt = f"Throughput and latency of {moving_job}, and throughput of the jobs before it. {told}"
+        drawing = illustration(figure, "run", alt=alt, caption=caption)
+        plt.close(figure)
+    return drawing
+
+
+def _latency(report: Report) -> str:
+    if report.latency_p50_s is None:
+        return "No cleaned event came."
+    return (
+        f"A cleaned event took {report.latency_p50_s:.2f} s from its site's broker to the subscriber in the "
+        f"median, {report.latency_p99_s:.2f} s at the 99th percentile."
+    )
+
+
+def _moves(report: Report) -> list[str]:
+    return [
+        f"From {move.source} to {move.target}: {move.total_s:.1f} s, downtime {downtime(move.downtime_s)}, "
+        f"{move.state_bytes:,} bytes of state."
+        for move in report.migrations
+    ]

@@ -1,0 +1,84 @@
+"""The containers of nodes: started, stopped, killed and limited, each under a lock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from towpath.containers.errors import NoSuchContainer, SlowDaemon
+from towpath.lab.containers import control
+from towpath.lab.containers.updating import Limits, limit, limits_of
+from towpath.lab.containers.usage import cpu_seconds
+from towpath.lab.topology.shares import Share
+
+ATTEMPTS = 4
+"""A daemon on a busy machine may answer too late; all that is asked of it here may be asked again."""
+
+STOP_S = 20
+"""For a node to end in an orderly way: its engine finishes a batch, its server writes what it has."""
+
+T = TypeVar("T")
+
+
+class Nodes:
+    """Containers by the names of their nodes. Everything raises `DaemonError`."""
+
+    def __init__(self, containers: Mapping[str, str]) -> None:
+        """`containers`: node → name of its container."""
+        self._containers = dict(containers)
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def names(self) -> list[str]:
+        """All nodes, whether they run or not."""
+        return list(self._containers)
+
+    def lock(self, node: str) -> asyncio.Lock:
+        """Held while a node is started, stopped or limited: steps of a scenario go side by side."""
+        return self._locks[node]
+
+    async def start(self, node: str) -> None:
+        """Start it, or do nothing when it runs."""
+        await self._insist(lambda: control.start(self._container(node)))
+
+    async def stop(self, node: str) -> None:
+        """End what runs in it."""
+        await self._insist(lambda: control.stop(self._container(node), STOP_S))
+
+    async def kill(self, node: str) -> None:
+        """Kill all that runs in it at once; it stays away until it is started."""
+        await self._insist(lambda: control.kill(self._container(node)))
+
+    async def limit(self, node: str, share: Share) -> None:
+        """Give it its share, and no more."""
+        wanted = Limits(share.cpus, share.memory_mb)
+        await self._insist(lambda: limit(self._container(node), wanted))
+
+    async def unleash(self, node: str, share: Share) -> None:
+        """Give it all processors of the machine; its memory stays limited."""
+        wanted = Limits(None, share.memory_mb)
+        await self._insist(lambda: limit(self._container(node), wanted))
+
+    async def limits(self, node: str) -> Limits:
+        """What holds for it now."""
+        return await self._insist(lambda: limits_of(self._container(node)))
+
+    async def cpu_s(self, node: str) -> float | None:
+        """Processor time since it was started; null when it does not run."""
+        return await self._insist(lambda: cpu_seconds(self._container(node)))
+
+    def _container(self, node: str) -> str:
+        try:
+            return self._containers[node]
+        except KeyError:
+            raise NoSuchContainer(node, list(self._containers)) from None
+
+    async def _insist(self, do: Callable[[], T]) -> T:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await asyncio.to_thread(do)
+            except SlowDaemon:
+                continue
+        return await asyncio.to_thread(do)

@@ -1,0 +1,95 @@
+"""What a rule would do, in sentences."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Sequence
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, OnTarget, Rule, RuleAction
+from towpath.lab.faults.conditions import compile_condition
+from towpath.lab.faults.registry import faults
+from towpath.lab.faults.world import World, looking_processes
+
+_POINTS = {
+    DataPoint.SOURCE_READ: "a task of Spark reads an event",
+    DataPoint.OPERATOR_BATCH: "a bundle of events comes to an operator",
+    DataPoint.OPERATOR_EVENT: "an event comes to an operator",
+    DataPoint.SINK_PUBLISH: "an engine publishes a result",
+    DataPoint.CHECKPOINT_SHIP: "an agent ships a chunk of a checkpoint",
+    DataPoint.AGENT_COMMAND: "an agent has received a command",
+    DataPoint.BUS_SEND: "a process sends a message on the bus",
+    DataPoint.BUS_RECEIVE: "a process receives a message from the bus",
+}
+
+_MOMENTS = {
+    Moment.ENTRY: "is called",
+    Moment.EXIT: "returns",
+    Moment.EXCEPTION: "raises an exception",
+}
+
+
+def explain(rule: Rule, world: World) -> str:
+    """The rule in sentences, one a line: when and if what, what is done, for how long, and where."""
+    done = [f"{number}. {_action(action)}." for number, action in enumerate(rule.actions, 1)]
+    return "\n".join([_when(rule), *done, _until(rule), *_where(rule, world)])
+
+
+def _when(rule: Rule) -> str:
+    if rule.condition.strip() == "true":
+        return f"{_event(rule)}:"
+    try:
+        condition = compile_condition(rule.condition).describe()
+    except TowpathError:
+        condition = f"({rule.condition})"
+    return f"{_event(rule)}, if {condition}:"
+
+
+def _event(rule: Rule) -> str:
+    match rule.event:
+        case AtPoint(point=point):
+            of_job = f" of job {rule.where.job}" if rule.where.job else ""
+            return f"Whenever {_POINTS[point]}{of_job} ({point.value})"
+        case AtCode(code=code, at=moment):
+            return f"Whenever {code} {_MOMENTS[moment]}"
+        case OnTarget(target=kind, name=name):
+            return f"About four times a second, for the {kind.value} {name}"
+
+
+def _action(action: RuleAction) -> str:
+    kind = faults().get(action.fault)
+    parameters = ", ".join(f"{name} = {json.dumps(value)}" for name, value in action.parameters.items())
+    told = f"{action.fault} ({parameters})" if parameters else action.fault
+    meaning = " ".join(inspect.cleandoc((kind.__doc__ if kind else None) or "").split())
+    return f"{told}: {meaning.rstrip('.')}" if meaning else told
+
+
+def _until(rule: Rule) -> str:
+    if rule.for_s is None:
+        return "It stays until it is unloaded."
+    return f"It unloads itself after {rule.for_s:g} s."
+
+
+def _where(rule: Rule, world: World) -> list[str]:
+    """Where it counts, and which processes look at it, as far as names tell."""
+    if isinstance(rule.event, OnTarget):
+        return []
+    where, processes = rule.where, looking_processes(rule, world)
+    restrictions = [
+        f"{what} {value}"
+        for what, value in (
+            ("at", where.site),
+            ("in process", where.process),
+            ("in Spark's executor", where.worker),
+        )
+        if value is not None
+    ]
+    counts = f"It counts only {_listed(restrictions)}" if restrictions else "It counts everywhere"
+    number = "1 process looks" if len(processes) == 1 else f"{len(processes)} processes look"
+    return [f"{counts}; {number} at it now{f': {_listed(processes)}' if processes else ''}."]
+
+
+def _listed(names: Iterable[str]) -> str:
+    each: Sequence[str] = [*names]
+    return " and ".join([", ".join(each[:-1]), each[-1]]) if len(each) > 1 else "".join(each)

@@ -1,0 +1,15 @@
+"""Cut a link, as when a cable is pulled."""
+
+from __future__ import annotations
+
+from towpath.contracts.links import LinkConditions
+from towpath.lab.faults.registry import LinkFault, fault
+
+
+@fault("cut")
+class Cut(LinkFault):
+    """Lets nothing pass in either direction, and nobody is told. Connections break when it ends."""
+
+    def worsen(self, conditions: LinkConditions) -> LinkConditions:
+        """Whatever else is wrong with the link: it is cut."""
+        return conditions.model_copy(update={"cut": True})

@@ -1,0 +1,28 @@
+"""Repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from towpath.contracts.message import Model
+from towpath.lab.faults.items import Items
+from towpath.lab.faults.registry import PointFault, T, fault
+
+
+@fault("duplicate")
+class Duplicate(PointFault):
+    """Lets what it hits pass again, at once, with everything that identifies it."""
+
+    class Parameters(Model):
+        """How often."""
+
+        times: int = Field(default=1, ge=1, le=100)
+        """How many times more than once."""
+
+    def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
+        """All items, the hits several times."""
+        repeated = set(hits)
+        copies = 1 + self.parameters.times
+        return [item for place, item in enumerate(items) for _ in range(copies if place in repeated else 1)]

@@ -1,0 +1,246 @@
+"""What a fault is, and which there are.
+
+A fault is a class in a file of its own under `towpath.lab.faults.faults`, decorated with `@fault("name")`.
+Its base classes say what it can be done to; its `Parameters` are what a rule may set.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from typing import Any, ClassVar, TypeVar
+
+import psutil
+from pydantic import BaseModel, ValidationError
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import Moment, RuleAction, TargetKind
+from towpath.contracts.links import LinkConditions
+from towpath.contracts.message import Model
+from towpath.lab.faults.items import Items
+
+T = TypeVar("T")
+FaultT = TypeVar("FaultT", bound="type[Fault]")
+
+POINT, CODE = "point", "code"
+"""Kinds of events that are no target."""
+
+
+class NoParameters(Model):
+    """A fault without parameters."""
+
+
+class Fault(ABC):
+    """One action of one loaded rule in one process."""
+
+    name: ClassVar[str]
+    Parameters: ClassVar[type[BaseModel]] = NoParameters
+    applies_to: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of events: `point`, `code`, kinds of targets. Base classes add theirs."""
+
+    def __init__(self, parameters: Any, random: Random) -> None:
+        self.parameters = parameters
+        self.random = random
+        """Seeded by the rule: all that is left to chance comes from here."""
+
+    @classmethod
+    def expressions(cls, parameters: Any) -> Sequence[str]:
+        """The expressions among the parameters, such as `len(payload)`."""
+        return ()
+
+    @classmethod
+    def exceptions(cls, parameters: Any) -> Sequence[str]:
+        """Exceptions of modules, `module:Class`, that the parameters name."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an instrumentation rule has measured once."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str]
+    entity: str | None = None
+    """What was measured; null: the process."""
+
+
+class PointFault(Fault):
+    """Holds up, changes or refuses what passes a named point."""
+
+    applies_to = frozenset({POINT})
+
+    def wait_s(self, hits: int) -> float:
+        """How long everything that passes is held up, seconds, for so many hits."""
+        return 0.0
+
+    def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
+        """What passes instead of `items`; `hits` are the places, ascending, that the rule is about.
+
+        An `InjectedFault` that it raises, the code at the point sees.
+        """
+        return items
+
+    measures: ClassVar[bool] = False
+    """Whether `measured` is to be asked, for each hit."""
+
+    def measured(self, evaluate: Callable[[str], Any]) -> Sequence[Measurement]:
+        """Metrics of one hit; `evaluate` gives the value of an expression for it."""
+        return ()
+
+
+@dataclass
+class Call:
+    """A call of a function at a code point."""
+
+    code: str
+    moment: Moment
+    arguments: Mapping[str, Any]
+    """By parameter name, `self` included."""
+    result: Any = None
+    """At `exit`: what the caller gets; a fault may set it. At `entry`: see `answered`."""
+    error: BaseException | None = None
+    """At `exception`: what the caller gets; null instead makes the call return `result`."""
+    answered: bool = False
+    """Set at `entry`, with `result`, so that the function is not called."""
+    took_s: float = 0.0
+    """At `exit` and `exception`: how long the function took, seconds."""
+    wait_s: float = 0.0
+    """Set to hold the call up, seconds; coroutines let others go on meanwhile."""
+    emitted: list[Measurement] = field(default_factory=list)
+    """Metrics to send."""
+    evaluate: Callable[[str], Any] = lambda text: None
+    """The value of an expression where the call stands: what conditions may name, `emit` may measure."""
+
+
+class CallFault(Fault):
+    """Does something where a function is called, returns or fails."""
+
+    applies_to = frozenset({CODE})
+
+    @abstractmethod
+    def act(self, call: Call) -> None:
+        """Do it. An `InjectedFault` that it raises, the caller of the function sees."""
+
+
+@dataclass
+class Target:
+    """What a fault outside code is done to."""
+
+    kind: TargetKind
+    name: str
+    processes: Callable[[], list[psutil.Process]]
+    """The process of that name and, of an engine, its whole family; none while it does not run."""
+    restart: Callable[[], None] | None = None
+    """Ends the process in good order, so that who keeps it starts it anew."""
+    directory: str | None = None
+    """Where the scope keeps its data: for faults of disks."""
+    remembered: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """How it was, as the fault's `remember` has said."""
+
+
+class StrikingFault(Fault):
+    """Done once, with nothing to undo; who keeps a process starts it anew."""
+
+    @abstractmethod
+    def strike(self, target: Target) -> None:
+        """Do it; blocks for a moment at most."""
+
+    def finish(self, target: Target) -> None:
+        """Make it whole when `strike` failed, or was cut short with the process that called it. Harmless when
+        nothing is missing."""
+
+
+class HeldFault(Fault):
+    """Lasts until it is released. What it holds must also end, or be found again by `release` in another
+    process, when the process that holds it is killed."""
+
+    def remember(self, target: Target, known: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What `release` must be told of how the target is without this fault; plain JSON. It is written down
+        before each `hold`, and both find it in `target.remembered`.
+
+        `known` is what was written down before, by this rule or, at its first look, by others with the same
+        fault on the same target. What is raised here keeps it from being held.
+        """
+        return known
+
+    @abstractmethod
+    def hold(self, target: Target) -> None:
+        """Begin, or hold on: called again about four times a second, also for processes that came since."""
+
+    @abstractmethod
+    def release(self, target: Target) -> None:
+        """End it. Harmless when it does not hold; also called for what an earlier process held."""
+
+
+class LinkFault(Fault):
+    """Makes a link worse for as long as its rule holds."""
+
+    applies_to = frozenset({TargetKind.LINK.value})
+
+    @abstractmethod
+    def worsen(self, conditions: LinkConditions) -> LinkConditions:
+        """The conditions with this fault added."""
+
+
+_registered: dict[str, type[Fault]] = {}
+
+
+def fault(name: str) -> Callable[[FaultT], FaultT]:
+    """Register a fault under the name that actions give. What it applies to is the union of its bases'."""
+
+    def register(kind: FaultT) -> FaultT:
+        kind.name = name
+        kind.applies_to = frozenset[str]().union(
+            *(base.__dict__.get("applies_to", ()) for base in kind.__mro__)
+        )
+        _registered[name] = kind
+        return kind
+
+    return register
+
+
+@cache
+def faults() -> Mapping[str, type[Fault]]:
+    """All faults by name, in the order of their names."""
+    package = importlib.import_module("towpath.lab.faults.faults")
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    return dict(sorted(_registered.items()))
+
+
+def kind_of(action: RuleAction, applied_to: str, field: str = "actions") -> type[Fault]:
+    """The class of an action's fault. Raises `TowpathError` when there is none, or not for such an event."""
+    kind = faults().get(action.fault)
+    if kind is None or applied_to not in kind.applies_to:
+        raise TowpathError(
+            ErrorCode.INVALID,
+            "there is no such fault" if kind is None else f"a {applied_to} cannot have this fault",
+            field=f"{field}.fault",
+            value=action.fault,
+            allowed=[name for name, each in faults().items() if applied_to in each.applies_to],
+        )
+    return kind
+
+
+def made(action: RuleAction, applied_to: str, random: Random, field: str = "actions") -> Fault:
+    """The fault of an action. Raises `TowpathError` that names the parameter that is wrong."""
+    kind = kind_of(action, applied_to, field)
+    try:
+        parameters = kind.Parameters.model_validate(action.parameters)
+    except (ValidationError, TowpathError) as error:  # The latter of an expression among them.
+        detail = (error if isinstance(error, TowpathError) else TowpathError.of_validation(error)).detail
+        allowed = detail.allowed or ", ".join(kind.Parameters.model_fields) or "no parameters"
+        raise TowpathError(
+            detail.code,
+            detail.message,
+            field=".".join(part for part in (field, "parameters", detail.field) if part),
+            value=detail.value,
+            allowed=allowed,
+        ) from error
+    return kind(parameters, random)

@@ -1,0 +1,48 @@
+"""The expressions of a rule: its condition, and those among the parameters of its actions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import Rule, RuleAction
+from towpath.lab.faults.conditions import Condition, Value, compile_condition, compile_value
+from towpath.lab.faults.registry import Fault, faults
+
+
+def expressions_of(rule: Rule) -> Iterator[tuple[str, Condition | Value]]:
+    """The field of each expression, and what it says. Those that cannot be read are left out."""
+    with contextlib.suppress(TowpathError):
+        yield "condition", compile_condition(rule.condition)
+    for place, action in enumerate(rule.actions):
+        yield from values_of(action, f"actions.{place}")
+
+
+def values_of(action: RuleAction, field: str) -> Iterator[tuple[str, Value]]:
+    """The same of one action, which stands at `field`: none when its parameters are wrong."""
+    for kind, parameters in _read(action):
+        for text in dict.fromkeys(kind.expressions(parameters)):
+            yield field_of(text, action, field), compile_value(text)
+
+
+def exceptions_of(action: RuleAction) -> list[str]:
+    """Exceptions of modules, `module:Class`, that an action names: none when its parameters are wrong."""
+    return [name for kind, parameters in _read(action) for name in kind.exceptions(parameters)]
+
+
+def field_of(text: object, action: RuleAction, field: str) -> str:
+    """The parameter that holds a text, of the action that stands at `field`."""
+    holder = next((name for name, given in action.parameters.items() if str(text) in str(given)), "")
+    return f"{field}.parameters.{holder}".removesuffix(".")
+
+
+def _read(action: RuleAction) -> Iterator[tuple[type[Fault], Any]]:
+    """The action's fault and parameters, if there are such."""
+    kind = faults().get(action.fault)
+    if kind is not None:
+        with contextlib.suppress(ValidationError, TowpathError):
+            yield kind, kind.Parameters.model_validate(action.parameters)

@@ -1,0 +1,212 @@
+"""What is wrong with a rule wherever it is loaded: fields, condition, faults and their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import (
+    AtCode,
+    AtPoint,
+    DataPoint,
+    Moment,
+    OnTarget,
+    Rule,
+    RuleAction,
+    RuleEvent,
+    TargetKind,
+    Where,
+)
+from towpath.lab.faults.conditions import compile_condition
+from towpath.lab.faults.registry import CODE, POINT, faults, made
+from towpath.lab.faults.rule_expressions import field_of, values_of
+from towpath.lab.faults.syntax_errors import nearest
+from towpath.lab.faults.vocabulary import names_at
+
+Location = tuple[int | str, ...]
+
+_EVENTS: Mapping[str, type[BaseModel]] = {"point": AtPoint, "code": AtCode, "target": OnTarget}
+_CHOICES: Mapping[Location, type[StrEnum]] = {
+    ("event", "point"): DataPoint,
+    ("event", "at"): Moment,
+    ("event", "target"): TargetKind,
+}
+
+
+def rule_of(document: Any) -> Rule:
+    """The rule that plain data describe. Raises `TowpathError` (invalid) with all that is wrong with its
+    fields in `detail.errors`."""
+    try:
+        return Rule.model_validate(document)
+    except ValidationError as error:
+        found: dict[str | None, ErrorDetail] = {}
+        for problem in error.errors(include_url=False):
+            detail = _of_field(problem, document)
+            found.setdefault(detail.field, detail)
+        raise TowpathError.of(_first([*found.values()])) from None
+
+
+def form_problems(rule: Rule) -> list[ErrorDetail]:
+    """What is wrong with a rule whose fields are right, whatever mesh it is for."""
+    found: list[ErrorDetail] = []
+    try:
+        names = compile_condition(rule.condition).names
+        found.extend(_unknown_names(rule.event, names, "condition"))
+    except TowpathError as error:
+        found.append(error.detail)
+    found.extend(_of_where(rule))
+    for place, action in enumerate(rule.actions):
+        found.extend(_of_action(action, rule.event, f"actions.{place}"))
+    return found
+
+
+def kind_of_event(event: RuleEvent) -> str:
+    """The kind by which faults say what they apply to: `point`, `code`, or a kind of target."""
+    match event:
+        case AtPoint():
+            return POINT
+        case AtCode():
+            return CODE
+        case _:
+            return event.target.value
+
+
+def misnamed(
+    what: str,
+    field: str,
+    value: str,
+    known: Sequence[str],
+    code: ErrorCode = ErrorCode.INVALID,
+) -> ErrorDetail:
+    """The error that something of this name does not exist, with what does."""
+    return ErrorDetail(
+        code=code, message=f"{what}{nearest(value, known)}", field=field, value=value, allowed=[*known]
+    )
+
+
+def _unknown_names(event: RuleEvent, names: frozenset[str], field: str) -> Iterator[ErrorDetail]:
+    offered = names_at(event)
+    for name in sorted(names - offered.keys()):
+        yield misnamed(f"{_place(event)} offers no `{name}`", field, name, sorted(offered))
+
+
+def _place(event: RuleEvent) -> str:
+    match event:
+        case AtPoint(point=point):
+            return f"the point {point.value}"
+        case AtCode(at=moment):
+            return f"a function at {moment.value}"
+        case _:
+            return f"a {event.target.value}"
+
+
+def _of_where(rule: Rule) -> Iterator[ErrorDetail]:
+    """Restrictions that would keep the rule from ever being looked at, or be ignored."""
+    event, where = rule.event, rule.where
+    useless: dict[str, str | None] = {}
+    if isinstance(event, OnTarget):
+        useless = {"process": where.process, "job": where.job, "worker": where.worker}
+    elif "job" not in names_at(event):
+        useless = {"job": where.job}
+    for name, value in useless.items():
+        if value is not None:
+            yield ErrorDetail(
+                code=ErrorCode.INVALID,
+                message=f"{_place(event)} does not know its {name}",
+                field=f"where.{name}",
+                value=value,
+                allowed=[each for each in Where.model_fields if each not in useless],
+            )
+
+
+def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDetail]:
+    applied_to, kind = kind_of_event(event), faults().get(action.fault)
+    if kind is None or applied_to not in kind.applies_to:
+        known = [name for name, each in faults().items() if applied_to in each.applies_to]
+        what = "there is no such fault" if kind is None else f"{_place(event)} cannot have this fault"
+        return [misnamed(what, f"{field}.fault", action.fault, known)]
+    try:
+        kind.Parameters.model_validate(action.parameters)
+        made(action, applied_to, Random(0))
+    except ValidationError as error:
+        return [
+            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.Parameters)
+            for problem in error.errors(include_url=False)
+        ]
+    except TowpathError as error:
+        # An expression in a parameter: it says what is wrong with it, not where it stands.
+        return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
+    values = values_of(action, field)
+    return [error for place, value in values for error in _unknown_names(event, value.names, place)]
+
+
+def _first(errors: list[ErrorDetail]) -> ErrorDetail:
+    return errors[0].model_copy(update={"errors": errors})
+
+
+def _of_field(
+    problem: Mapping[str, Any], document: Any, around: Location = (), model: type[BaseModel] = Rule
+) -> ErrorDetail:
+    """What pydantic found in a document that should be of a model, in our words."""
+    kind, context = problem["type"], problem.get("ctx") or {}
+    place = _location(problem["loc"], document, missing=kind == "missing")
+    message = problem["msg"].removeprefix("Value error, ")
+    allowed: str | list[str] | None = context.get("expected") or context.get("pattern")
+    value = problem.get("input")
+    if not isinstance(value, str | int | float | bool | None):
+        value = None
+    if kind == "extra_forbidden":
+        known = _fields_at(place[:-1], document, model)
+        message = f"there is no such field{nearest(str(place[-1]), known)}"
+        allowed = known or "no fields"
+    elif kind == "missing":
+        message = "this field is missing"
+    elif kind == "string_type":
+        allowed = "a text (in YAML, put it in quotes)"
+    elif model is Rule and place in _CHOICES:
+        allowed = [choice.value for choice in _CHOICES[place]]
+        message = f"there is no such {place[-1]}{nearest(str(value), allowed)}"
+    elif kind == "no_event":
+        allowed = [*_EVENTS]
+    path = ".".join(map(str, (*around, *place)))
+    return ErrorDetail(
+        code=ErrorCode.INVALID, message=message, field=path or None, value=value, allowed=allowed
+    )
+
+
+def _location(location: Location, document: Any, *, missing: bool) -> Location:
+    """Where the document has what pydantic calls `location`: that also names the kind of an event."""
+    parts: list[int | str] = []
+    node = document
+    for number, part in enumerate(location):
+        if _has(node, part):
+            node = node[part]
+        elif not (missing and number == len(location) - 1):
+            continue
+        parts.append(part)
+    return tuple(parts)
+
+
+def _has(node: Any, part: int | str) -> bool:
+    if isinstance(node, dict):
+        return part in node
+    return isinstance(node, list) and isinstance(part, int) and part < len(node)
+
+
+def _fields_at(location: Location, document: Any, model: type[BaseModel]) -> list[str]:
+    """Names of the fields that the model has at a place."""
+    if model is Rule:
+        match location:
+            case ("event",):
+                given = document["event"]
+                model = next((model for kind, model in _EVENTS.items() if kind in given), AtPoint)
+            case ("where",):
+                model = Where
+            case ("actions", _):
+                model = RuleAction
+    return [*model.model_fields]

@@ -1,0 +1,182 @@
+"""Whether a rule can be loaded into a mesh: all that is wrong with it, with what would be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail
+from towpath.contracts.faults import HUB_SCOPE, AtCode, OnTarget, Rule, TargetKind
+from towpath.lab.faults.code_points import find_exception, parameters_of
+from towpath.lab.faults.expressions import OWN_SITE
+from towpath.lab.faults.rule_expressions import exceptions_of, expressions_of, field_of
+from towpath.lab.faults.rule_files import read_rules
+from towpath.lab.faults.rule_form import form_problems, misnamed
+from towpath.lab.faults.sources import Unknown
+from towpath.lab.faults.world import World, looking_processes, passing_processes, runs_python
+
+__all__ = ["problems", "read_rules", "targets"]
+
+_SHOWN = 60
+"""Names that an error shows of a longer list: those most like the given one would be in the message."""
+
+
+def problems(rule: Rule, world: World) -> list[ErrorDetail]:
+    """All that is wrong with a rule in a mesh; an empty list when it can be loaded.
+
+    Reads source files and archives, so it may take some tens of milliseconds.
+    """
+    return [
+        *form_problems(rule),
+        *_of_event(rule, world),
+        *_of_where(rule, world),
+        *_of_scopes(rule, world),
+        *_of_exceptions(rule, world),
+    ]
+
+
+def targets(kind: TargetKind, world: World) -> list[str]:
+    """All targets of a kind, by name."""
+    match kind:
+        case TargetKind.LINK:
+            return sorted(world.links)
+        case TargetKind.MACHINE:
+            return world.scopes
+        case TargetKind.CONTAINER:
+            return sorted(world.containers)
+        case TargetKind.CLOCK:
+            return sorted(name for name in world.processes if runs_python(name))
+        case TargetKind.PROCESS | TargetKind.DISK:
+            return sorted(world.processes)
+
+
+def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    match rule.event:
+        case OnTarget(target=TargetKind.CONTAINER) if world.without_daemon is not None:
+            yield world.without_daemon.model_copy(update={"field": "event.target", "value": "container"})
+        case OnTarget(target=kind, name=name):
+            known = targets(kind, world)
+            if name not in known:
+                yield misnamed(f"there is no such {kind.value}", "event.name", name, known)
+            elif kind is TargetKind.CONTAINER:
+                yield from _of_networks(rule, sorted(world.networks.get(name, ())))
+                yield from _of_own_container(rule, name, world)
+        case AtCode(code=code):
+            yield from _of_code(code, rule, world)
+
+
+def _of_networks(rule: Rule, known: list[str]) -> Iterator[ErrorDetail]:
+    """Networks that actions name and that the rule's container is not on."""
+    for place, action in enumerate(rule.actions):
+        network = action.parameters.get("network")
+        if isinstance(network, str) and network not in known:
+            where = f"actions.{place}.parameters.network"
+            yield misnamed("the container is not on this network", where, network, known)
+
+
+def _of_own_container(rule: Rule, name: str, world: World) -> Iterator[ErrorDetail]:
+    """An injector that cuts itself off renews the rule, and nobody can tell it to end it."""
+    cut_off = [place for place, action in enumerate(rule.actions) if action.fault == "disconnect"]
+    if name == world.own_container and rule.where.site in (None, HUB_SCOPE) and cut_off:
+        yield ErrorDetail(
+            code=ErrorCode.NOT_ALLOWED,
+            message="the injector would cut itself off, and could not be told to end it",
+            field=f"actions.{cut_off[0]}.fault",
+            value="disconnect",
+            allowed="what ends with the injector's lease, such as stop or pause",
+        )
+
+
+def _of_code(code: str, rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    try:
+        parameters = parameters_of(code, world.archives)
+    except Unknown as error:
+        yield _not_found(error, "event.code", code)
+        return
+    if parameters is not None:
+        yield from _of_arguments(rule, parameters)
+
+
+def _not_found(error: Unknown, field: str, value: str) -> ErrorDetail:
+    """That there is nothing of the name `module:name`."""
+    module = value.partition(":")[0]
+    in_module = error.name != module
+    shown = [f"{module}:{name}" for name in error.known] if in_module else error.known
+    detail = misnamed(str(error), field, error.name, error.known)
+    return detail.model_copy(update={"value": value, "allowed": _short(shown)})
+
+
+def _of_arguments(rule: Rule, parameters: frozenset[str]) -> Iterator[ErrorDetail]:
+    """Arguments that expressions name and the function does not have."""
+    for field, expression in expressions_of(rule):
+        named = {str(path[1]) for path in expression.paths if path[0] == "args" and len(path) > 1}
+        for name in sorted(named - parameters):
+            yield misnamed(f"the function has no parameter `{name}`", field, name, sorted(parameters))
+
+
+def _short(names: list[str]) -> list[str]:
+    return names if len(names) <= _SHOWN else [*names[:_SHOWN], f"… and {len(names) - _SHOWN} more"]
+
+
+def _of_exceptions(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    """Exceptions of modules that actions name and that do not exist."""
+    for place, action in enumerate(rule.actions):
+        for name in exceptions_of(action):
+            try:
+                find_exception(name, world.archives)
+            except Unknown as error:
+                yield _not_found(error, field_of(name, action, f"actions.{place}"), name)
+
+
+def _of_where(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    where = rule.where
+    known: Mapping[str, tuple[str | None, list[str], ErrorCode]] = {
+        "site": (where.site, world.scopes, ErrorCode.UNKNOWN_SITE),
+        "process": (where.process, sorted(world.processes), ErrorCode.INVALID),
+        "job": (where.job, sorted(world.jobs), ErrorCode.UNKNOWN_JOB),
+    }
+    wrong = [
+        misnamed(f"there is no such {name}", f"where.{name}", value, names, code)
+        for name, (value, names, code) in known.items()
+        if value is not None and value not in names
+    ]
+    yield from wrong or _of_nobody(rule, world)
+
+
+def _of_nobody(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    """Places that exist, and where nothing would ever look at the rule."""
+    event, where = rule.event, rule.where
+    if isinstance(event, OnTarget):
+        scopes = _scopes_of_target(event, world)
+        if where.site is not None and scopes and where.site not in scopes:
+            what = f"the {event.target.value} {event.name} is not there"
+            yield misnamed(what, "where.site", where.site, scopes)
+        return
+    if (where.site is None and where.process is None) or looking_processes(rule, world):
+        return
+    passing = passing_processes(event, world)
+    at_site = [name for name in passing if where.site in (None, world.scope_of(name))]
+    if at_site and where.process is not None:
+        yield misnamed("the rule is never looked at in this process", "where.process", where.process, at_site)
+    else:
+        scopes = sorted({world.scope_of(name) for name in passing})
+        yield misnamed("no process of this scope looks at the rule", "where.site", where.site or "", scopes)
+
+
+def _scopes_of_target(event: OnTarget, world: World) -> list[str]:
+    """Where a target is; nothing when that is not told by its name."""
+    match event.target:
+        case TargetKind.MACHINE:
+            return [event.name]
+        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
+            return [world.scope_of(event.name)]
+        case TargetKind.LINK | TargetKind.CONTAINER:
+            return []
+
+
+def _of_scopes(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+    """Scopes that expressions ask about."""
+    known = [OWN_SITE, *world.scopes]
+    for field, expression in expressions_of(rule):
+        for scope in sorted({key.partition("(")[2].removesuffix(")") for key in expression.shared}):
+            if scope not in known:
+                yield misnamed("there is no such scope", field, scope, known, ErrorCode.UNKNOWN_SITE)

@@ -1,0 +1,201 @@
+"""The guard of a scope: carries out its rules about processes, machine, disks and containers.
+
+It is a process of its own because what renews the rules may be what they hit. It looks about four times a
+second: at the file of rules, whose lease may be over, and at every rule's condition. It can be killed at any
+line: what it holds is in its record, or ends with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from dataclasses import replace
+from threading import Event
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import LoadedRule, RuleCount, TargetKind
+from towpath.lab.faults.registry import Fault, HeldFault, StrikingFault
+from towpath.lab.faults.reports import Reports
+from towpath.lab.guard.guarded_rule import GuardedRule
+from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord, RuleKey
+from towpath.lab.guard.rule_file import RuleFile
+from towpath.lab.guard.scopes import guard_name, held_path, progress_path
+from towpath.lab.guard.sentinel import Sentinel
+from towpath.lab.guard.undoing import undo
+from towpath.lab.guard.watchdog import Watchdog
+from towpath.mesh.home import Home
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 0.25
+IDLE_S = 3.0
+"""Without anything to do, before a guard ends: rules are often loaded one after the other."""
+
+REPORT_EVERY_S = 1.0
+LAST_RELEASES_S = 1.0
+"""For a guard that shall end and cannot release something: the next one finds it in the record."""
+
+
+class Guard:
+    """Carries out the rules of one scope that have a target. Use it in one thread, and only one a scope."""
+
+    def __init__(self, home: Home, scope: str, sentinel: Sentinel | None = None) -> None:
+        """With a sentinel, this guard is started anew when it is killed while it holds something."""
+        self._home = home
+        self._scope = scope
+        self._sentinel = sentinel
+        self._file = RuleFile(home.fault_rules(scope))
+        self._watchdog = Watchdog(home, scope)
+        self._record = HeldRecord(held_path(home, scope))
+        self._progress = ProgressRecord(progress_path(home, scope))
+        self._rules: dict[RuleKey, GuardedRule] = {}
+        self._refused: dict[RuleKey, RuleCount] = {}
+        """Rules that cannot be carried out, and why."""
+        self._faults: dict[tuple[RuleKey, int], Fault] = {}
+        """Those that hold something since this guard began."""
+        self._unreleased: set[tuple[RuleKey, int]] = set()
+        """What could not be released, and was told of."""
+        report = home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl"
+        self._reports = Reports(report)
+        self._reported: dict[RuleKey, RuleCount] = {}
+        self._report_at = 0.0
+
+    def run(self, stop: Event) -> None:
+        """Look until `stop` is set, or nothing has been left for a while. Releases everything in the end."""
+        idle_since = time.monotonic()
+        while not stop.is_set() and time.monotonic() - idle_since < IDLE_S:
+            try:
+                if self.look():
+                    idle_since = time.monotonic()
+            except OSError as error:
+                log.error("rules of %s: %s", self._scope, error)
+                idle_since = time.monotonic()
+            stop.wait(LOOK_EVERY_S)
+        self.release_all()
+
+    def look(self) -> bool:
+        """Carry out what the rules say now. Returns whether any are loaded, or anything is held.
+
+        Raises `OSError` when it cannot be written down that something is released: it is once more.
+        """
+        self._follow(self._file.rules())
+        acting = [rule for rule in self._rules.values() if rule.acts()]
+        # Releases first: what another rule holds, too, is held anew at once.
+        self._release_all_but({rule.key for rule in acting})
+        for rule in acting:
+            self._act(rule)
+        self._report()
+        return bool(self._rules) or len(self._record) > 0
+
+    def release_all(self) -> None:
+        """End everything that is held, as far as that is possible now."""
+        end = time.monotonic() + LAST_RELEASES_S
+        while True:
+            self._release_all_but(set())
+            if not len(self._record) or time.monotonic() > end:
+                break
+            time.sleep(LOOK_EVERY_S)
+        self._report_at = 0.0
+        self._report()
+        if self._sentinel is not None:
+            self._sentinel.dismiss()
+
+    def _follow(self, loaded: list[LoadedRule]) -> None:
+        """Take up rules that came, drop those that went."""
+        by_key = {RuleKey.of(each): each for each in loaded}
+        self._rules = {key: rule for key, rule in self._rules.items() if key in by_key}
+        self._refused = {key: count for key, count in self._refused.items() if key in by_key}
+        for key, each in by_key.items():
+            if key not in self._rules and key not in self._refused:
+                self._take_up(key, each)
+        if loaded:
+            # Only then: a lease that was over for a moment shall not make `once` happen again.
+            self._progress.keep_only(set(by_key))
+
+    def _take_up(self, key: RuleKey, loaded: LoadedRule) -> None:
+        try:
+            rule = GuardedRule(loaded, self._home, self._scope, self._file.shared, self._progress.get(key))
+        except TowpathError as error:
+            log.error("rule %s cannot be carried out: %s", key.rule, error)
+            self._refused[key] = RuleCount(
+                rule=key.rule, version=key.version, errors=1, last_error=str(error)[:300]
+            )
+            return
+        log.info("rule %s, version %d: %s %s", key.rule, key.version, rule.event.target, rule.event.name)
+        self._rules[key] = rule
+
+    def _act(self, rule: GuardedRule) -> None:
+        for place, fault in enumerate(rule.faults):
+            try:
+                # First of all: what cannot be written down is not done.
+                self._progress.put(rule.progress)
+                if isinstance(fault, StrikingFault):
+                    self._strike(rule, place, fault)
+                elif isinstance(fault, HeldFault):
+                    self._hold(rule, place, fault)
+            except Exception as error:  # Whatever goes wrong with one: others go on.
+                log.exception("rule %s: %s failed", rule.key.rule, fault.name)
+                rule.failed(error)
+
+    def _strike(self, rule: GuardedRule, place: int, fault: StrikingFault) -> None:
+        log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
+        struck = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
+        self._watch(rule)
+        # Should this fail, or the guard be killed meanwhile, it is finished at a later look.
+        self._record.put(struck)
+        fault.strike(rule.target)
+        self._record.remove(struck)
+
+    def _hold(self, rule: GuardedRule, place: int, fault: HeldFault) -> None:
+        before = self._record.get(rule.key, place)
+        if before is None:
+            log.info("rule %s: %s of %s", rule.key.rule, fault.name, rule.event.name)
+            before = Held(key=rule.key, place=place, target=rule.event, action=rule.actions[place])
+            before = before.model_copy(update={"remembered": self._record.remembered_by_others(before)})
+        self._watch(rule)
+        remembered = dict(fault.remember(rule.target, before.remembered))
+        known = [each for each in before.processes if each.process is not None]
+        found = [HeldProcess.of(process) for process in rule.target.processes()]
+        processes = known + [each for each in found if each not in known]
+        self._record.put(before.model_copy(update={"processes": processes, "remembered": remembered}))
+        if self._sentinel is not None:
+            self._sentinel.keep()
+        self._faults[rule.key, place] = fault
+        fault.hold(replace(rule.target, remembered=remembered))
+
+    def _watch(self, rule: GuardedRule) -> None:
+        """Others outlive what holds a rule about them. Raises `DaemonError`."""
+        if rule.event.target is TargetKind.CONTAINER:
+            self._watchdog.keep()
+
+    def _release_all_but(self, keys: set[RuleKey]) -> None:
+        for held in self._record.all():
+            if held.key not in keys:
+                self._release(held)
+        if not len(self._record) and self._sentinel is not None:
+            self._sentinel.dismiss()
+
+    def _release(self, held: Held) -> None:
+        """End what is held, also what an earlier guard held. What fails is tried again at the next look."""
+        try:
+            undo(self._home, held, self._faults.get((held.key, held.place)))
+        except Exception:
+            if (held.key, held.place) not in self._unreleased:
+                self._unreleased.add((held.key, held.place))
+                log.exception("rule %s: %s is not released yet", held.key.rule, held.action.fault)
+            return
+        self._unreleased.discard((held.key, held.place))
+        self._faults.pop((held.key, held.place), None)
+        self._record.remove(held)
+
+    def _report(self) -> None:
+        if time.monotonic() < self._report_at:
+            return
+        self._report_at = time.monotonic() + REPORT_EVERY_S
+        counts = {key: rule.count for key, rule in self._rules.items()} | self._refused
+        for key, count in counts.items():
+            if self._reported.get(key) != count:
+                self._reports.count(count)
+        self._reported = counts
+        self._reports.flush()

@@ -1,0 +1,177 @@
+"""What a guard holds and how far its rules have come, on disk: for the next guard, should this one be killed.
+
+What is held is written down before it is held. So at whatever line a guard dies, nothing is held that
+nobody knows of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from pydantic import BaseModel, ValidationError
+
+from towpath.contracts.faults import LoadedRule, OnTarget, RuleAction, RuleName
+from towpath.contracts.message import Model
+from towpath.lab.guard.scopes import HELD_SUFFIX
+from towpath.processes.child import CLOCK_TOLERANCE_S
+
+FileT = TypeVar("FileT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class RuleKey:
+    """One loading of a rule: versions begin anew when the injector does, moments do not."""
+
+    rule: RuleName
+    version: int
+    loaded_at: datetime
+
+    @classmethod
+    def of(cls, loaded: LoadedRule) -> RuleKey:
+        """The key of a loaded rule."""
+        return cls(rule=loaded.rule.name, version=loaded.version, loaded_at=loaded.loaded_at)
+
+
+class HeldProcess(Model):
+    """A process that something was done to."""
+
+    pid: int
+    create_time: float
+    """Tells it from a later one with the same pid."""
+
+    @classmethod
+    def of(cls, process: psutil.Process) -> HeldProcess:
+        """Raises `psutil.NoSuchProcess`."""
+        return cls(pid=process.pid, create_time=process.create_time())
+
+    @property
+    def process(self) -> psutil.Process | None:
+        """The process, if it is still there."""
+        try:
+            process = psutil.Process(self.pid)
+            return process if abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S else None
+        except psutil.NoSuchProcess:
+            return None
+
+
+class Held(Model):
+    """One action of a rule that is held on its target."""
+
+    key: RuleKey
+    place: int
+    """Which of the rule's actions it is."""
+    target: OnTarget
+    action: RuleAction
+    processes: list[HeldProcess] = []
+    """All that it was done to so far and that may live."""
+    remembered: dict[str, Any] = {}
+    """How the target was, in the fault's own words."""
+
+
+class Progress(Model):
+    """How far a rule has come, which only counts up: `once` is once, whatever happens to the guard."""
+
+    key: RuleKey
+    looked: int
+    acted: int
+
+
+class _HeldFile(Model):
+    held: list[Held]
+
+
+class _ProgressFile(Model):
+    progress: list[Progress]
+
+
+class HeldRecord:
+    """The file of what is held. There is none while nothing is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        read = _read(path, _HeldFile)
+        self._held = {(each.key, each.place): each for each in (read.held if read else [])}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def all(self) -> list[Held]:
+        """What is held now."""
+        return list(self._held.values())
+
+    def get(self, key: RuleKey, place: int) -> Held | None:
+        """What is held for an action."""
+        return self._held.get((key, place))
+
+    def remembered_by_others(self, held: Held) -> dict[str, Any]:
+        """How a target was before other rules did the same to it, those of other scopes, too."""
+        fault = held.action.fault
+        files = {*self._path.parent.glob(f"*{HELD_SUFFIX}")} - {self._path}
+        known = [*self.all(), *(each for file in files for each in HeldRecord(file).all())]
+        alike = [each for each in known if each.target == held.target and each.action.fault == fault]
+        return {name: value for each in alike for name, value in each.remembered.items()}
+
+    def put(self, held: Held) -> None:
+        """Write down what is to be held. Raises `OSError`, and then it must not be."""
+        if self._held.get((held.key, held.place)) != held:
+            self._save({**self._held, (held.key, held.place): held})
+
+    def remove(self, held: Held) -> None:
+        """It is not held any more. Raises `OSError`; then it is released once more, which does no harm."""
+        self._save({place: each for place, each in self._held.items() if place != (held.key, held.place)})
+
+    def _save(self, held: dict[tuple[RuleKey, int], Held]) -> None:
+        if held:
+            _write(self._path, _HeldFile(held=list(held.values())))
+        else:
+            self._path.unlink(missing_ok=True)
+        self._held = held
+
+
+class ProgressRecord:
+    """The file of how far the rules have come that have acted."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        read = _read(path, _ProgressFile)
+        self._progress = {each.key: each for each in (read.progress if read else [])}
+
+    def get(self, key: RuleKey) -> Progress | None:
+        """How far a rule had come when it last acted; None when it has not acted."""
+        return self._progress.get(key)
+
+    def put(self, progress: Progress) -> None:
+        """Write down that a rule is about to act. Raises `OSError`, and then it must not."""
+        if self._progress.get(progress.key) != progress:
+            self._save({**self._progress, progress.key: progress})
+
+    def keep_only(self, loaded: set[RuleKey]) -> None:
+        """Forget rules that are not loaded any more."""
+        if not self._progress.keys() <= loaded:
+            self._save({key: each for key, each in self._progress.items() if key in loaded})
+
+    def _save(self, progress: dict[RuleKey, Progress]) -> None:
+        if progress:
+            _write(self._path, _ProgressFile(progress=list(progress.values())))
+        else:
+            self._path.unlink(missing_ok=True)
+        self._progress = progress
+
+
+def _read(path: Path, kind: type[FileT]) -> FileT | None:
+    with contextlib.suppress(FileNotFoundError, ValidationError):
+        return kind.model_validate_json(path.read_bytes())
+    return None
+
+
+def _write(path: Path, content: BaseModel) -> None:
+    """Whole or not at all. Not synced: what is held does not outlive the machine, either."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(content.model_dump_json())
+    temporary.replace(path)

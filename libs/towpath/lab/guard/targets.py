@@ -1,0 +1,100 @@
+"""What target rules are about: processes by their pid files, a scope's machine, containers by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import HUB_SCOPE, OnTarget, TargetKind
+from towpath.lab.faults.registry import Target
+from towpath.lab.guard.held_record import Held
+from towpath.lab.guard.scopes import is_guard, scope_of
+from towpath.mesh.home import Home
+from towpath.mesh.names import is_engine_process
+from towpath.processes import find
+
+BY_PROCESS = frozenset({TargetKind.PROCESS, TargetKind.DISK})
+"""Targets that are named by a process."""
+
+
+def target_of(home: Home, event: OnTarget) -> Target:
+    """What a rule names. Raises `TowpathError` when it is a guard, which would not release itself."""
+    if event.target not in BY_PROCESS:
+        scope = event.name if event.target is TargetKind.MACHINE else HUB_SCOPE
+        directory = _data(home, scope)
+        return Target(event.target, event.name, processes=list, directory=str(directory))
+    if is_guard(event.name):
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "a guard ends what rules have done, and is no target of theirs",
+            field="event.name",
+            value=event.name,
+            allowed="any other process",
+        )
+    directory = _data(home, scope_of(home, event.name))
+    return Target(
+        event.target,
+        event.name,
+        processes=lambda: family(home.run, event.name),
+        restart=lambda: _terminate(home.run, event.name),
+        directory=str(directory),
+    )
+
+
+def family(run: Path, name: str) -> list[psutil.Process]:
+    """The process called `name`, first, and what hangs together with it: an engine is a JVM and workers,
+    too. The children of others, such as an agent, are processes of their own. Empty when it does not run."""
+    record = find(run, name)
+    leader = record.process if record is not None else None
+    if leader is None:
+        return []
+    return [leader, *(descendants(leader) if _is_engine(name) else [])]
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """All that hangs below a process."""
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def for_release(target: Target, held: Held) -> Target:
+    """The target as far as something was done to it: what bears the name now, and what did before."""
+    before = [process for each in held.processes if (process := each.process) is not None]
+    processes = _together(target.processes, before, whole=_is_engine(target.name))
+    return replace(target, processes=processes, remembered=held.remembered)
+
+
+def _together(
+    now: Callable[[], list[psutil.Process]], before: Iterable[psutil.Process], *, whole: bool
+) -> Callable[[], list[psutil.Process]]:
+    def processes() -> list[psutil.Process]:
+        found = now()
+        for process in before:
+            found += [process, *(descendants(process) if whole else [])]
+        return list(dict.fromkeys(found))
+
+    return processes
+
+
+def _terminate(run: Path, name: str) -> None:
+    record = find(run, name)
+    process = record.process if record is not None else None
+    if process is not None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+
+
+def _is_engine(name: str) -> bool:
+    return is_engine_process(name)
+
+
+def _data(home: Home, scope: str) -> Path:
+    """Where a scope keeps its data."""
+    return home.hub if scope == HUB_SCOPE else home.site(scope)

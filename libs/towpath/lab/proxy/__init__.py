@@ -1,0 +1,5 @@
+"""A TCP proxy that makes a link worse: it delays, throttles, or cuts what passes. Knows no protocol."""
+
+from towpath.lab.proxy.link import Link, Route
+
+__all__ = ["Link", "Route"]

@@ -1,0 +1,166 @@
+"""Many runs on one mesh, each with a seed of its own: what was survived, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.scenario import ScenarioMesh
+from towpath.lab.drill.stage import Stage, stage
+from towpath.lab.scenarios.playing import Play, play_on
+from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
+from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.variation import chance
+from towpath.mesh.home import Home
+
+log = logging.getLogger(__name__)
+
+SETTLE_S = 45.0
+"""For a mesh to be in order again between two runs."""
+
+RUN_S = 300.0
+"""Longer than any run takes whose waits all end."""
+
+LARGEST_SEED = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a campaign."""
+
+    scenario: str
+    """A file, or a name of the library."""
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of its directory."""
+        return f"{Path(self.scenario).stem}-{self.seed}"
+
+
+def plan(scenarios: Sequence[str], runs: int, seed: int) -> list[PlannedRun]:
+    """Which scenario with which seed, in which order: the same for the same seed.
+
+    Each scenario comes as often as any other, or once more. Raises `TowpathError` for none.
+    """
+    if not scenarios:
+        raise TowpathError(
+            ErrorCode.INVALID, "no scenario", field="scenarios", allowed="names of `towpath scenario list`"
+        )
+    draw = chance("campaign", seed, "plan")
+    planned: list[PlannedRun] = []
+    while len(planned) < runs:
+        round_ = list(scenarios)
+        draw.shuffle(round_)
+        planned += [PlannedRun(name, draw.randrange(1, LARGEST_SEED)) for name in round_]
+    return planned[:runs]
+
+
+def together(names: Sequence[str]) -> ScenarioMesh:
+    """One mesh that has what all these scenarios need. Raises `TowpathError` for one that there is not."""
+    needs = [parse(read_document(name), name).mesh for name in names]
+    emulated = next((name for name, need in zip(names, needs, strict=True) if need.topology), None)
+    if emulated is not None:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "a campaign has one mesh of processes, and this needs a topology of its own",
+            field="scenarios",
+            value=emulated,
+            allowed=f"`towpath fog run {emulated}`",
+        )
+    sites = list(dict.fromkeys(site for need in needs for site in need.sites))
+    return ScenarioMesh(sites=sites, emulate_links=any(need.emulate_links for need in needs))
+
+
+def chosen_scenarios(given: str | None) -> list[str]:
+    """Names or files separated by commas; null is all of the library that one mesh of processes can have."""
+    if given is not None:
+        return [name.strip() for name in given.split(",") if name.strip()]
+    return [name for name in LIBRARY.names() if parse(read_document(name), name).mesh.topology is None]
+
+
+@dataclass
+class Campaign:
+    """Runs under way. `say` is told in a few words what is going on."""
+
+    planned: Sequence[PlannedRun]
+    output: Path
+    say: Callable[[str], None] = field(default=lambda text: None)
+    restarts: int = 0
+    """How often the mesh had to be started anew, because a run left it broken."""
+
+    async def run(self) -> AsyncGenerator[RunReport, None]:
+        """Yield each run's report when it is over. Close the iterator to end early.
+
+        Raises `TowpathError` when the mesh cannot be brought up.
+        """
+        left = list(self.planned)
+        needs = await asyncio.to_thread(together, list(dict.fromkeys(run.scenario for run in left)))
+        home = Home((self.output / "mesh").absolute())
+        while left:
+            begun = time.monotonic()
+            self.say(f"starting {len(needs.sites)} sites")
+            async with stage(home, needs.sites, needs.emulate_links) as up:
+                self.say(f"{len(needs.sites)} sites are up after {time.monotonic() - begun:.0f} s")
+                async for report in self._on(up, left):
+                    yield report
+            if left:
+                self.restarts += 1
+                await asyncio.to_thread(self._keep_logs, home)
+
+    async def _on(self, up: Stage, left: list[PlannedRun]) -> AsyncGenerator[RunReport, None]:
+        """Play runs off the list until none is left, or the mesh is broken."""
+        while left:
+            planned = left.pop(0)
+            self.say(f"{planned.scenario}, seed {planned.seed}")
+            report = await self._one(up, planned)
+            settled = await self._settled(up, report)
+            yield settled
+            if settled.broken:
+                return
+
+    async def _one(self, up: Stage, planned: PlannedRun) -> RunReport:
+        try:
+            play = Play(read_document(planned.scenario), planned.scenario, planned.seed)
+            async with asyncio.timeout(RUN_S):
+                return await play_on(up, play, self.output / "runs" / planned.name)
+        except TimeoutError:
+            return _stuck(planned, RUN_S, f"the run did not end within {RUN_S:g} s", broken=True)
+        except TowpathError as error:
+            # What its seed chose is no scenario, or its file is gone: the others are not worse for that.
+            return _stuck(planned, 0.0, str(error), broken=False)
+
+    async def _settled(self, up: Stage, report: RunReport) -> RunReport:
+        """The report, with what it left behind: the next run needs a mesh in order."""
+        if report.broken:
+            return report
+        try:
+            await up.until_settled(None, SETTLE_S)
+        except TowpathError as error:
+            problem = f"the mesh was not in order afterwards: {error.detail.message}"
+            return report.model_copy(update={"problems": [*report.problems, problem], "broken": True})
+        return report
+
+    def _keep_logs(self, home: Home) -> None:
+        """What the broken mesh said, before the next one takes its place."""
+        kept = self.output / f"logs-of-broken-mesh-{self.restarts}"
+        shutil.rmtree(kept, ignore_errors=True)
+        home.logs.rename(kept)
+
+
+def _stuck(planned: PlannedRun, seconds: float, problem: str, *, broken: bool) -> RunReport:
+    """The report of a run that has none of its own."""
+    return RunReport(
+        scenario=Path(planned.scenario).stem,
+        source=planned.scenario,
+        seed=planned.seed,
+        seconds=seconds,
+        problems=[problem],
+        broken=broken,
+    )

@@ -1,0 +1,21 @@
+"""Writes a campaign's report as JSON, Markdown and picture, so that also a stopped one leaves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from towpath.lab.faults.registry import faults
+from towpath.lab.scenarios.campaign_picture import draw_campaign
+from towpath.lab.scenarios.campaign_report import CampaignReport, markdown
+
+JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
+
+
+def write_campaign(directory: Path, report: CampaignReport, *, picture: bool) -> None:
+    """Write the report; the picture only on demand, because drawing takes a second."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / JSON_FILE).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    if picture:
+        draw_campaign(directory / PICTURE_FILE, report)
+    text = markdown(report, faults(), PICTURE_FILE if picture else None)
+    (directory / MARKDOWN_FILE).write_text(text, encoding="utf-8")

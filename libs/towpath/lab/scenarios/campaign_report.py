@@ -1,0 +1,150 @@
+"""What a campaign found: by scenario, by fault, and what to repeat."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from towpath.contracts.message import Model
+from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+
+
+class CampaignReport(Model):
+    """A whole campaign."""
+
+    seed: int = 1
+    planned: int = 0
+    seconds: float = 0.0
+    restarts: int = 0
+    """How often the mesh had to be started anew."""
+    runs: list[RunReport] = []
+
+    @property
+    def passed(self) -> bool:
+        """Whether every planned run was done, and went as expected."""
+        return len(self.runs) == self.planned > 0 and all(run.passed for run in self.runs)
+
+    @property
+    def failed(self) -> list[RunReport]:
+        """Runs that did not go as expected."""
+        return [run for run in self.runs if not run.passed]
+
+
+class Row(Model):
+    """Several runs taken together."""
+
+    name: str
+    runs: int
+    passed: int
+    acted: int = 0
+    """How often rules acted, in all of them."""
+    recovery_median_s: float | None = None
+    recovery_max_s: float | None = None
+    never_recovered: int = 0
+    deviated: int = 0
+    """In how many of them steady state was left."""
+    expected: int = 0
+    findings: dict[str, int] = {}
+    """What the checker found, summed."""
+
+
+def by_scenario(runs: Sequence[RunReport]) -> list[Row]:
+    """A row for each scenario, in alphabetical order."""
+    return _rows(runs, lambda run: [run.scenario])
+
+
+def by_fault(runs: Sequence[RunReport]) -> list[Row]:
+    """A row for each fault that acted."""
+    return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: rule_faults))
+
+
+def by_event(runs: Sequence[RunReport]) -> list[Row]:
+    """A row for each point, code or target where a rule acted."""
+    return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: [event]))
+
+
+def by_strategy(runs: Sequence[RunReport]) -> list[Row]:
+    """A row for each migration strategy that was used."""
+    return _rows(runs, lambda run: [str(move.strategy) for move in run.migrations])
+
+
+def coverage(runs: Sequence[RunReport], known: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Which of all known faults acted in some run, and which in none."""
+    acted = {row.name for row in by_fault(runs)}
+    all_known = sorted(known)
+    return [name for name in all_known if name in acted], [n for n in all_known if n not in acted]
+
+
+def _acted(run: RunReport, names: Callable[[list[str], str], list[str]]) -> list[str]:
+    return [name for rule in run.rules if rule.acted for name in names(rule.faults, rule.event)]
+
+
+def _rows(runs: Sequence[RunReport], keys: Callable[[RunReport], list[str]]) -> list[Row]:
+    groups: defaultdict[str, list[RunReport]] = defaultdict(list)
+    for run in runs:
+        for key in dict.fromkeys(keys(run)):
+            groups[key].append(run)
+    return [_row(name, groups[name]) for name in sorted(groups)]
+
+
+def _row(name: str, runs: Sequence[RunReport]) -> Row:
+    recovered = [run.recovered_s for run in runs if run.recovered_s is not None]
+    return Row(
+        name=name,
+        runs=len(runs),
+        passed=sum(run.passed for run in runs),
+        acted=sum(rule.acted for run in runs for rule in run.rules),
+        recovery_median_s=round(statistics.median(recovered), 1) if recovered else None,
+        recovery_max_s=max(recovered, default=None),
+        never_recovered=len(runs) - len(recovered),
+        deviated=sum(bool(run.deviated) for run in runs),
+        expected=sum(verdict.expected for run in runs for verdict in run.verdicts.values()),
+        findings={finding: sum(run.total(finding) for run in runs) for finding in FINDINGS},
+    )
+
+
+def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:
+    """The report as people read it."""
+    good = len(report.runs) - len(report.failed)
+    total = f"{good} of {len(report.runs)} runs went as expected"
+    parts = ["# Campaign", "", f"Seed {report.seed}: {total}, {report.planned} were planned.", ""]
+    parts += [f"Took {report.seconds / 60:.1f} min; the mesh was started anew {report.restarts} times.", ""]
+    if picture is not None:
+        parts += [f"![time to recover by scenario]({picture})", ""]
+    parts += ["## By scenario", "", *_table(by_scenario(report.runs))]
+    parts += ["## By strategy of migration", "", *_table(by_strategy(report.runs))]
+    parts += ["## By fault that acted", "", *_table(by_fault(report.runs))]
+    parts += ["## By place where one acted", "", *_table(by_event(report.runs))]
+    acted, idle = coverage(report.runs, known_faults)
+    parts += [f"{len(acted)} of {len(acted) + len(idle)} faults acted; not: {', '.join(idle) or 'none'}.", ""]
+    parts += _failures(report.failed)
+    return "\n".join(parts)
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    names = ("runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
+    lines = [f"| | {' | '.join(names)} | results | found by the checker |"]
+    lines.append("|---" * (len(names) + 3) + "|")
+    for row in rows:
+        never = f" ({row.never_recovered} never)" if row.never_recovered else ""
+        cells = (row.name, row.runs, row.passed, row.acted, row.deviated, _seconds(row.recovery_median_s))
+        lines.append(
+            f"| {' | '.join(map(str, cells))} | {_seconds(row.recovery_max_s)}{never} "
+            f"| {row.expected} | {in_words(row.findings)} |"
+        )
+    return [*lines, ""]
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
+
+
+def _failures(failed: Sequence[RunReport]) -> list[str]:
+    if not failed:
+        return ["## Failures", "", "None.", ""]
+    lines = ["## Failures", ""]
+    for run in failed:
+        lines += [f"`{run.again}`", ""]
+        lines += [*(f"- {problem}" for problem in run.problems), ""]
+    return lines

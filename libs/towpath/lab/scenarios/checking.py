@@ -1,0 +1,139 @@
+"""What must hold between the parts of a scenario, beyond the form of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
+from towpath.contracts.scenario import Scenario, Step
+from towpath.contracts.scenario_load import StandardJob
+from towpath.lab.faults.validation import problems as rule_problems
+from towpath.lab.faults.world import World
+from towpath.lab.scenarios.checking_nodes import node_problems
+from towpath.mesh.names import SUPERVISOR, processes_of
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raise `TowpathError` with everything that does not fit together; the first is named."""
+    errors = list(problems(scenario))
+    if errors:
+        raise TowpathError.of(errors[0].model_copy(update={"errors": errors}))
+
+
+def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
+    """Everything that does not fit together."""
+    yield from _sites(scenario)
+    yield from _jobs(scenario)
+    yield from _rules(scenario)
+    yield from node_problems(scenario)
+
+
+def job_names(scenario: Scenario) -> list[str]:
+    """Names of all jobs that a run may have."""
+    names = [*scenario.mesh.jobs, *(job.name for job in scenario.jobs)]
+    names += [job.name for job in scenario.pipeline.jobs] if scenario.pipeline else []
+    for step in scenario.timeline:
+        names += [step.deploy.name] if step.deploy else []
+        names += [job.name for job in step.apply.jobs] if step.apply else []
+    return list(dict.fromkeys(names))
+
+
+def rules_of(scenario: Scenario) -> list[Rule]:
+    """All rules that the timeline loads, in its order."""
+    return [rule for step in scenario.timeline for rule in step.load or ()]
+
+
+def idle_rules(scenario: Scenario) -> list[Rule]:
+    """Rules like those about processes, machines and disks, but that never act.
+
+    Loaded early, they see to it that the programs are there which carry such rules out: starting one takes
+    seconds on a busy machine, and a fault shall come at its moment.
+    """
+    guarded = (TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER)
+    return [
+        rule.model_copy(update={"name": f"idle-{position}", "condition": "false", "for_s": None})
+        for position, rule in enumerate(rules_of(scenario))
+        if isinstance(rule.event, OnTarget) and rule.event.target in guarded
+    ]
+
+
+def _sites(scenario: Scenario) -> Iterator[ErrorDetail]:
+    known = scenario.mesh.sites
+    if len(set(known)) < len(known):
+        yield _wrong("mesh.sites", known, "each site once", "two sites have the same name")
+    named = [(f"load.{i}.site", load.site) for i, load in enumerate(scenario.load)]
+    for i, job in enumerate(scenario.jobs):
+        parts = ("site", "input_site", "output_site") if isinstance(job, StandardJob) else ("site",)
+        named += [(f"jobs.{i}.{part}", getattr(job, part)) for part in parts if getattr(job, part)]
+    for i, probe in enumerate(scenario.steady_state):
+        if probe.probe == "site_up":
+            named.append((f"steady_state.{i}.site", probe.site))
+    for i, step in enumerate(scenario.timeline):
+        if step.migrate is not None and step.migrate.to is not None:
+            named.append((f"timeline.{i}.migrate.to", step.migrate.to))
+        if step.migrate is not None and step.migrate.to is None and len(known) != 2:
+            yield _wrong(f"timeline.{i}.migrate.to", None, known, "which site is not clear")
+    for field, site in named:
+        if site not in known:
+            yield _wrong(field, site, known, "no such site in mesh.sites", ErrorCode.UNKNOWN_SITE)
+
+
+def _jobs(scenario: Scenario) -> Iterator[ErrorDetail]:
+    deployed = [job.name for job in scenario.jobs]
+    for i, name in enumerate(deployed):
+        if name in deployed[:i] or name in scenario.mesh.jobs:
+            yield _wrong(f"jobs.{i}.name", name, "another name", "two jobs have the same name")
+    known = job_names(scenario)
+    for i, probe in enumerate(scenario.steady_state):
+        job = getattr(probe, "job", None)
+        if job is not None and job not in known:
+            yield _wrong(f"steady_state.{i}.job", job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+    for i, step in enumerate(scenario.timeline):
+        job = _job_of(step)
+        if job is not None and job not in known:
+            place = f"timeline.{i}.{step.action}.job"
+            yield _wrong(place, job, known, "no such job", ErrorCode.UNKNOWN_JOB)
+        if step.remove is not None and job in scenario.mesh.jobs:
+            message = "a run does not remove what was there before it"
+            yield _wrong(f"timeline.{i}.remove.job", job, deployed, message, ErrorCode.NOT_ALLOWED)
+
+
+def _job_of(step: Step) -> str | None:
+    if step.update is not None:
+        return step.update.spec.name
+    command = step.migrate or step.scale or step.remove
+    return None if command is None else command.job
+
+
+def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
+    names, world = [rule.name for rule in rules_of(scenario)], world_of(scenario)
+    for i, step in enumerate(scenario.timeline):
+        for k, rule in enumerate(step.load or ()):
+            for found in rule_problems(rule, world):
+                place = f"timeline.{i}.load.{k}.{found.field or ''}".rstrip(".")
+                yield found.model_copy(update={"field": place})
+        for k, name in enumerate(step.unload or ()):
+            if name not in names:
+                yield _wrong(f"timeline.{i}.unload.{k}", name, names, "no step loads this rule")
+
+
+def world_of(scenario: Scenario) -> World:
+    """What will exist on the scenario's mesh."""
+    sites = scenario.mesh.sites
+    processes = processes_of(sites, emulate_links=scenario.mesh.emulate_links)
+    targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]
+    return World(
+        sites=frozenset(sites),
+        processes=frozenset((SUPERVISOR, *processes)),
+        links=frozenset(sites if scenario.mesh.emulate_links else ()),
+        jobs=frozenset(job_names(scenario)),
+        # Whose they are is known to the machine alone.
+        containers=frozenset(t.name for t in targets if t.target is TargetKind.CONTAINER),
+    )
+
+
+def _wrong(
+    field: str, value: object, allowed: str | list[str], message: str, code: ErrorCode = ErrorCode.INVALID
+) -> ErrorDetail:
+    return ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)

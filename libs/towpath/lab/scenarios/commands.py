@@ -1,0 +1,242 @@
+"""What steps of a timeline do to the mesh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from towpath.contracts.commands import DeployJob, MigrateJob, RemoveJob, ShowOperation, UpdateJob
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobSpec
+from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
+from towpath.contracts.scenario import Migration, ProcessRun, Step
+from towpath.contracts.scenario_load import ScenarioJob
+from towpath.lab.drill.stage import Stage
+from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
+from towpath.lab.scenarios.held_rules import HeldRules
+from towpath.lab.scenarios.jobs import spec_of
+from towpath.lab.scenarios.observed_job import ObservedJob, observed_job
+from towpath.lab.scenarios.report import MigrationReport
+from towpath.lab.scenarios.restoration import Restoration, check_applied
+from towpath.lab.scenarios.sampler import Sampler
+from towpath.protocols.record import ENDED
+
+LOOK_EVERY_S = 0.3
+ACCEPT_S = 3.0
+"""For one attempt to have a migration accepted: nobody waits for its end."""
+
+
+@dataclass
+class Commands:
+    """Carries steps out."""
+
+    stage: Stage
+    restoration: Restoration
+    """Through which everything goes that has to be put back."""
+    sampler: Sampler
+    rules: HeldRules
+    nodes: EmulatedNodes
+    exits: AsyncExitStack
+    """Where observers of jobs end."""
+    allow_process: bool = False
+    moves: list[tuple[str, Migration]] = field(default_factory=list)
+    """Migrations that were accepted, by operation."""
+
+    async def carry_out(self, step: Step) -> None:
+        """Do what a step says. Raises `TowpathError` when it is refused or nobody answers in time."""
+        handlers: dict[str, Callable[[Step], Awaitable[None]]] = {
+            "load": self._load,
+            "unload": self._unload,
+            "migrate": self._migrate,
+            "deploy": self._deploy,
+            "update": self._update,
+            "scale": self._scale,
+            "apply": self._apply,
+            "remove": self._remove,
+            "process": self._process,
+            "node": self._node,
+        }
+        await handlers[step.action](step)
+
+    async def deploy(self, job: ScenarioJob) -> ObservedJob:
+        """Deploy a job and hear its results. Raises `TowpathError`."""
+        spec = spec_of(job)
+        await self.restoration.send(DeployJob(spec=spec))
+        self.sampler.jobs[spec.name] = observed = await self._observe(spec)
+        return observed
+
+    async def watch(self, job: str) -> None:
+        """Hear the results of a job that runs already. Raises `TowpathError` when there is none."""
+        views = {view.spec.name: view for view in await self.stage.ask_jobs()}
+        if job not in views:
+            raise TowpathError(
+                ErrorCode.UNKNOWN_JOB, "no such job runs", field="mesh.jobs", value=job, allowed=sorted(views)
+            )
+        self.sampler.jobs[job] = observed = await self._observe(views[job].spec)
+        # What it had in its state is not known, so there is no truth about its next results.
+        observed.changed = True
+
+    async def _observe(self, spec: JobSpec) -> ObservedJob:
+        return await self.exits.enter_async_context(observed_job(self.stage, spec, deploy=False))
+
+    async def apply(self, spec: PipelineSpec) -> None:
+        """Apply a pipeline and hear the results of its jobs. Raises `TowpathError`."""
+        check_applied(await self.restoration.send(ApplyPipeline(spec=spec)))
+        for job in spec.jobs:
+            known = self.sampler.jobs.get(job.name)
+            if known is None:
+                self.sampler.jobs[job.name] = observed = await self._observe(job.job_spec())
+                # As in `watch`, where the job was there before the run.
+                observed.changed = job.name in self.restoration.jobs_before
+            else:
+                self._changes_to(known, job.job_spec())
+
+    async def moves_ended(self, within_s: float) -> list[MigrationReport]:
+        """How the migrations ended; those that do not in time have no state."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within_s
+        while True:
+            reports = [await self._move(*move) for move in self.moves]
+            if loop.time() > end or all(report.state in ENDED for report in reports):
+                return reports
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _load(self, step: Step) -> None:
+        await self.rules.load(step.load or ())
+
+    async def _unload(self, step: Step) -> None:
+        await self.rules.unload(step.unload or ())
+
+    async def _migrate(self, step: Step) -> None:
+        assert step.migrate is not None
+        move = step.migrate
+        command = MigrateJob(
+            job=move.job,
+            to=move.to or await self._elsewhere(move.job),
+            strategy=move.strategy,
+            check=move.check,
+            factor=move.factor,
+            wait=False,
+        )
+        answer = await self.restoration.send(command, attempt_s=ACCEPT_S)
+        self.moves.append((answer.operation, move))
+
+    async def _elsewhere(self, job: str) -> str:
+        view = next((view for view in await self.stage.ask_jobs() if view.spec.name == job), None)
+        others = [site for site in self.stage.mesh.sites if view is None or site != view.site]
+        if len(others) != 1:
+            raise TowpathError(
+                ErrorCode.INVALID, "which site is not clear", field="migrate.to", allowed=others
+            )
+        return others[0]
+
+    async def _deploy(self, step: Step) -> None:
+        assert step.deploy is not None
+        await self.deploy(step.deploy)
+
+    async def _update(self, step: Step) -> None:
+        assert step.update is not None
+        await self._change(step.update.spec, drop_state=step.update.drop_state)
+
+    async def _scale(self, step: Step) -> None:
+        assert step.scale is not None
+        changes = step.scale.model_dump(exclude={"job"}, exclude_none=True)
+        await self._change(self._observed(step.scale.job).spec.model_copy(update=changes), keep_code=True)
+
+    async def _change(self, spec: JobSpec, *, drop_state: bool = False, keep_code: bool = False) -> None:
+        known = self._observed(spec.name)
+        await self.restoration.send(UpdateJob(spec=spec, drop_state=drop_state, keep_code=keep_code))
+        self._changes_to(known, spec)
+
+    def _changes_to(self, known: ObservedJob, spec: JobSpec) -> None:
+        known.changed = known.changed or (known.spec.operator, known.spec.inputs) != (
+            spec.operator,
+            spec.inputs,
+        )
+        known.spec = spec
+
+    async def _apply(self, step: Step) -> None:
+        assert step.apply is not None
+        await self.apply(step.apply)
+
+    async def _remove(self, step: Step) -> None:
+        assert step.remove is not None
+        # What was not drained has no truth: where it stopped is chance.
+        self._observed(step.remove.job).changed = True
+        await self.restoration.send(RemoveJob(job=step.remove.job, drain=step.remove.drain))
+
+    def _observed(self, job: str) -> ObservedJob:
+        known = self.sampler.jobs.get(job)
+        if known is None:
+            allowed = list(self.sampler.jobs)
+            raise TowpathError(
+                ErrorCode.UNKNOWN_JOB, "not deployed yet", field="job", value=job, allowed=allowed
+            )
+        return known
+
+    async def _process(self, step: Step) -> None:
+        assert step.process is not None
+        if not self.allow_process:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "the scenario runs a program",
+                field="process.path",
+                value=step.process.path,
+                allowed="with --allow-process",
+            )
+        await run_program(step.process)
+
+    async def _node(self, step: Step) -> None:
+        assert step.node is not None
+        await self.nodes.carry_out(step.node)
+
+    async def _move(self, operation: str, move: Migration) -> MigrationReport:
+        try:
+            show = ShowOperation(operation=operation)
+            view = await self.stage.bus.request(show, deadline_s=4.0, attempt_s=2.0)
+        except TowpathError as error:
+            return MigrationReport(job=move.job, strategy=move.strategy, note=str(error))
+        figures = view.figures
+        return MigrationReport(
+            job=move.job,
+            strategy=view.strategy or move.strategy,
+            source=view.source,
+            target=view.target,
+            state=view.state,
+            total_s=round((view.ended_at - view.begun_at).total_seconds(), 2) if view.ended_at else None,
+            downtime_s=figures.downtime_s if figures else None,
+            note=view.note,
+        )
+
+
+async def run_program(run: ProcessRun) -> None:
+    """Run a program to its end. Raises `TowpathError` when it cannot, fails, or takes too long."""
+    try:
+        program = await asyncio.create_subprocess_exec(
+            run.path,
+            *run.arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError as error:
+        raise TowpathError(
+            ErrorCode.FAILED, f"cannot be run: {error}", field="process.path", value=run.path
+        ) from error
+    try:
+        code = await asyncio.wait_for(program.wait(), run.timeout_s)
+    except TimeoutError as error:
+        raise TowpathError(
+            ErrorCode.DEADLINE,
+            f"did not end within {run.timeout_s:g} s",
+            field="process.path",
+            value=run.path,
+        ) from error
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
+    if code:
+        raise TowpathError(ErrorCode.FAILED, f"ended with code {code}", field="process.path", value=run.path)

@@ -1,0 +1,173 @@
+"""The demonstration on a mesh of containers: the main job moves, then a site is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from towpath.bus import Bus
+from towpath.contracts.commands import ListSites, StrategyName
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+from towpath.contracts.site import SiteState
+from towpath.contracts.topology import Topology
+from towpath.lab.containers import control
+from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
+from towpath.lab.demonstration.report import Report
+from towpath.lab.demonstration.run import Demonstration, Options
+from towpath.lab.drill.stage import Stage
+from towpath.lab.emulation.project import Project, check_images
+from towpath.lab.scenarios.evacuation import Evacuation, EvacuationReport
+from towpath.lab.topology.health import until_healthy
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+from towpath.tasks import to_the_end
+
+UP_S = 360.0
+"""For all engines to answer: one starts in ten seconds, several on a busy machine in minutes."""
+
+HEALTHY_S = 120.0
+"""For health checks to see it."""
+
+ASK_S, ATTEMPT_S, LOOK_EVERY_S = 30.0, 3.0, 0.5
+MOVES_FROM = MOVING_JOB.rsplit("-", 1)[1]
+
+Tell = Callable[[str], None]
+
+
+class ContainersReport(Model):
+    """What a run found, and how long its parts took, seconds."""
+
+    up_s: float
+    """From the first container to all sites up and everything healthy."""
+    main: Report
+    """The main job, moved between containers."""
+    evacuation: EvacuationReport
+    """The job that left a container which was killed."""
+    down_s: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, repeated or wrong in either part."""
+        return self.main.clean and self.evacuation.clean
+
+
+@dataclass
+class ContainersDemonstration:
+    """One run, on containers of its own."""
+
+    home: Home
+    topology: Topology
+    """Its nodes are airports with the one that the main job is at, and the cloud."""
+    tell: Tell
+    events: int = 9000
+    """Departures of each airport."""
+    rate: float = 150.0
+    """Events per second at each airport."""
+    tag: str = "local"
+    keep: bool = False
+    """Leave everything running afterwards."""
+
+    def __post_init__(self) -> None:
+        """Where the job that leaves a site is. Raises `TowpathError` for a topology that does not fit."""
+        names = {node.name for node in self.topology.nodes}
+        self.edges = tuple(edge for edge in EDGES if edge in names)
+        others = [edge for edge in self.edges if edge != MOVES_FROM]
+        if not {MOVES_FROM, CLOUD} <= names or not others:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "the demonstration needs other sites",
+                field="nodes",
+                value=sorted(names),
+                allowed=f"{MOVES_FROM}, {CLOUD}, and another of {', '.join(EDGES)}",
+            )
+        self.killed = others[0]
+        self.project = Project(self.home)
+
+    async def run(self) -> ContainersReport:
+        """Everything, in order; in the end nothing of it is left. Raises `TowpathError`."""
+        begun = time.monotonic()
+        await asyncio.to_thread(check_images, self.tag)
+        await to_the_end(asyncio.to_thread(self.project.remove))
+        try:
+            mesh = await self._up()
+            up_s = time.monotonic() - begun
+            report = await self._demonstrate(mesh, round(up_s, 1))
+        finally:
+            down_s = 0.0 if self.keep else await self._down()
+        seconds = round(time.monotonic() - begun, 1)
+        return report.model_copy(update={"down_s": round(down_s, 1), "seconds": seconds})
+
+    async def _up(self) -> MeshState:
+        self.tell("starting containers")
+        # What nobody waits for would go on making what is about to be removed.
+        mesh = await to_the_end(asyncio.to_thread(self.project.write, self.topology, self.tag))
+        await to_the_end(asyncio.to_thread(self._start))
+        self.tell("waiting for engines")
+        user = mesh.operator
+        async with await Bus.connect(
+            mesh.hub_url, user.user, user.password, name="demonstration", within_s=UP_S
+        ) as bus:
+            await self._until_up(bus)
+        await asyncio.to_thread(until_healthy, self.project.name, HEALTHY_S)
+        self.tell("all sites are up, all containers healthy")
+        return mesh
+
+    def _start(self) -> None:
+        """Containers of services, then those of sites."""
+        self.project.create()
+        containers = self.project.containers()
+        for node in self.topology.nodes:
+            control.start(containers[node.name])
+
+    async def _until_up(self, bus: Bus) -> None:
+        """Wait until the coordinator says that all sites are up. Raises `TowpathError` (deadline)."""
+        end = time.monotonic() + UP_S
+        while True:
+            try:
+                sites = (await bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
+                left = {s.site: s.error for s in sites if s.state is not SiteState.UP}
+            except TowpathError as error:
+                left = {"coordinator": str(error)}
+            if not left:
+                return
+            if time.monotonic() > end:
+                why = "; ".join([*(f"{name}: {error}" for name, error in left.items())])
+                said = await asyncio.to_thread(self.project.troubles)
+                raise TowpathError(
+                    ErrorCode.DEADLINE, f"after {UP_S:.0f} s not up: {'; '.join([why, *said])}"
+                )
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _demonstrate(self, mesh: MeshState, up_s: float) -> ContainersReport:
+        user = mesh.operator
+        options = Options(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
+        async with await Bus.connect(mesh.hub_url, user.user, user.password, name="demonstration") as bus:
+            demonstration = Demonstration(bus, mesh, options, self.tell)
+            outcome = await demonstration.run()
+            evacuation = Evacuation(
+                Stage(self.home, mesh, bus, bus),
+                demonstration,
+                self._kill,
+                devices=MOVES_FROM,
+                source=self.killed,
+                target=CLOUD,
+                events=min(self.events, 4000),
+                rate=self.rate,
+            )
+            left = await evacuation.run()
+        return ContainersReport(up_s=up_s, main=outcome.report, evacuation=left)
+
+    async def _kill(self) -> None:
+        """The container of the site, with its server, its engine and its agent."""
+        containers = await asyncio.to_thread(self.project.containers)
+        await asyncio.to_thread(control.kill, containers[self.killed])
+
+    async def _down(self) -> float:
+        self.tell("taking everything away")
+        begun = time.monotonic()
+        await to_the_end(asyncio.to_thread(self.project.remove))
+        return time.monotonic() - begun

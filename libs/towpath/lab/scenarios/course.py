@@ -1,0 +1,117 @@
+"""What a journal says about the course of a run: the curves and marks of its picture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from towpath.lab.scenarios.journal import Entry, of
+
+Curve = list[tuple[float, float]]
+"""Seconds since the run began, and a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at a moment, or lasted."""
+
+    begin: float
+    end: float | None
+    text: str
+
+
+@dataclass
+class Course:
+    """A run over time."""
+
+    title: str
+    scenario: dict[str, Any]
+    report: dict[str, Any]
+    curves: dict[str, Curve] = field(default_factory=dict)
+    """Probe → values."""
+    metrics: dict[str, Curve] = field(default_factory=dict)
+    """Entity and name of a metric → values."""
+    phases: list[Mark] = field(default_factory=list)
+    rules: list[Mark] = field(default_factory=list)
+    migrations: list[Mark] = field(default_factory=list)
+    deviations: list[Mark] = field(default_factory=list)
+
+
+def course(lines: list[dict[str, Any]]) -> Course:
+    """The course that a journal tells, also one that was not written to its end."""
+    begun = next(of(lines, Entry.BEGUN), {"scenario": {}, "seed": 0})
+    ended = next(of(lines, Entry.ENDED), {"report": {}})
+    last = lines[-1]["t"] if lines else 0.0
+    title = f"{begun['scenario'].get('name', 'scenario')}, seed {begun['seed']}"
+    found = Course(title, begun["scenario"], ended["report"])
+    found.curves = _curves(lines)
+    found.metrics = _metrics(lines)
+    found.phases = _phases(lines, last)
+    found.rules = _rules(lines, last)
+    found.migrations = _migrations(lines, last)
+    found.deviations = _deviations(lines, last)
+    return found
+
+
+def _curves(lines: list[dict[str, Any]]) -> dict[str, Curve]:
+    curves: defaultdict[str, Curve] = defaultdict(list)
+    for line in of(lines, Entry.SAMPLE):
+        for probe, value in line["values"].items():
+            curves[probe].append((line["t"], float("nan") if value is None else value))
+    return dict(curves)
+
+
+def _metrics(lines: list[dict[str, Any]]) -> dict[str, Curve]:
+    curves: defaultdict[str, Curve] = defaultdict(list)
+    for line in of(lines, Entry.METRIC):
+        curves[f"{line['entity']} {line['name']}"].append((line["t"], line["value"]))
+    return dict(curves)
+
+
+def _phases(lines: list[dict[str, Any]], last: float) -> list[Mark]:
+    begins = [(line["t"], line["phase"]) for line in of(lines, Entry.PHASE)]
+    ends = [*(at for at, _ in begins[1:]), last]
+    return [Mark(at, end, phase) for (at, phase), end in zip(begins, ends, strict=False)]
+
+
+def _rules(lines: list[dict[str, Any]], last: float) -> list[Mark]:
+    marks: list[Mark] = []
+    loaded: dict[str, float] = {}
+    for line in of(lines, Entry.LOADED, Entry.UNLOADED):
+        for rule in line["rules"]:
+            if line["kind"] == Entry.LOADED:
+                loaded.setdefault(rule, line["t"])
+            elif rule in loaded:
+                marks.append(Mark(loaded.pop(rule), line["t"], rule))
+    return sorted([*marks, *(Mark(at, last, rule) for rule, at in loaded.items())], key=lambda m: m.begin)
+
+
+def _migrations(lines: list[dict[str, Any]], last: float) -> list[Mark]:
+    begun: dict[str, Mark] = {}
+    for line in of(lines, Entry.EVENT):
+        kind, _, rest = line["subject"].partition(".")
+        operation, _, what = rest.partition(".")
+        body = line["body"]
+        if kind != "operation" or (what == "begun" and body.get("kind") != "migrate"):
+            continue
+        if what == "begun":
+            way = f"{body['job']}: {body.get('source')} → {body.get('target')} ({body.get('strategy')})"
+            begun[operation] = Mark(line["t"], None, way)
+        elif what == "ended" and operation in begun:
+            mark = begun[operation]
+            state = "" if body.get("state") == "completed" else f", {body.get('state')}"
+            begun[operation] = Mark(mark.begin, line["t"], mark.text + state)
+    return [Mark(m.begin, last if m.end is None else m.end, m.text) for m in begun.values()]
+
+
+def _deviations(lines: list[dict[str, Any]], last: float) -> list[Mark]:
+    marks: list[Mark] = []
+    left: dict[str, Any] | None = None
+    for line in of(lines, Entry.DEVIATED, Entry.STEADY):
+        if line["kind"] == Entry.DEVIATED:
+            left = line
+        elif left is not None:
+            marks.append(Mark(left["t"], line["t"], ", ".join(left["probes"])))
+            left = None
+    return marks if left is None else [*marks, Mark(left["t"], last, ", ".join(left["probes"]))]

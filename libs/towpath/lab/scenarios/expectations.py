@@ -1,0 +1,66 @@
+"""Whether a run was as its scenario expects: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from towpath.contracts.commands import OperationState
+from towpath.contracts.scenario_expectations import Bounds, Deviation, Expectations, MoveEnd
+from towpath.lab.scenarios.report import FINDINGS, RunReport
+
+_ENDS = {
+    MoveEnd.COMPLETED: {OperationState.COMPLETED},
+    MoveEnd.WELL: {OperationState.COMPLETED, OperationState.ROLLED_BACK},
+    MoveEnd.ANY: {*OperationState},
+}
+
+
+def unmet(expect: Expectations, run: RunReport) -> Iterator[str]:
+    """What was not as expected, in words."""
+    yield from _findings(expect, run)
+    yield from _steadiness(expect, run)
+    for move in run.migrations:
+        if move.state not in _ENDS[expect.migrations]:
+            ended = f"ended as {move.state}" if move.state else "did not end"
+            yield f"the migration of {move.job} {ended}{f': {move.note}' if move.note else ''}"
+    if expect.rules_act:
+        idle = [rule.rule for rule in run.rules if not rule.acted]
+        yield from (f"the rule {name} never acted" for name in idle)
+    for rule in run.rules:
+        if rule.errors:
+            yield f"the rule {rule.rule} failed {rule.errors} times: {rule.last_error}"
+
+
+def _findings(expect: Expectations, run: RunReport) -> Iterator[str]:
+    if not run.verdicts:
+        return
+    for finding in FINDINGS:
+        bounds: Bounds = getattr(expect, finding)
+        count = run.total(finding)
+        if bounds.hold(count):
+            continue
+        examples = [text for v in run.verdicts.values() for text in v.examples.get(finding, ())][:2]
+        example = f", e.g. {'; '.join(examples)}" if examples else ""
+        yield f"{count} results {finding.replace('_', ' ')}, expected {described(bounds)}{example}"
+
+
+def _steadiness(expect: Expectations, run: RunReport) -> Iterator[str]:
+    if expect.deviates is Deviation.MUST and not run.deviated:
+        yield "steady state was never left"
+    if expect.deviates is Deviation.MUST_NOT and run.deviated:
+        yield f"steady state was left: {', '.join(sorted(run.deviated))}"
+    if run.recovered_s is None:
+        yield f"steady state did not come back: {', '.join(sorted(run.deviated)) or 'never there'}"
+    elif expect.recovers_within_s is not None and run.recovered_s > expect.recovers_within_s:
+        yield (
+            f"steady state came back after {run.recovered_s:.1f} s, expected {expect.recovers_within_s:g} s"
+        )
+
+
+def described(bounds: Bounds) -> str:
+    """Bounds in words."""
+    if bounds.at_most is None:
+        return f"{bounds.at_least} or more"
+    if bounds.at_least == bounds.at_most:
+        return str(bounds.at_most)
+    return f"{bounds.at_least} to {bounds.at_most}"

@@ -1,0 +1,123 @@
+"""The jobs of a scenario as they are deployed, and the truth about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pandas as pd
+
+from towpath.checker.accepted import StoredEvent, accepted_events
+from towpath.checker.clean_truth import clean_truth
+from towpath.checker.identity import Identity, IdentityOf, RangeIdentity, identity_by_values, identity_of
+from towpath.checker.observation import Observation
+from towpath.checker.ranges import judge_ranges, partition
+from towpath.checker.truth import window_truth
+from towpath.checker.verdict import Verdict, judge
+from towpath.contracts.job import Input, JobSpec
+from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
+from towpath.contracts.scenario_load import ScenarioJob, StandardJob
+from towpath.lab.drill.workloads import CLEANED, PROCESSING, WINDOWS
+
+WORKLOADS = {"windows": WINDOWS, "cleaned": CLEANED, "processing": PROCESSING}
+
+Stored = Sequence[StoredEvent]
+
+
+def spec_of(job: ScenarioJob) -> JobSpec:
+    """A job as it is deployed."""
+    if isinstance(job, JobSpec):
+        return job
+    assert isinstance(job, StandardJob)
+    input_site, output_site = job.input_site or job.site, job.output_site or job.site
+    spec = WORKLOADS[job.workload].spec(job.name, job.site, input_site, output_site)
+    inputs = [Input(site=input_site, topic=job.topic, start="latest")]
+    return spec.model_copy(update={"inputs": inputs, "trigger_s": job.trigger_s})
+
+
+def identity_for(spec: JobSpec) -> IdentityOf:
+    """How results of the job are known."""
+    if isinstance(spec.operator, Clean) and spec.operator.identity:
+        return identity_by_values(*spec.operator.identity)
+    return identity_of
+
+
+def judged(spec: JobSpec) -> bool:
+    """Whether there is a truth about the job: one device input, and an operator that says what it does."""
+    operator = spec.operator
+    if len(spec.inputs) != 1 or not spec.inputs[0].from_device:
+        return False
+    if isinstance(operator, Window):
+        return operator.event_time is not None and operator.shape is WindowShape.TUMBLING
+    return isinstance(operator, ProcessingWindow) or (isinstance(operator, Clean) and bool(operator.identity))
+
+
+def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
+    """Whether everything has come that the stored events should bring."""
+    if isinstance(spec.operator, ProcessingWindow):
+        ranges = [(i.after, i.through) for i in came if isinstance(i, RangeIdentity)]
+        return bool(stored) and not partition(ranges, stored[0].serial - 1, stored[-1].serial).gaps
+    return _expected(spec, stored).keys() <= came
+
+
+def verdict(spec: JobSpec, stored: Stored, observations: Sequence[Observation]) -> Verdict:
+    """On all results of a job since it was deployed, `stored` being what its input holds since then."""
+    results = [o for o in observations if o.topic != spec.output.rejected_topic]
+    operator = spec.operator
+    if isinstance(operator, ProcessingWindow):
+        if not stored:
+            return judge({}, results)
+        return judge_ranges(
+            _accepted(spec, stored),
+            results,
+            job=spec.name,
+            key=operator.key,
+            aggregates=operator.aggregates,
+            after=stored[0].serial - 1,
+            through=stored[-1].serial,
+        )
+    if isinstance(operator, Clean):
+        # Each event is its own key: copies of one may overtake another after a device repeated some.
+        return judge(_expected(spec, stored), results, order_key=lambda identity: None)
+    return judge(_expected(spec, stored), results)
+
+
+def disorder_s(spec: JobSpec, stored: Stored) -> float:
+    """By how much an event came later than the watermark waits, seconds of event time."""
+    operator = spec.operator
+    if not isinstance(operator, Window) or operator.event_time is None or not stored:
+        return 0.0
+    at = cast(pd.Series, pd.to_datetime(_accepted(spec, stored)[operator.event_time], utc=True)).dropna()
+    return max(0.0, float((at.cummax() - at).max().total_seconds()) - operator.watermark_s) if len(at) else 0
+
+
+def _expected(spec: JobSpec, stored: Stored) -> dict[Identity, Any]:
+    operator = spec.operator
+    if isinstance(operator, Clean):
+        truth = clean_truth([event.payload for event in stored], operator)
+        return {**truth.results(spec.name, *operator.identity)}
+    assert isinstance(operator, Window)
+    assert operator.event_time is not None
+    assert operator.size_s is not None
+    frame = _accepted(spec, stored)
+    if frame.empty:
+        return {}
+    truth = window_truth(
+        frame, operator.event_time, operator.size_s, operator.key, operator.aggregates, spec.name
+    )
+    newest = pd.to_datetime(frame[operator.event_time], utc=True).max()
+    closed = newest - pd.Timedelta(seconds=operator.watermark_s)
+    return {window: values for window, values in truth.items() if window.end <= closed}
+
+
+def _accepted(spec: JobSpec, stored: Stored) -> pd.DataFrame:
+    operator = spec.operator
+    assert isinstance(operator, Window | ProcessingWindow)
+    required = [operator.event_time] if isinstance(operator, Window) and operator.event_time else []
+    return accepted_events(stored, operator.fields, required, from_device=True)
+
+
+def numbers_of(stored: Stored) -> set[int]:
+    """The numbers of synthetic events among those stored."""
+    return {body["n"] for body in (json.loads(event.payload) for event in stored) if "n" in body}

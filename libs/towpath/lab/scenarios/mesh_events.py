@@ -1,0 +1,79 @@
+"""What the mesh says of itself during a run: written down, and waited for by steps of the timeline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.aio.msg import Msg
+from pydantic import ValidationError
+
+from towpath.bus import Bus
+from towpath.bus.connecting import flushed
+from towpath.contracts.events import EVENTS_WILDCARD
+from towpath.contracts.faults import RuleEnded
+from towpath.contracts.scenario import Trigger
+from towpath.lab.scenarios.journal import Entry, Journal
+
+_PREFIX = EVENTS_WILDCARD.removesuffix(">")
+
+Body = dict[str, Any]
+
+
+def matches(trigger: Trigger, subject: str, body: Body) -> bool:
+    """Whether an event is the one that a trigger waits for; `subject` is what follows the prefix."""
+    return _subject_matches(trigger.event.split("."), subject.split(".")) and all(
+        _equal(body.get(name), value) for name, value in trigger.where.items()
+    )
+
+
+def _subject_matches(pattern: list[str], given: list[str]) -> bool:
+    if pattern[-1] == ">":
+        return len(given) >= len(pattern) and _subject_matches(pattern[:-1], given[: len(pattern) - 1])
+    return len(pattern) == len(given) and all(p in ("*", g) for p, g in zip(pattern, given, strict=True))
+
+
+def _equal(held: Any, wanted: Any) -> bool:
+    return held == wanted or str(held) == str(wanted)
+
+
+@dataclass
+class MeshEvents:
+    """Hears all events."""
+
+    journal: Journal
+    on_rule_ended: Callable[[RuleEnded], None]
+    _waiting: list[tuple[Trigger, asyncio.Event]] = field(default_factory=list)
+
+    async def listen(self, bus: Bus) -> None:
+        """Hear events from now on, as long as the bus is open."""
+        await bus.connection.subscribe(EVENTS_WILDCARD, cb=self._on_message)
+        await flushed(bus.connection)
+
+    def expect(self, trigger: Trigger) -> asyncio.Event:
+        """Is set when the trigger's event comes, from now on."""
+        heard = asyncio.Event()
+        self._waiting.append((trigger, heard))
+        return heard
+
+    async def _on_message(self, message: Msg) -> None:
+        try:
+            body = json.loads(message.data)
+        except ValueError:
+            return
+        self.take(message.subject.removeprefix(_PREFIX), body if isinstance(body, dict) else {})
+
+    def take(self, subject: str, body: Body) -> None:
+        """Take an event in."""
+        self.journal.add(Entry.EVENT, subject=subject, body=body)
+        for trigger, heard in self._waiting:
+            if matches(trigger, subject, body):
+                heard.set()
+        if subject.startswith("fault.") and subject.endswith(".ended"):
+            try:
+                self.on_rule_ended(RuleEnded.model_validate(body))
+            except ValidationError:
+                return

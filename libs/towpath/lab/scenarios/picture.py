@@ -1,0 +1,128 @@
+"""`run.png`: probes over time, with marks for rules, migrations and deviations."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from towpath.lab.scenarios.course import Course, Curve
+
+INK, QUIET = "#1f2937", "#9ca3af"
+LINE, FAULT, MOVE, DEVIATED = "#2563eb", "#dc2626", "#fde68a", "#fee2e2"
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+UNITS = {
+    "throughput": "throughput,\n% of the load",
+    "output": "newest result,\ns ago",
+    "latency": "latency, s",
+    "lag": "events not\nprocessed",
+}
+
+
+def draw(path: Path, run: Course) -> None:
+    """Draw a run into a file."""
+    with plt.rc_context(STYLE):
+        figure = figure_of(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110)
+        plt.close(figure)
+
+
+def figure_of(run: Course, *, titled: bool = True) -> Figure:
+    """A row for the rules and migrations, then one for each kind of probe and each metric. To be closed."""
+    rows = _rows(run)
+    heights = [max(0.6, 0.22 * (len(run.rules) + len(run.migrations))), *[1.2] * len(rows)]
+    figure, axes = plt.subplots(
+        len(heights),
+        1,
+        figsize=(10, 1.0 + 1.15 * sum(heights)),
+        sharex=True,
+        height_ratios=heights,
+        squeeze=False,
+    )
+    column = axes[:, 0]
+    _marks(column[0], run)
+    for axis, (label, curves) in zip(column[1:], rows, strict=True):
+        _curves(axis, label, curves)
+    for axis in column:
+        _background(axis, run)
+    column[-1].set_xlabel("seconds since the run began")
+    if titled:
+        figure.suptitle(_title(run), x=0.01, ha="left", fontweight="bold")
+    figure.tight_layout()
+    return figure
+
+
+def _title(run: Course) -> str:
+    problems = run.report.get("problems")
+    if problems is None:
+        return f"{run.title}: not finished"
+    if problems:
+        return f"{run.title}: {problems[0][:90]}"
+    return f"{run.title}: as expected, steady again after {run.report['recovered_s']:g} s"
+
+
+def _rows(run: Course) -> list[tuple[str, dict[str, Curve]]]:
+    """Curves that share a unit share a row; whether sites are up is told by the background."""
+    rows: dict[str, dict[str, Curve]] = {}
+    for probe, curve in run.curves.items():
+        kind, _, about = probe.partition(" ")
+        if kind == "site":
+            continue
+        rows.setdefault(UNITS.get(kind, probe), {})[about.removeprefix("gap ")] = curve
+    rows |= {name: {"": curve} for name, curve in run.metrics.items()}
+    return list(rows.items())
+
+
+def _curves(axis: Axes, label: str, curves: dict[str, Curve]) -> None:
+    for position, (name, curve) in enumerate(curves.items()):
+        colour = LINE if position == 0 else f"C{position}"
+        axis.plot([at for at, _ in curve], [v for _, v in curve], color=colour, lw=1.3, label=name)
+    axis.set_ylabel(label)
+    known = [v for curve in curves.values() for _, v in curve if not math.isnan(v)]
+    if known:
+        axis.set_ylim(bottom=min(0.0, *known))
+    if len(curves) > 1:
+        axis.legend(loc="upper left", frameon=False, ncols=3, fontsize=8)
+
+
+def _marks(axis: Axes, run: Course) -> None:
+    """A bar for each rule and each migration, one below the other."""
+    bars = [(mark, FAULT) for mark in run.rules] + [(mark, MOVE) for mark in run.migrations]
+    for position, (mark, colour) in enumerate(bars):
+        width = max(0.08, (mark.end or mark.begin) - mark.begin)
+        axis.barh(-position, width, left=mark.begin, height=0.8, color=colour, alpha=0.85)
+        axis.text(mark.begin + width, -position, f" {mark.text}", va="center", fontsize=8)
+    axis.set_yticks([])
+    axis.set_ylim(-max(len(bars), 1) + 0.4, 0.6)
+    axis.set_ylabel("loaded,\nmoving", rotation=90)
+
+
+def _background(axis: Axes, run: Course) -> None:
+    for mark in run.deviations:
+        axis.axvspan(mark.begin, mark.end or mark.begin, color=DEVIATED, zorder=0, linewidth=0)
+    for mark in run.rules:
+        for at, style in ((mark.begin, "-"), (mark.end, ":")):
+            if at is not None:
+                axis.axvline(at, color=FAULT, lw=0.8, ls=style, alpha=0.7)
+    for phase in run.phases:
+        if phase.text in ("during", "after", "judge"):
+            axis.axvline(phase.begin, color=QUIET, lw=0.6, ls="--")
+    axis.margins(x=0.01)

@@ -1,0 +1,176 @@
+"""A run as one HTML file: what was injected when, what the probes showed, what the checker found."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+import matplotlib.pyplot as plt
+
+from towpath.contracts.message import now
+from towpath.contracts.scenario import Scenario
+from towpath.lab.scenarios.course import Course, Curve, course
+from towpath.lab.scenarios.journal import Entry, of, read_journal
+from towpath.lab.scenarios.picture import figure_of
+from towpath.lab.scenarios.probes import title, tolerance
+from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+from towpath.reports.curves import number
+from towpath.reports.drawing import STYLE, illustration
+from towpath.reports.markup import element, listed, paragraph, section, table
+from towpath.reports.page import page
+
+
+def run_page(directory: Path) -> str:
+    """The page on the run whose journal is there, also of one that was killed. Raises `TowpathError`."""
+    lines = read_journal(directory)
+    run = course(lines)
+    report = RunReport.model_validate(run.report) if run.report else None
+    sections = [
+        section("Outcome", *_outcome(run, report)),
+        section("The run over time", *_picture(run)),
+        section("What was injected, and when", *_injected(run, lines)),
+        section("Steady state", *_steady_state(run, report)),
+    ]
+    if report is not None:
+        sections += [
+            section("Migrations", *_migrations(report)),
+            section("The checker's verdict", *_verdicts(report)),
+        ]
+    return page(f"Scenario {run.title}", _lead(run, report), sections, made_at=now())
+
+
+def _lead(run: Course, report: RunReport | None) -> str:
+    about = str(run.scenario.get("description", "")).strip()
+    end = f"{about} " if about else ""
+    if report is None:
+        return f"{end}The run did not end: its journal stops."
+    found = f"the checker found {in_words(report.findings)}"
+    if not report.passed:
+        return f"{end}The run was not as expected; {found}."
+    return (
+        f"{end}The run was as expected: steady again {report.recovered_s:g} s after the last fault; {found}."
+    )
+
+
+def _outcome(run: Course, report: RunReport | None) -> list[Element]:
+    if report is None:
+        return [paragraph("Nothing was judged. What is known stands below.", class_="bad")]
+    if report.passed:
+        content = [paragraph("Everything was as the scenario expects.", class_="good")]
+    else:
+        problems = [element("p", "Not as expected:"), listed(report.problems)]
+        content = [element("div", *problems, class_="bad")]
+    if report.chosen:
+        chosen = ", ".join(f"{path} = {value}" for path, value in report.chosen.items())
+        content.append(paragraph(f"Seed {report.seed} chose {chosen}."))
+    repeat = element("code", report.again)
+    return [*content, element("p", f"It took {report.seconds:g} s. To run it again: ", repeat)]
+
+
+def _picture(run: Course) -> list[Element]:
+    with plt.rc_context(STYLE):
+        figure = figure_of(run, titled=False)
+        told = (
+            "Above: bars for the rules while they were loaded and for the migrations. Below: the probes over "
+            f"time, shaded where steady state was left. {' '.join(_told(run))}"
+        )
+        drawing = illustration(figure, "run", alt=f"Curves over time. {told}", caption=told)
+        plt.close(figure)
+    return [drawing]
+
+
+def _told(run: Course) -> list[str]:
+    return [f"{name}: {_extremes(curve)}." for name, curve in (run.curves | run.metrics).items()]
+
+
+def _extremes(curve: Curve) -> str:
+    known = [value for _, value in curve if not math.isnan(value)]
+    return f"from {number(min(known))} to {number(max(known))}" if known else "never measured"
+
+
+def _injected(run: Course, lines: list[dict[str, object]]) -> list[Element]:
+    rows: list[tuple[float, float | None, str, str]] = []
+    for kind, marks in (
+        ("phase", run.phases),
+        ("rule loaded", run.rules),
+        ("migration", run.migrations),
+        ("steady state left", run.deviations),
+    ):
+        rows += [(mark.begin, mark.end, kind, mark.text) for mark in marks]
+    for line in of(lines, Entry.STEP):
+        error = f": {line['error']}" if "error" in line else ""
+        rows.append((line["t"], None, f"step {line['action']}", f"{line['what']}{error}"))
+    shown = [
+        (f"{begin:.1f}", None if end is None else f"{end:.1f}", kind, what)
+        for begin, end, kind, what in sorted(rows, key=lambda row: row[0])
+    ]
+    caption = "In seconds since the run began."
+    content = [table(("from, s", "to, s", "what", "which"), shown, caption=caption)]
+    return [*content, *_rules(run)]
+
+
+def _rules(run: Course) -> list[Element]:
+    rules = RunReport.model_validate(run.report).rules if run.report else []
+    if not rules:
+        return [paragraph("No rules were loaded, or the run did not end.", class_="quiet")]
+    rows = [
+        (rule.rule, rule.event, ", ".join(rule.faults), rule.looked, rule.acted, rule.errors, rule.last_error)
+        for rule in rules
+    ]
+    acted = sum(rule.acted for rule in rules)
+    caption = f"{len(rules)} rule(s), which acted {acted:,} times all together."
+    return [
+        table(("rule", "event", "faults", "looked", "acted", "errors", "last error"), rows, caption=caption)
+    ]
+
+
+def _steady_state(run: Course, report: RunReport | None) -> list[Element]:
+    if not run.scenario:
+        return [paragraph("The journal does not say what steady state was.", class_="quiet")]
+    scenario = Scenario.model_validate(run.scenario)
+    deviated = report.deviated if report else {}
+    rows = [
+        (title(probe), tolerance(probe), deviated.get(title(probe), 0)) for probe in scenario.steady_state
+    ]
+    caption = "Probes are looked at twice a second."
+    if report is not None:
+        caption = f"Steady state was left for {report.deviation_s:g} s all together. {caption}"
+    return [table(("probe", "tolerance", "looks outside"), rows, caption=caption)]
+
+
+def _migrations(report: RunReport) -> list[Element]:
+    if not report.migrations:
+        return [paragraph("No job was moved.")]
+    rows = [
+        (
+            move.job,
+            f"{move.source} → {move.target}",
+            move.strategy,
+            move.state or "unknown",
+            None if move.total_s is None else f"{move.total_s:.2f} s",
+            None if move.downtime_s is None else f"{move.downtime_s:.2f} s",
+            move.note,
+        )
+        for move in report.migrations
+    ]
+    columns = ("job", "way", "strategy", "ended", "total", "downtime", "note")
+    return [table(columns, rows, caption=f"{len(rows)} migration(s) under these conditions.")]
+
+
+def _verdicts(report: RunReport) -> list[Element]:
+    if not report.verdicts:
+        return [paragraph("No results were judged.")]
+    names = ("expected", "results", *FINDINGS, "redelivered")
+    found = report.verdicts.values()
+    rows = [(name.replace("_", " "), *(getattr(verdict, name) for verdict in found)) for name in names]
+    expected = sum(verdict.expected for verdict in found)
+    caption = f"{expected:,} results were expected; found amiss: {in_words(report.findings)}."
+    examples = [
+        f"{job}, {kind.replace('_', ' ')}: {text}"
+        for job, verdict in report.verdicts.items()
+        for kind, texts in verdict.examples.items()
+        for text in texts
+    ]
+    content = [table(("", *report.verdicts), rows, caption=caption)]
+    return [*content, paragraph("Examples:"), listed(examples)] if examples else content

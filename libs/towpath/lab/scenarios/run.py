@@ -1,0 +1,296 @@
+"""One run of a scenario on a mesh that is up: before, during, after, the verdict, and everything put back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from nats.errors import Error as NatsError
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import HUB_SCOPE, OnTarget
+from towpath.contracts.scenario import Scenario, Step
+from towpath.lab.drill.stage import Stage
+from towpath.lab.scenarios.checking import idle_rules, rules_of
+from towpath.lab.scenarios.commands import Commands
+from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
+from towpath.lab.scenarios.expectations import unmet
+from towpath.lab.scenarios.held_rules import HeldRules
+from towpath.lab.scenarios.jobs import disorder_s
+from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.scenarios.load import Device
+from towpath.lab.scenarios.mesh_events import MeshEvents
+from towpath.lab.scenarios.observed_job import ObservedJob
+from towpath.lab.scenarios.recorder import Recorder
+from towpath.lab.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.lab.scenarios.restoration import Restoration
+from towpath.lab.scenarios.run_trace import RunTrace
+from towpath.lab.scenarios.sampler import Sampler
+from towpath.lab.scenarios.steadiness import Steadiness
+from towpath.lab.scenarios.timeline import Timeline, what_of
+from towpath.lab.scenarios.writing import plain
+from towpath.tasks import end
+from towpath.telemetry.tracing import start_tracing
+
+log = logging.getLogger(__name__)
+
+STEADY_S = 60.0
+"""For steady state to come about in the first place."""
+
+MOVES_S = 150.0
+"""For migrations to end, behind the timeline."""
+
+STOP_LOAD_S = 70.0
+SETTLE_S = 60.0
+"""Behind the load's end, for everything to run, and one site to own each job."""
+
+DRAIN_S = 40.0
+SURPLUS_S = 0.8
+"""After the last expected result, for one too many to show."""
+
+ACT_S = 4.0
+"""For rules about processes and the like, where another program has to see that they are loaded."""
+
+COUNT_S = 3.0
+"""For the last counts of rules, which come behind their end."""
+
+RESTORE_S = 360.0
+"""For everything to be put back: jobs may have to move, and the coordinator to be started anew."""
+
+
+@dataclass
+class Run:
+    """A scenario under way."""
+
+    stage: Stage
+    scenario: Scenario
+    journal: Journal
+    seed: int = 0
+    source: str = ""
+    """Where the scenario was read."""
+    chosen: dict[str, Any] = field(default_factory=dict)
+    allow_process: bool = False
+    problems: list[str] = field(default_factory=list)
+    broken: bool = False
+    trace: RunTrace = field(init=False)
+    _verdicts: dict[str, JobVerdict] = field(default_factory=dict)
+    _moves: list[MigrationReport] = field(default_factory=list)
+    _recovered_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self.trace = RunTrace(self.scenario.name, self.seed)
+
+    async def play(self) -> RunReport:
+        """Play it to its end, whatever happens; cancelled, it puts back what it changed and ends."""
+        begun = time.monotonic()
+        self.stage.bus.ship(start_tracing("cli", HUB_SCOPE))
+        self.trace.begin()
+        self._announce()
+        async with AsyncExitStack() as exits:
+            exits.push(self.trace.cut_short)
+            sampler = Sampler(self.stage.mesh, self.stage.bus)
+            rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
+            steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
+            nodes = EmulatedNodes(self.stage, sampler, self.journal, self.seed)
+            restoration = Restoration(self.stage.bus, self.journal)
+            commands = Commands(self.stage, restoration, sampler, rules, nodes, exits, self.allow_process)
+            watching: asyncio.Task[None] | None = None
+            try:
+                events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
+                recorder = Recorder(self.journal, self.scenario.collect)
+                await self._listen(exits, sampler, events, recorder)
+                watching = asyncio.create_task(steadiness.run(), name="steadiness")
+                await self._phases(commands, events, steadiness)
+            except (TowpathError, TimeoutError, NatsError) as error:
+                self._problem(f"the run got stuck: {str(error) or 'no answer'}")
+                self.broken = True
+            finally:
+                await end([watching])
+                await self._restore(commands, rules)
+            report = self._report(rules, steadiness, nodes, time.monotonic() - begun)
+        self.trace.end("; ".join(report.problems) or None)
+        self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
+        return report
+
+    def _announce(self) -> None:
+        self.journal.add(
+            Entry.BEGUN,
+            scenario=plain(self.scenario),
+            seed=self.seed,
+            chosen=self.chosen,
+            run=self.trace.run,
+        )
+        self.journal.add(Entry.PHASE, phase="prepare")
+
+    async def _listen(
+        self, exits: AsyncExitStack, sampler: Sampler, events: MeshEvents, recorder: Recorder
+    ) -> None:
+        """A connection of the run's own: what it has subscribed to ends with it."""
+        bus = await exits.enter_async_context(await self.stage.connected("scenario"))
+        await sampler.listen(bus)
+        await events.listen(bus)
+        await recorder.listen(bus)
+
+    async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
+        # A run before this one may have been killed, and have left a node away or a link cut.
+        await commands.nodes.settle()
+        async with commands.nodes.at_full_speed():
+            await self._prepare(commands)
+        async with commands.nodes.metered():
+            await self._act(commands, events, steadiness)
+        await self._judge(commands.sampler)
+
+    async def _prepare(self, commands: Commands) -> None:
+        scenario = self.scenario
+        await commands.restoration.look()
+        for name in scenario.mesh.jobs:
+            await commands.watch(name)
+        with self.trace.step("prepare"):
+            for job in scenario.jobs:
+                await commands.deploy(job)
+            if scenario.pipeline is not None:
+                await commands.apply(scenario.pipeline)
+        self._start_load(commands.sampler)
+        with self.trace.step("load rules that never act"):
+            await commands.rules.load_idle(idle_rules(scenario))
+
+    async def _act(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
+        phases = self.scenario.phases
+        self.journal.add(Entry.PHASE, phase="before")
+        if not await steadiness.until_held(phases.before_s, STEADY_S):
+            self._problem(f"steady state did not come about within {STEADY_S:g} s")
+            self.broken = True
+            return
+        self.journal.add(Entry.PHASE, phase="during")
+        steadiness.watch_from_now()
+
+        async def carry_out(step: Step) -> None:
+            with self.trace.step(f"{step.action} {what_of(step)}".strip()):
+                await commands.carry_out(step)
+
+        timeline = Timeline(self.scenario.timeline, carry_out, events, self.journal)
+        await asyncio.gather(timeline.play(), asyncio.sleep(phases.during_s))
+        self.problems += timeline.problems
+        await self._recover(commands, steadiness)
+
+    def _start_load(self, sampler: Sampler) -> None:
+        for position, load in enumerate(self.scenario.load):
+            access = self.stage.mesh.site(load.site)
+            device = Device(load, access, self.scenario.name, position, self.seed)
+            sampler.devices.append(device)
+            device.start()
+
+    async def _recover(self, commands: Commands, steadiness: Steadiness) -> None:
+        """Unload everything, and wait until steady state holds."""
+        phases = self.scenario.phases
+        targeted = [rule.name for rule in rules_of(self.scenario) if isinstance(rule.event, OnTarget)]
+        await commands.rules.acted(targeted, ACT_S)
+        self.journal.add(Entry.PHASE, phase="after")
+        if commands.rules.names:
+            with self.trace.step("unload rules"):
+                await commands.rules.unload(commands.rules.names)
+        await commands.nodes.revive()
+        over = time.time()
+        self._moves = await commands.moves_ended(MOVES_S)
+        for move in self._moves:
+            self.journal.add(Entry.MIGRATED, **move.model_dump(mode="json"))
+        left = phases.after_s - (time.time() - over)
+        if await steadiness.until_held(phases.steady_s, max(left, phases.steady_s + 1.0)):
+            assert steadiness.since is not None
+            left_state = steadiness.last_outside is not None
+            self._recovered_s = max(0.0, steadiness.since - over) if left_state else 0.0
+
+    async def _judge(self, sampler: Sampler) -> None:
+        """Stop the load, wait until everything is in order and processed, and compare with the truth."""
+        self.journal.add(Entry.PHASE, phase="judge")
+        for device in sampler.devices:
+            await device.stop(STOP_LOAD_S)
+        for job in sampler.jobs.values():
+            if not job.changed:
+                await self._settled(job)
+        for job in sampler.jobs.values():
+            if job.judged:
+                await self._judge_job(job)
+
+    async def _settled(self, job: ObservedJob) -> None:
+        try:
+            await self.stage.until_settled(job.name, SETTLE_S)
+        except TowpathError as error:
+            self._problem(error.detail.message)
+            self.broken = True
+
+    async def _judge_job(self, job: ObservedJob) -> None:
+        await job.drained(DRAIN_S)
+        await asyncio.sleep(SURPLUS_S)
+        verdict = JobVerdict.of(await job.verdict())
+        self._verdicts[job.name] = verdict
+        self.journal.add(Entry.VERDICT, job=job.name, **verdict.model_dump(mode="json"))
+        late = disorder_s(job.spec, job.stored)
+        if late > 0:
+            self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
+
+    async def _restore(self, commands: Commands, rules: HeldRules) -> None:
+        """Put back what the run changed: also when it was cancelled or failed."""
+        self.journal.add(Entry.PHASE, phase="restore")
+        nodes = commands.nodes
+        for part in (nodes.bring_back, partial(self._put_back, commands, rules), nodes.settle):
+            try:
+                await part()
+            except (TowpathError, TimeoutError, NatsError) as error:
+                self._not_put_back(str(error) or "no answer")
+        self.journal.add(Entry.PHASE, phase="ended")
+
+    async def _put_back(self, commands: Commands, rules: HeldRules) -> None:
+        """Rules, load, jobs and pipelines. Raises `TowpathError` when nobody answers."""
+        async with asyncio.timeout(RESTORE_S):
+            with self.trace.step("restore"):
+                await rules.unload_all()
+                await rules.counted(COUNT_S)
+                await end([device.task for device in commands.sampler.devices])
+                for problem in await commands.restoration.put_back():
+                    self._not_put_back(problem)
+
+    def _not_put_back(self, why: str) -> None:
+        self._problem(f"not everything could be put back: {why}")
+        self.broken = True
+
+    def _report(
+        self, rules: HeldRules, steadiness: Steadiness, nodes: EmulatedNodes, seconds: float
+    ) -> RunReport:
+        if self.scenario.collect.rule_counts:
+            counts = {name: count.model_dump(mode="json") for name, count in rules.counts.items()}
+            self.journal.add(Entry.COUNTS, rules=counts)
+        report = RunReport(
+            scenario=self.scenario.name,
+            source=self.source,
+            seed=self.seed,
+            chosen=self.chosen,
+            run=self.trace.run,
+            seconds=round(seconds, 1),
+            verdicts=self._verdicts,
+            deviated=steadiness.deviated,
+            deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
+            recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
+            migrations=self._moves,
+            energy=nodes.energy,
+            rules=[RuleReport.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
+            problems=self.problems,
+            broken=self.broken,
+        )
+        # What got stuck has its reason already: all else follows from it.
+        return (
+            report
+            if self.broken
+            else report.model_copy(
+                update={"problems": [*self.problems, *unmet(self.scenario.expect, report)]}
+            )
+        )
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(text)
+        self.journal.add(Entry.PROBLEM, text=text)

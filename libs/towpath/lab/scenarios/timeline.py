@@ -1,0 +1,86 @@
+"""Plays the steps of a scenario at their moments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import groupby
+
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.scenario import Step
+from towpath.contracts.scenario_nodes import nodes_of
+from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.scenarios.mesh_events import MeshEvents
+
+CarryOut = Callable[[Step], Awaitable[None]]
+
+
+class Timeline:
+    """The steps of one run. What goes wrong with one is written down, and the others go on."""
+
+    def __init__(
+        self, steps: Sequence[Step], carry_out: CarryOut, events: MeshEvents, journal: Journal
+    ) -> None:
+        self.problems: list[str] = []
+        self._carry_out, self._events, self._journal = carry_out, events, journal
+        timed = sorted((s for s in steps if s.at is not None), key=lambda s: s.at or 0.0)
+        self._timed = [(at or 0.0, list(group)) for at, group in groupby(timed, key=lambda s: s.at)]
+        self._triggered = [(step, events.expect(step.on)) for step in steps if step.on is not None]
+
+    async def play(self) -> None:
+        """Carry all steps out, counted from now; return when the last one is done."""
+        async with asyncio.TaskGroup() as tasks:
+            for at, steps in self._timed:
+                tasks.create_task(self._at(at, steps), name=f"steps at {at:g} s")
+            for step, heard in self._triggered:
+                tasks.create_task(self._on(step, heard), name=f"step on {step.on}")
+
+    async def _at(self, at: float, steps: Iterable[Step]) -> None:
+        await asyncio.sleep(at)
+        for step in steps:
+            await self._do(step)
+
+    async def _on(self, step: Step, heard: asyncio.Event) -> None:
+        assert step.on is not None
+        try:
+            async with asyncio.timeout(step.on.within_s):
+                await heard.wait()
+        except TimeoutError:
+            self._problem(step, f"{step.on.event} did not come within {step.on.within_s:g} s")
+            return
+        await asyncio.sleep(step.on.after_s)
+        await self._do(step)
+
+    async def _do(self, step: Step) -> None:
+        try:
+            await self._carry_out(step)
+        except (TowpathError, TimeoutError) as error:
+            self._problem(step, str(error) or "no answer in time")
+            return
+        self._journal.add(Entry.STEP, action=step.action, what=what_of(step))
+
+    def _problem(self, step: Step, text: str) -> None:
+        self._journal.add(Entry.STEP, action=step.action, what=what_of(step), error=text)
+        self.problems.append(f"the step {step.action} {what_of(step)} failed: {text}")
+
+
+def what_of(step: Step) -> str:
+    """What a step is about, in a few words."""
+    if step.load is not None:
+        return ", ".join(rule.name for rule in step.load)
+    if step.unload is not None:
+        return ", ".join(step.unload)
+    if step.migrate is not None:
+        to = f" to {step.migrate.to}" if step.migrate.to else ""
+        return f"{step.migrate.job}{to} by {step.migrate.strategy}"
+    if step.update is not None:
+        return step.update.spec.name
+    if step.process is not None:
+        return step.process.path
+    if step.node is not None:
+        return f"{step.node.do} {', '.join(nodes_of(step.node))}".strip()
+    named = step.deploy or step.apply
+    if named is not None:
+        return named.name
+    about = step.scale or step.remove
+    return about.job if about is not None else ""

@@ -1,5 +1,0 @@
-"""A TCP proxy that makes a link worse: it delays, throttles, or cuts what passes. Knows no protocol."""
-
-from towpath.proxy.link import Link, Route
-
-__all__ = ["Link", "Route"]

@@ -1,0 +1,56 @@
+"""The wiring of the injector."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from towpath.bus import Bus
+from towpath.contracts.faults import HUB_SCOPE
+from towpath.lab.guard.keeper import Keeper
+from towpath.lab.injector.handlers import Handlers
+from towpath.lab.injector.metrics import Metrics
+from towpath.lab.injector.record import Record
+from towpath.lab.injector.rules import Rules
+from towpath.lab.injector.settings import Settings
+from towpath.lab.injector.surroundings import Surroundings
+from towpath.mesh.liveness import showing_life
+from towpath.mesh.service import connected
+from towpath.tasks import end
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Load and unload rules until `stop` is set; then everything is unloaded.
+
+    What an earlier injector has loaded is unloaded first.
+    """
+    connection = await connected(settings, "injector", stop)
+    if connection is None:
+        return
+    async with connection as bus, showing_life(bus):
+        await _inject(settings, bus, stop)
+
+
+async def _inject(settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
+    record = Record(settings.record)
+    rules = Rules(bus, record, await record.read())
+    keeper = Keeper(settings.home, HUB_SCOPE, bus.publish)
+    metrics = Metrics()
+    handlers = Handlers(settings.home, bus, keeper, rules, Surroundings(settings.home, bus), metrics)
+    await handlers.serve_sites()
+    working = [asyncio.create_task(work) for work in (keeper.watch(), rules.carry_out())]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await handlers.serve()
+        log.info("taking rules")
+        # Whatever ends by itself has failed: a process that is started anew unloads everything.
+        await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in working:
+            if task.done():
+                task.result()
+    finally:
+        await end([*working, stopping])
+        await rules.close()
+        await keeper.close()

@@ -1,0 +1,58 @@
+"""What rules can be made of: points, targets, faults and the words of conditions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from towpath.contracts.export.field_types import type_of
+from towpath.contracts.export.reference import member_documentation
+from towpath.contracts.faults import (
+    DataPoint,
+    FaultCatalogue,
+    FaultDescription,
+    FaultParameter,
+    TargetKind,
+)
+from towpath.lab.faults.conditions import FUNCTIONS
+from towpath.lab.faults.registry import Fault, faults
+from towpath.lab.faults.validation import targets
+from towpath.lab.faults.world import World
+
+
+def catalogue(world: World) -> FaultCatalogue:
+    """Everything, with the targets that there are in `world`."""
+    meanings = member_documentation(DataPoint)
+    return FaultCatalogue(
+        points={point.value: meanings[point.name] for point in DataPoint},
+        targets={kind.value: targets(kind, world) for kind in TargetKind},
+        faults=[described(kind) for kind in faults().values()],
+        functions=dict(FUNCTIONS),
+    )
+
+
+def described(kind: type[Fault]) -> FaultDescription:
+    """One fault, from its class."""
+    schema = kind.Parameters.model_json_schema()
+    return FaultDescription(
+        name=kind.name,
+        meaning=" ".join(inspect.cleandoc(kind.__doc__ or "").split()),
+        applies_to=sorted(kind.applies_to),
+        parameters=[
+            _parameter(name, information, schema)
+            for name, information in kind.Parameters.model_fields.items()
+        ],
+    )
+
+
+def _parameter(name: str, information: FieldInfo, schema: dict[str, Any]) -> FaultParameter:
+    content = schema["properties"][information.alias or name]
+    return FaultParameter(
+        name=name,
+        meaning=" ".join((information.description or "").split()),
+        type=type_of(content, schema),
+        default=content.get("default"),
+        required=information.is_required(),
+    )

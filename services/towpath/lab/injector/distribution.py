@@ -1,0 +1,128 @@
+"""Sees to it that every scope has its rules, and knows which have."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+from towpath.contracts.faults import HUB_SCOPE, LoadedRule, RuleCount, RulesSet
+from towpath.lab.faults.asking import asked_by
+from towpath.lab.faults.expressions import OWN_SITE
+from towpath.lab.injector.courier import Courier, Deliver, Letter
+from towpath.lab.injector.loaded import LoadedRules
+from towpath.tasks import end
+
+SETTLE_S = 2.0
+"""For a change to arrive everywhere: two attempts. Later ones are made without anybody waiting."""
+
+LINKS = "links"
+"""Stands for the rules that the injector itself carries out. No site has this name."""
+
+_SHARED = re.compile(r"(?P<measured>\w+)\((?P<scope>[^()]*)\)")
+"""A name that conditions may ask of the whole mesh, such as `cpu_percent(jfk)`."""
+
+
+class Distribution:
+    """One courier for each scope.
+
+    Invariant: a courier's revision grows whenever the rules of its scope change, and only then.
+    """
+
+    def __init__(self, loaded: LoadedRules, revision: int, note: Callable[[str, RuleCount], None]) -> None:
+        """`revision` must be greater than any that an earlier injector has used; `note` is told what a scope
+        has counted."""
+        self._revision = revision
+        self.shared: dict[str, float] = {}
+        """What was measured, of that which conditions ask for."""
+        self._loaded = loaded
+        self._note = note
+        self._couriers: dict[str, Courier] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asked: dict[str, frozenset[str]] = {}
+        """Scope, or `links` → what the conditions of its rules ask of the whole mesh."""
+
+    def add(self, scope: str, deliver: Deliver) -> None:
+        """Serve one more scope: first of all it is told what there is."""
+        if scope in self._couriers:
+            return
+        courier = Courier(scope, self._letter, deliver, partial(self._answered, scope))
+        courier.revision = self._revision
+        self._couriers[scope] = courier
+        self._tasks.append(asyncio.create_task(courier.run(), name=f"rules of {scope}"))
+
+    @property
+    def unreached(self) -> frozenset[str]:
+        """Scopes whose rules nobody took the last time."""
+        return frozenset(scope for scope, courier in self._couriers.items() if courier.unreached)
+
+    def changed(self, scopes: Collection[str]) -> None:
+        """Bring these scopes what is loaded now. To be called with every change, before anything else is."""
+        self._revision += 1
+        before = self._anywhere()
+        told = {scope: self._loaded.told(scope) for scope in self._couriers}
+        told[LINKS] = [each.told for each in self._loaded.about_links()]
+        self._asked = {scope: _asked(rules, scope) for scope, rules in told.items()}
+        self.shared = {name: value for name, value in self.shared.items() if name in self._anywhere()}
+        for scope in {scope_of_shared(name) for name in before ^ self._anywhere()} & self._couriers.keys():
+            self._couriers[scope].call()
+        for scope in self._couriers.keys() & scopes:
+            self._couriers[scope].call(self._revision)
+
+    @property
+    def revision(self) -> int:
+        """The newest that a scope was told."""
+        return self._revision
+
+    def shared_value(self, name: str) -> float | None:
+        """What was measured last, by a name such as `cpu_percent(jfk)`; null when nothing was."""
+        return self.shared.get(name)
+
+    async def settled(self, scopes: Iterable[str], *, within_s: float = SETTLE_S) -> None:
+        """Wait until these scopes have what is loaded now, or do not answer."""
+        waiting = [self._couriers[scope].settled() for scope in scopes if scope in self._couriers]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await asyncio.gather(*waiting)
+
+    async def close(self) -> None:
+        """Bring nothing any more."""
+        await end(self._tasks)
+
+    def _letter(self, scope: str, revision: int) -> Letter:
+        rules = self._loaded.told(scope)
+        own = self._asked.get(scope, frozenset())
+        shared = {name: self.shared[name] for name in own if name in self.shared}
+        for name in self._anywhere() - own:
+            if scope_of_shared(name) == scope:
+                # Tells the scope that it shall measure. No rule of its own looks at the value.
+                shared[name] = self.shared.get(name, 0.0)
+        return Letter(revision, rules, shared)
+
+    def _answered(self, scope: str, answer: RulesSet) -> None:
+        for count in answer.counts:
+            self._note(scope, count)
+        wanted = self._anywhere()
+        measured = {f"{name}({scope})": value for name, value in answer.measured.items()}
+        self.shared |= {name: value for name, value in measured.items() if name in wanted}
+
+    def _anywhere(self) -> frozenset[str]:
+        return _all(self._asked)
+
+
+def scope_of_shared(name: str) -> str:
+    """The scope of a name such as `cpu_percent(jfk)`; empty when it is of none."""
+    found = _SHARED.fullmatch(name)
+    return found["scope"] if found else ""
+
+
+def _all(asked: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return frozenset[str]().union(*asked.values())
+
+
+def _asked(rules: Iterable[LoadedRule], scope: str) -> frozenset[str]:
+    own = HUB_SCOPE if scope == LINKS else scope
+    names = frozenset[str]().union(*(asked_by(each.rule) for each in rules))
+    return frozenset(name.replace(f"({OWN_SITE})", f"({own})") for name in names)

@@ -1,0 +1,135 @@
+"""What exists in the mesh at the moment, for rules to be judged by."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from towpath.bus import Bus
+from towpath.containers.daemon import daemon
+from towpath.containers.daemon import listed as listed_containers
+from towpath.containers.running import own_id
+from towpath.contracts.commands import ListJobs
+from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
+from towpath.lab.faults.world import World, looking_processes
+from towpath.lab.guard.scopes import guard_name
+from towpath.mesh.home import Home
+from towpath.mesh.names import LINKS_PROCESS, SUPERVISOR, processes_of
+from towpath.mesh.state import MeshState
+from towpath.processes import listed
+
+log = logging.getLogger(__name__)
+
+JOBS_S = 2.0
+"""For the coordinator's answer. It may be what is broken on purpose."""
+
+DOCKER_S = 2
+"""For the answer of Docker's daemon, where there is one."""
+
+
+class Surroundings:
+    """Looks at the mesh."""
+
+    def __init__(self, home: Home, bus: Bus) -> None:
+        self._home = home
+        self._bus = bus
+        self._jobs: list[str] = []
+        """As last known: a coordinator that is away forgets none."""
+
+    async def mesh(self) -> MeshState:
+        """The mesh as it is saved now. Raises `TowpathError`."""
+        return await asyncio.to_thread(MeshState.load, self._home)
+
+    async def world(self, rules: Iterable[Rule]) -> World:
+        """What exists, as far as these rules are about it."""
+        rules = list(rules)
+        mesh = await self.mesh()
+        if any(rule.where.job is not None for rule in rules):
+            named = {rule.where.job for rule in rules if rule.where.job is not None}
+            await self._ask_for_jobs(named)
+        about_containers = any(_target(rule) is TargetKind.CONTAINER for rule in rules)
+        return await asyncio.to_thread(self._look, mesh, about_containers)
+
+    async def everything(self) -> World:
+        """What exists."""
+        await self._ask_for_jobs(frozenset())
+        return await asyncio.to_thread(self._look, await self.mesh(), True)
+
+    def running(self, world: World) -> World:
+        """The same, with the processes only that run now and carry rules out. Blocks for a moment."""
+        running = (record.name for record in listed(self._home.run) if record.process is not None)
+        able = (name for name in running if name != SUPERVISOR and not name.endswith(guard_name("")))
+        return replace(world, processes=frozenset(able))
+
+    async def _ask_for_jobs(self, named: Iterable[str]) -> None:
+        """Take `named` for jobs when the coordinator does not say."""
+        try:
+            jobs = (await self._bus.request(ListJobs(), deadline_s=JOBS_S)).jobs
+            self._jobs = [job.spec.name for job in jobs]
+        except TowpathError as error:
+            log.warning("which jobs there are is not known: %s", error)
+            self._jobs = sorted({*self._jobs, *named})
+
+    def _look(self, mesh: MeshState, about_containers: bool) -> World:
+        sites = sorted(mesh.sites)
+        known = {record.name for record in listed(self._home.run)}
+        # Also while one of them is just being started anew.
+        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links)}
+        return World(
+            sites=frozenset(sites),
+            processes=frozenset(known | expected),
+            links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
+            jobs=frozenset(self._jobs),
+            archives=self._archives(sites),
+            **(_containers() if about_containers else {}),
+        )
+
+    def _archives(self, sites: Iterable[str]) -> tuple[Path, ...]:
+        found = {path.name: path for site in sites for path in self._home.site_artefacts(site).glob("*.zip")}
+        return tuple(path for _, path in sorted(found.items()))
+
+
+def looking(rule: Rule, world: World) -> list[str]:
+    """Processes of `world` that would look at a rule, or what it would hit."""
+    event = rule.event
+    if not isinstance(event, OnTarget):
+        return looking_processes(rule, world)
+    if event.target is TargetKind.CONTAINER:
+        return [event.name] if event.name in world.containers else []
+    hit = LINKS_PROCESS if event.target is TargetKind.LINK else event.name
+    return [name for name in sorted(world.processes) if name == hit]
+
+
+def without_links(rule: Rule, world: World) -> ErrorDetail | None:
+    """What is wrong with a rule about a link in a mesh that emulates none."""
+    if _target(rule) is not TargetKind.LINK or world.links:
+        return None
+    return ErrorDetail(
+        code=ErrorCode.NOT_ALLOWED,
+        message="this mesh emulates no links; switch them on with `towpath up --emulate-links`",
+        field="event.target",
+        value=TargetKind.LINK.value,
+        allowed=[kind.value for kind in TargetKind if kind is not TargetKind.LINK],
+    )
+
+
+def _target(rule: Rule) -> TargetKind | None:
+    return rule.event.target if isinstance(rule.event, OnTarget) else None
+
+
+def _containers() -> dict[str, Any]:
+    """What a world knows of containers: which there are, on which networks, or why that is not known."""
+    try:
+        with daemon(answer_s=DOCKER_S) as docker:
+            found = listed_containers(docker)
+        own = own_id()
+    except TowpathError as error:
+        return {"without_daemon": error.detail}
+    networks = {each.name: each.networks for each in found}
+    own_name = next((each.name for each in found if each.id == own), None)
+    return {"containers": frozenset(networks), "networks": networks, "own_container": own_name}

@@ -1,0 +1,61 @@
+"""The wiring of the emulated links."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from towpath.bus import Bus
+from towpath.contracts.faults import HUB_SCOPE
+from towpath.lab.links.handlers import Handlers
+from towpath.lab.links.record import Record
+from towpath.lab.links.settings import Settings
+from towpath.lab.proxy import Link
+from towpath.mesh.liveness import showing_life
+from towpath.tasks import end
+from towpath.telemetry.tracing import start_tracing
+
+log = logging.getLogger(__name__)
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Forward, and take commands, until `stop` is set. Raises `OSError` when a port is taken."""
+    restored: asyncio.Queue[str] = asyncio.Queue()
+    record = Record(settings.record)
+    # The links work before commands do: sites and hub find each other through them.
+    async with _links(settings, record, restored) as links, asyncio.TaskGroup() as tasks:
+        commands = tasks.create_task(_take_commands(settings, links, record, restored))
+        await stop.wait()
+        await end([commands])
+
+
+@asynccontextmanager
+async def _links(
+    settings: Settings, record: Record, restored: asyncio.Queue[str]
+) -> AsyncIterator[dict[str, Link]]:
+    """All links, each as bad as it was when this process last ended."""
+    kept = await record.read()
+    async with AsyncExitStack() as stack:
+        links: dict[str, Link] = {}
+        for site, routes in settings.routes.items():
+            links[site] = Link(site, routes, on_restored=restored.put_nowait)
+            if (conditions := kept.get(site)) is not None:
+                links[site].shape(conditions)
+                if conditions.perfect:
+                    restored.put_nowait(site)
+            await stack.enter_async_context(links[site])
+        log.info("links of %s", ", ".join(links))
+        yield links
+
+
+async def _take_commands(
+    settings: Settings, links: dict[str, Link], record: Record, restored: asyncio.Queue[str]
+) -> None:
+    connection = await Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="links")
+    async with connection as bus, showing_life(bus):
+        bus.ship(start_tracing("links", HUB_SCOPE))
+        handlers = Handlers(links, record, bus)
+        await handlers.serve()
+        await handlers.tell_of_restored(restored)

@@ -1,0 +1,53 @@
+"""What the process of the emulated links must be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.lab.proxy import Route
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the links begin and end, and where their commands come from."""
+
+    hub_url: str
+    hub_user: str
+    hub_password: str
+    routes: dict[str, tuple[Route, ...]]
+    """Site → what its link leads to: the hub, and Redis."""
+    record: Path
+    """File that keeps the conditions, for a process that follows this one."""
+
+    @classmethod
+    def from_home(cls, home: Path) -> Settings:
+        """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
+        mesh = MeshState.load(Home(home))
+        if not mesh.spec.emulate_links or mesh.links is None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "this mesh emulates no links",
+                field="emulate_links",
+                value=False,
+                allowed="true",
+            )
+        hub = mesh.hub_host.strip("[]"), mesh.leaf_port
+        redis = mesh.redis_host.strip("[]"), mesh.redis_port
+        listen = mesh.spec.listen
+        return cls(
+            hub_url=mesh.hub_url,
+            hub_user=mesh.links.user,
+            hub_password=mesh.links.password,
+            routes={
+                site: (
+                    Route((listen, access.link_port), hub),
+                    Route((listen, access.link_redis_port), redis),
+                )
+                for site, access in mesh.sites.items()
+            },
+            record=home / "links.json",
+        )
