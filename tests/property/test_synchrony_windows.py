@@ -12,7 +12,7 @@ from towpath.contracts.migration import Role
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.consistency import Consistency, check, release
 from towpath.synchrony.cut import Cut
-from towpath.synchrony.decision import Action, Amend, Drop
+from towpath.synchrony.decision import Action, AmendResult, DropResult
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.result import Forwarded, ResultEvent
 from towpath.synchrony.synchroniser import Synchroniser
@@ -118,10 +118,10 @@ def covered(actions: list[Action]) -> list[tuple[int, int]]:
     """The intervals that reach the subscribers, in order."""
     return [
         (action.after, action.through)
-        if isinstance(action, Amend)
+        if isinstance(action, AmendResult)
         else (action.event.after, action.event.through)
         for action in actions
-        if not isinstance(action, Drop)
+        if not isinstance(action, DropResult)
     ]
 
 
@@ -151,7 +151,7 @@ def test_take_when_the_log_ends_anywhere_then_the_output_partitions_the_serials(
 
 @given(run=runs(), synchroniser=st.sampled_from([ByResults, Cut]).map(lambda kind: kind(0)))
 def test_take_when_the_factor_is_zero_then_no_result_is_amended(run: Run, synchroniser: Synchroniser) -> None:
-    assert not any(isinstance(action, Amend) for action in acted(synchroniser, run.log))
+    assert not any(isinstance(action, AmendResult) for action in acted(synchroniser, run.log))
 
 
 @given(run=runs(), synchroniser=synchronisers())
@@ -161,10 +161,10 @@ def test_take_when_synchronised_then_the_decision_says_what_was_done(
     actions = acted(synchroniser, run.log)
     decision = synchroniser.synchronised
     if decision is None:
-        assert not any(isinstance(a, Amend) for a in actions)
+        assert not any(isinstance(a, AmendResult) for a in actions)
         return
     assert decision.settled_at is not None
-    assert [a for a in actions if isinstance(a, Amend)] == list(decision.amended)
+    assert [a for a in actions if isinstance(a, AmendResult)] == list(decision.amended)
     assert len(decision.amended) <= 1
     places = {e.position: e for e in run.log}
     source, target = (
@@ -176,7 +176,7 @@ def test_take_when_synchronised_then_the_decision_says_what_was_done(
         if action in decision.actions:
             continue
         owner = Role.TARGET if action.event.position > decision.settled_at else Role.SOURCE
-        assert isinstance(action, Drop) == (action.event.origin is not owner)
+        assert isinstance(action, DropResult) == (action.event.origin is not owner)
     touched = {*decision.verbatim, *decision.dropped, *(a.event.position for a in decision.amended)}
     assert touched <= places.keys()
     assert all(interval[1] <= decision.cut or interval[0] >= decision.cut for interval in covered(actions))

@@ -27,7 +27,7 @@ from towpath.mesh.names import (
     sink_subject,
 )
 from towpath.monitor.app import run
-from towpath.monitor.settings import Settings
+from towpath.monitor.settings import MonitorSettings
 from towpath.streams.pages import StoredMessage, read_after
 from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
@@ -210,7 +210,7 @@ class MonitoredJob:
 async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
     """A monitor on the hub at `url`. It must end by itself."""
     stop = asyncio.Event()
-    task = asyncio.create_task(run(Settings(url, "", ""), stop))
+    task = asyncio.create_task(run(MonitorSettings(url, "", ""), stop))
     try:
         yield task
     finally:

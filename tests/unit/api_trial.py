@@ -13,7 +13,7 @@ import aiohttp
 from aiohttp.test_utils import TestClient, TestServer
 
 from towpath.api.app import application
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
@@ -62,7 +62,7 @@ class Trial:
 
 @asynccontextmanager
 async def running_api() -> AsyncIterator[Trial]:
-    settings = Settings("nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
+    settings = ApiSettings("nats://nowhere", "hub.api", "", "127.0.0.1", 0, TOKEN)
     coordinator = StandIn()
     made = application(settings, cast("Bus", coordinator), asyncio.Event())
     async with TestClient(TestServer(made)) as client:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from running.waiting import WITHIN_S
 from towpath.agent.assignments import AssignmentStore
-from towpath.agent.draining import drain
+from towpath.agent.handlers import drain
 from towpath.agent.jobs import Jobs
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT

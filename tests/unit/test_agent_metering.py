@@ -21,8 +21,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.metrics import Echo, EchoAnswer, ReadMetrics, Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.mesh.link_probe import probe
-from towpath.telemetry.link_figures import LARGE_BYTES, bandwidth
+from towpath.mesh.link_probe import LARGE_BYTES, bandwidth, probe
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.process_figures import ProcessFigures
 

@@ -11,7 +11,7 @@ from api_trial import Trial, running_api
 
 from running import waiting
 from towpath.api.coordinator import Coordinator
-from towpath.api.merge_patch import merge
+from towpath.api.handlers.jobs import merge
 from towpath.artefacts.entry_check import WITHIN_S
 from towpath.contracts.commands import (
     EXAMPLE_SPEC,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.contracts.errors import TowpathError
 from towpath.mesh.home import Home
 from towpath.mesh.settings import spec_of_sites
@@ -16,9 +16,9 @@ from towpath.mesh.state import MeshState
 
 def test_token_and_port_when_the_mesh_grows_then_stay(tmp_path: Path) -> None:
     MeshState.create_or_extend(Home(tmp_path), spec_of_sites("jfk"))
-    before = Settings.from_home(tmp_path)
+    before = ApiSettings.from_home(tmp_path)
     MeshState.create_or_extend(Home(tmp_path), spec_of_sites("lga"))
-    assert Settings.from_home(tmp_path) == before
+    assert ApiSettings.from_home(tmp_path) == before
     assert len(before.token) >= 32
     assert (before.listen, before.hub_user) == ("127.0.0.1", "hub.api")
 
@@ -30,11 +30,11 @@ def test_mesh_when_it_is_from_before_there_was_rest_then_gets_it_at_its_next_sta
     del old["api"], old["api_token"], old["spec"]["api_port"]
     home.state.write_text(json.dumps(old))
     with pytest.raises(TowpathError, match="no port for the REST interface"):
-        Settings.from_home(tmp_path)
+        ApiSettings.from_home(tmp_path)
     MeshState.create_or_extend(home, spec_of_sites("jfk"))
-    first = Settings.from_home(tmp_path)
+    first = ApiSettings.from_home(tmp_path)
     assert first.port > 0
-    assert Settings.from_home(tmp_path) == first, "what was made anew is kept"
+    assert ApiSettings.from_home(tmp_path) == first, "what was made anew is kept"
 
 
 def test_port_when_it_is_another_listener_s_then_is_refused(tmp_path: Path) -> None:

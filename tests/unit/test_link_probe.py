@@ -11,8 +11,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer
 from towpath.mesh import link_probe
-from towpath.mesh.link_probe import ANSWER_S, LARGE_S, LinkProbe
-from towpath.telemetry.link_figures import SMALL_PROBES
+from towpath.mesh.link_probe import ANSWER_S, LARGE_S, SMALL_PROBES, LinkProbe
 
 
 @dataclass
@@ -53,7 +52,12 @@ async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_
     carries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [100.0]
-    monkeypatch.setattr(link_probe, "monotonic", lambda: clock[0])
+
+    def monotonic() -> float:
+        clock[0] += 1e-6
+        return clock[0]
+
+    monkeypatch.setattr(link_probe, "monotonic", monotonic)
     way = Way(carries)
     probe = probing(way)
     await metrics(probe)
@@ -61,7 +65,7 @@ async def test_large_message_when_one_was_tried_then_is_not_sent_again_until_it_
         clock[0] = moment
         assert await metrics(probe) == ["link.round_trip"]
     assert len(way.large_deadlines_s) == 1
-    clock[0] = 400.0
+    clock[0] = 401.0
     await metrics(probe)
     assert len(way.large_deadlines_s) == 2
     assert way.small == 4 * SMALL_PROBES

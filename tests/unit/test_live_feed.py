@@ -12,7 +12,7 @@ from aiohttp import ClientResponse
 from api_trial import TOKEN, Trial, running_api
 
 from running.waiting import WITHIN_S
-from towpath.api.live_feed import BEHIND, Follower
+from towpath.api.live_feed import BEHIND, FeedFollower
 from towpath.api.live_state import LiveState
 from towpath.contracts.commands import (
     EXAMPLE_SPEC,
@@ -148,7 +148,7 @@ def test_state_when_a_service_answers_again_then_its_problem_is_taken_back() -> 
 
 
 def test_follower_when_too_far_behind_then_is_cut_off_and_keeps_no_more() -> None:
-    follower = Follower()
+    follower = FeedFollower()
     for number in range(BEHIND + 50):
         follower.put(json.dumps(number).encode() + b";")
     assert follower.cut_off

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.monitor.catch_up import CatchUp
 from towpath.monitor.identity_check import LEVEL_LEAST_S, LEVEL_TRIGGERS
+from towpath.monitor.progress import CatchUp
 from towpath.protocols.handover import CATCH_UP_S, CATCH_UP_TRIGGERS
 
 

@@ -8,7 +8,7 @@ from report_trial import JOB, check_self_contained, facts, journal, measured, vi
 from towpath.contracts.commands import OperationState
 from towpath.contracts.traces import Trace
 from towpath.reports.facts import Measured
-from towpath.reports.pages import migration_page
+from towpath.reports.migration import migration_page
 from towpath.telemetry.trace_tree import in_tree
 
 SECTIONS = ["What it cost", "Step by step", "What the job did meanwhile", "Trace", "Journal"]

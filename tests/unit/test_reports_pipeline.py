@@ -14,7 +14,7 @@ from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import ApplyView, PipelineSpec, PipelineVersion, PipelineView
 from towpath.reports.facts import Measured, PipelineFacts
 from towpath.reports.graph_picture import stages
-from towpath.reports.pages import pipeline_page
+from towpath.reports.pipeline import pipeline_page
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

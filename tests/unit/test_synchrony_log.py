@@ -12,7 +12,7 @@ from towpath.contracts.migration import Role
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.consistency import Consistency
 from towpath.synchrony.cut import Cut
-from towpath.synchrony.decision import Action, Amend, Forward, Relation
+from towpath.synchrony.decision import Action, AmendResult, ForwardResult, Relation
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.result import ResultEvent
 from towpath.synchrony.synchroniser import Synchroniser
@@ -32,9 +32,9 @@ def log(text: str) -> list[LoggedResult]:
 
 def written(action: Action) -> str:
     origin = action.event.origin.name[0]
-    if isinstance(action, Amend):
+    if isinstance(action, AmendResult):
         return f"{origin}({action.after},{action.through}]*"
-    sign = "" if isinstance(action, Forward) else "-"
+    sign = "" if isinstance(action, ForwardResult) else "-"
     return f"{sign}{origin}({action.event.after},{action.event.through}]"
 
 
@@ -65,7 +65,7 @@ def test_by_results_when_the_source_is_ahead_then_the_targets_straddling_result_
     assert (undecided.cut, undecided.offset, undecided.settled_at) == (13, 3, None)
     [tail] = log("S(0,13] T(0,10] T(10,15]")[2:]
     [amend] = synchroniser.take(tail)
-    assert amend == Amend(tail, 13, 15)
+    assert amend == AmendResult(tail, 13, 15)
     settled = synchroniser.synchronised
     assert settled is not None
     assert settled.relation is Relation.SOURCE_AHEAD
@@ -165,7 +165,7 @@ def test_abandon_when_undecided_then_the_source_stays_the_owner(kind: Kind) -> N
     events = log("S(0,5] T(0,8] S(5,9] T(8,9] S(9,12]")
     passed = [a for e in events[:2] for a in synchroniser.take(e)]
     passed += [*synchroniser.abandon(), *(a for e in events[2:] for a in synchroniser.take(e))]
-    assert [a.event.position for a in passed if isinstance(a, Forward)] == [10, 30, 50]
+    assert [a.event.position for a in passed if isinstance(a, ForwardResult)] == [10, 30, 50]
     assert synchroniser.synchronised is None
     assert synchroniser.abandon() == []
 

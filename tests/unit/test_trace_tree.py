@@ -9,7 +9,7 @@ from rich.console import Console
 
 from running.edges import EDGES, MICRO_BATCHES, asked_by
 from towpath.cli.waterfall import BAR_WIDTH, bar, waterfall
-from towpath.collector.trace_summaries import is_of_event, summary
+from towpath.collector.traces import is_of_event, summary
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.traces import Span
 from towpath.protocols.spans import operation_span

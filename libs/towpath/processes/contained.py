@@ -23,8 +23,7 @@ from pathlib import Path
 import psutil
 
 from towpath.containers import images, running
-from towpath.containers.limits import MEGABYTE
-from towpath.containers.running import Description, Look
+from towpath.containers.running import MEGABYTE, Description, Look
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import ProcessStatus
 from towpath.processes import child

@@ -11,10 +11,9 @@ from towpath.contracts.commands import ListJobs, OperationView, ShowOperation
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, Series
-from towpath.contracts.pipeline import ShowPipeline
+from towpath.contracts.pipeline import PipelineVersion, ShowPipeline, ShowPipelineHistory
 from towpath.contracts.traces import ShowTrace, Trace
 from towpath.reports.facts import Measured, MigrationFacts, PipelineFacts
-from towpath.reports.history import pipeline_versions
 
 LOOK_S = 30.0
 """For what the coordinator knows: longer than its restart takes."""
@@ -99,3 +98,18 @@ async def _traced(bus: Bus, operation: str) -> tuple[Trace | None, str | None]:
         return await bus.request(ShowTrace(about=operation), deadline_s=MEASURES_S), None
     except TowpathError as error:
         return None, error.detail.message
+
+
+async def pipeline_versions(
+    bus: Bus, pipeline: str, *, deadline_s: float, attempt_s: float
+) -> list[PipelineVersion]:
+    """Newest first. Raises `TowpathError` when the coordinator does not know the pipeline."""
+    found: list[PipelineVersion] = []
+    before: int | None = None
+    while True:
+        question = ShowPipelineHistory(pipeline=pipeline, before=before)
+        answer = await bus.request(question, deadline_s=deadline_s, attempt_s=attempt_s)
+        found += answer.versions
+        if answer.older is None:
+            return found
+        before = answer.older + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from towpath.contracts.migration import Role
 from towpath.synchrony.consistency import Consistency, Outcome, check, release
-from towpath.synchrony.decision import Action, Amend, Drop, Forward
+from towpath.synchrony.decision import Action, AmendResult, DropResult, ForwardResult
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.result import Forwarded, ResultEvent
 from towpath.synchrony.synchroniser import LogSynchroniser
@@ -38,7 +38,7 @@ class ByResults(LogSynchroniser):
         if event.origin is Role.SOURCE and self._state.agreement is None:
             self._source = event
         elif all(action.event is not event for action in actions):
-            actions.append(Drop(event))
+            actions.append(DropResult(event))
         return actions
 
     def _held(self) -> list[Action]:
@@ -60,6 +60,6 @@ class ByResults(LogSynchroniser):
 
 def _action(output: Forwarded, event: LoggedResult) -> Action:
     if output.result == output.arrived:
-        return Forward(event)
+        return ForwardResult(event)
     through = output.result.serial
-    return Amend(event, through - output.result.value, through)
+    return AmendResult(event, through - output.result.value, through)

@@ -1,17 +1,30 @@
-"""Algorithm 6.1: the monitor's consistency check.
+"""Algorithms 6.1 to 6.4 of the thesis: the monitor's consistency check over counts of events.
 
-It holds two contiguous results, the old one and the new one. Why that is exact, whatever the windows and
-however the two operators' results interleave: a source's result is forwarded at the latest when the next
-result arrives. So when two results of different origin meet, they are the newest of each operator, all
-earlier source results are forwarded, the source's newest is not, and the difference of their serials
-is the number of events that only one of the operators has counted.
+The check holds two neighbouring results, the old one and the new one. This is exact for any windows and any
+interleaving of the two operators' results. A source's result is forwarded at the latest when the next
+result arrives. So when two results of different origin meet, they are the newest of each operator. All
+earlier source results are forwarded, the source's newest is not, and the difference of their serials is the
+number of events that only one of the operators has counted.
 
-Departures from the thesis: `synchronise.py` and `source_ahead.py` name one each. A third: when the
-migration is called off, the thesis leaves the source's held result with the monitor. With `S[3,3] T[1,1]
-S[5,2]` and nothing after it, only S[3,3] was forwarded: two events are missing. `release` gives it out.
+`S`, the synchronisation factor, bounds how many events one operator may be ahead of the other, and so how
+far one result may be altered. With S = 0 none is.
 
-The check compares only neighbours. Two results of equal serial that are not neighbours, as in `S[3,3]
-T[2,2] T[3,1]`, pass by unnoticed: a later chance, never a wrong output.
+The check compares neighbours only. Two results of equal serial that are not neighbours, as in `S[3,3]
+T[2,2] T[3,1]`, pass unnoticed. That means a later chance, never a wrong output.
+
+Departures from the thesis, each with its counter-example:
+
+1. Algorithm 6.2 waits while `offset > S`. The offset of a target that is ahead is negative, so such a
+   target would never wait: with S = 0, `S[1,1] T[6,6]` would make the source's result `S[6,6]`. The
+   thesis's prose and its third example wait for such a target, too. `synchronise` compares the absolute
+   value.
+2. Algorithm 6.3 takes the offset from the target's next result. When the target's windows are smaller than
+   the offset, one result cannot carry it: `S[9,9] T[6,6] T[7,1] T[8,1] T[12,4]` would deliver -2, 1 and 4
+   after the source's 9, twelve in all but none of them right. `subtract` swallows a result that falls to
+   zero or less, and carries the rest of the offset to the one after it.
+3. When the migration is called off, the thesis leaves the source's held result with the monitor. With
+   `S[3,3] T[1,1] S[5,2]` and nothing after it, only S[3,3] was forwarded: two events are missing. `release`
+   gives it out.
 """
 
 from __future__ import annotations
@@ -20,8 +33,18 @@ from dataclasses import dataclass, replace
 
 from towpath.contracts.migration import Role
 from towpath.synchrony.result import Forwarded, ResultEvent, at_least
-from towpath.synchrony.source_ahead import subtract
-from towpath.synchrony.synchronise import Agreement, synchronise
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """From where on the target's results are the output."""
+
+    offset: int
+    """Serial of the source's newest result minus serial of the target's."""
+    last: ResultEvent
+    """The source's last result, as it has to be forwarded."""
+    remainder: int
+    """How many events of `last` the target's next results count again (Algorithm 6.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,7 @@ Outcome = tuple[Consistency, tuple[Forwarded, ...]]
 
 
 def check(state: Consistency, new: ResultEvent) -> Outcome:
-    """Take the next result of either operator."""
+    """Take the next result of either operator (Algorithm 6.1)."""
     if state.agreement is not None:
         return _from_target(state, new)
     old = state.old
@@ -61,6 +84,39 @@ def check(state: Consistency, new: ResultEvent) -> Outcome:
     return replace(state, old=new), _unaltered(old)
 
 
+def synchronise(source: ResultEvent, target: ResultEvent, factor: int) -> Agreement | None:
+    """Agree on how the target takes over after the newest result of each operator (Algorithm 6.2).
+
+    Returns None while one operator is more than `factor` events ahead of the other.
+    """
+    offset = source.serial - target.serial
+    if abs(offset) > factor:
+        return None
+    if offset >= 0:
+        return Agreement(offset, last=source, remainder=offset)
+    return Agreement(offset, last=extend(source, -offset), remainder=0)
+
+
+def subtract(remainder: int, result: ResultEvent) -> tuple[int, ResultEvent | None]:
+    """Take events that the source counted already out of a target's result (Algorithm 6.3).
+
+    The source has counted events that the target has yet to count; its result stands. `remainder` is how many
+    such events the target's results still hold. Returns how many later ones hold, and what is left of this
+    result: None when nothing is.
+    """
+    if result.value <= remainder:
+        return remainder - result.value, None
+    return 0, replace(result, value=result.value - remainder)
+
+
+def extend(source: ResultEvent, ahead: int) -> ResultEvent:
+    """Add the `ahead` events that the target is ahead to the source's last result (Algorithm 6.4).
+
+    These results of the target were never forwarded, so the source's last result takes their place.
+    """
+    return ResultEvent(source.origin, source.serial + ahead, source.value + ahead)
+
+
 def release(state: Consistency) -> Outcome:
     """Give out what is held, because no agreement will come: the source stays the owner."""
     if state.old is None:
@@ -69,7 +125,7 @@ def release(state: Consistency) -> Outcome:
 
 
 def _unaltered(held: ResultEvent) -> tuple[Forwarded, ...]:
-    """The held result, if it is the source's: before the agreement only those are output."""
+    """Forward the held result if it is the source's: before the agreement only those are output."""
     return (Forwarded(held, arrived=held),) if held.origin is Role.SOURCE else ()
 
 

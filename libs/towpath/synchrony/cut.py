@@ -12,7 +12,7 @@ output before it gives another.
 from __future__ import annotations
 
 from towpath.contracts.migration import Role
-from towpath.synchrony.decision import Action, Amend, Drop, Forward
+from towpath.synchrony.decision import Action, AmendResult, DropResult, ForwardResult
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.result import at_least
 from towpath.synchrony.synchroniser import LogSynchroniser
@@ -46,17 +46,17 @@ class Cut(LogSynchroniser):
 
     def _step(self, event: LoggedResult) -> list[Action]:
         if self._cut_serial is not None:
-            return [Drop(event)] if event.origin is Role.SOURCE else [self._handed_over(event)]
+            return [DropResult(event)] if event.origin is Role.SOURCE else [self._handed_over(event)]
         actions: list[Action] = []
         if event.origin is Role.SOURCE:
-            actions.append(Forward(event))
+            actions.append(ForwardResult(event))
         else:
             self._beyond.append(event)
         source = self._frontiers.source
         if source is None:
             return actions
         # The cut lies at or after the source's frontier: what ends before it will not be needed.
-        actions += [Drop(result) for result in self._beyond if result.through <= source]
+        actions += [DropResult(result) for result in self._beyond if result.through <= source]
         self._beyond = [result for result in self._beyond if result.through > source]
         if self._near():
             self._cut_serial = self._reached = source
@@ -65,7 +65,7 @@ class Cut(LogSynchroniser):
         return actions
 
     def _held(self) -> list[Action]:
-        return [Drop(result) for result in self._beyond]
+        return [DropResult(result) for result in self._beyond]
 
     def _near(self) -> bool:
         offset = self._frontiers.offset
@@ -75,6 +75,6 @@ class Cut(LogSynchroniser):
         """A target's result after the decision: the output goes on exactly where it stands."""
         assert self._reached is not None
         if result.through <= self._reached:
-            return Drop(result)
+            return DropResult(result)
         after, self._reached = self._reached, result.through
-        return Forward(result) if result.after == after else Amend(result, after, result.through)
+        return ForwardResult(result) if result.after == after else AmendResult(result, after, result.through)

@@ -9,14 +9,14 @@ from towpath.synchrony.logged import LoggedResult
 
 
 @dataclass(frozen=True, slots=True)
-class Forward:
+class ForwardResult:
     """The result goes to the subscribers as it is."""
 
     event: LoggedResult
 
 
 @dataclass(frozen=True, slots=True)
-class Amend:
+class AmendResult:
     """The result goes to the subscribers, but over other serials: compute it for `after < s <= through`."""
 
     event: LoggedResult
@@ -25,13 +25,13 @@ class Amend:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropResult:
     """Subscribers do not get the result: other results cover all its serials."""
 
     event: LoggedResult
 
 
-Action = Forward | Amend | Drop
+Action = ForwardResult | AmendResult | DropResult
 
 
 class Relation(StrEnum):
@@ -68,14 +68,14 @@ class Synchronisation:
     @property
     def verbatim(self) -> tuple[int, ...]:
         """Positions of the results that `actions` forwards as they are."""
-        return tuple(a.event.position for a in self.actions if isinstance(a, Forward))
+        return tuple(a.event.position for a in self.actions if isinstance(a, ForwardResult))
 
     @property
-    def amended(self) -> tuple[Amend, ...]:
+    def amended(self) -> tuple[AmendResult, ...]:
         """The results that have to be computed anew; one at most."""
-        return tuple(a for a in self.actions if isinstance(a, Amend))
+        return tuple(a for a in self.actions if isinstance(a, AmendResult))
 
     @property
     def dropped(self) -> tuple[int, ...]:
         """Positions of the results that `actions` drops."""
-        return tuple(a.event.position for a in self.actions if isinstance(a, Drop))
+        return tuple(a.event.position for a in self.actions if isinstance(a, DropResult))

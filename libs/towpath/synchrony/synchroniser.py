@@ -13,7 +13,7 @@ from typing import Protocol
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.migration import Role
-from towpath.synchrony.decision import Action, Drop, Forward, Synchronisation
+from towpath.synchrony.decision import Action, DropResult, ForwardResult, Synchronisation
 from towpath.synchrony.logged import Frontiers, LoggedResult
 from towpath.synchrony.result import at_least
 
@@ -107,4 +107,4 @@ class LogSynchroniser(ABC):
 
 
 def _only(owner: Role, event: LoggedResult) -> Action:
-    return Forward(event) if event.origin is owner else Drop(event)
+    return ForwardResult(event) if event.origin is owner else DropResult(event)

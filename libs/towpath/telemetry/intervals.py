@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from towpath.contracts.metrics import Sample
+
 INTERVAL_S = 2.0
 """Between samples: what changes within a micro-batch of a second or two is seen, at little cost."""
 
@@ -27,3 +31,8 @@ RETENTION_INTERVAL_S = 60.0
 
 BANDWIDTH_INTERVAL_S = 300.0
 """Between measurements of a link's bandwidth: each sends 128 KiB, and narrow links are for others."""
+
+
+def samples_of(entity: str, at: float, values: Mapping[str, float]) -> list[Sample]:
+    """Samples of one entity, by metric; `at` in Unix seconds."""
+    return [Sample(entity=entity, metric=metric, at=at, value=value) for metric, value in values.items()]

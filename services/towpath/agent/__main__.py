@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from towpath.agent.app import run
-from towpath.agent.settings import Settings
+from towpath.agent.settings import AgentSettings
 from towpath.lab.faults.board import watch
 from towpath.telemetry.logs import start_logging
 
@@ -20,7 +20,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start_logging(arguments.site)
     watch()
-    asyncio.run(run(Settings.of(arguments.home, arguments.site)))
+    asyncio.run(run(AgentSettings.of(arguments.home, arguments.site)))
 
 
 if __name__ == "__main__":

@@ -18,20 +18,18 @@ from towpath.agent.artefacts import Artefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
 from towpath.agent.containment import Containment
-from towpath.agent.engine_children import engine_child
 from towpath.agent.engine_client import EngineClient
-from towpath.agent.engines import Engines
+from towpath.agent.engines import Engines, engine_child
 from towpath.agent.handlers import Handlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
-from towpath.agent.metering import Metering, sources
+from towpath.agent.metering import Metering, Probes, sources
 from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
-from towpath.agent.probes import Probes
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
 from towpath.agent.rules import Rules
-from towpath.agent.settings import Settings
+from towpath.agent.settings import AgentSettings
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.faults import SetRules
@@ -74,7 +72,7 @@ log = logging.getLogger(__name__)
 ENSURE_PAUSE_S = 0.5
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: AgentSettings) -> None:
     """Run the agent until SIGTERM; then end its engine and broker."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -122,7 +120,7 @@ async def run(settings: Settings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _following(settings: Settings, bus: Bus) -> AsyncIterator[None]:
+async def _following(settings: AgentSettings, bus: Bus) -> AsyncIterator[None]:
     """Carry out fault rules, from the first moment: an engine that does not start may be one of them."""
     rules = Rules(settings.home, settings.site, bus)
     await bus.serve(SetRules, rules.set_rules, site=settings.site)
@@ -135,7 +133,7 @@ async def _following(settings: Settings, bus: Bus) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
+async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]]:
     credential = settings.access.agent
     redis = Redis(
         host=settings.redis_host.strip("[]"),
@@ -157,7 +155,7 @@ async def _connected(settings: Settings) -> AsyncIterator[tuple[Bus, Redis]]:
 
 
 async def _metering(
-    settings: Settings, bus: Bus, jobs: Jobs, children: Callable[[], Sequence[str]]
+    settings: AgentSettings, bus: Bus, jobs: Jobs, children: Callable[[], Sequence[str]]
 ) -> tuple[Coroutine[Any, Any, None], ...]:
     """Serve what is measured here. Returns what measures it, for ever."""
     site, home = settings.site, settings.home

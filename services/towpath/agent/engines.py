@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from towpath.agent.containment import Containment
 from towpath.agent.engine_client import EngineClient
+from towpath.agent.settings import AgentSettings
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused, Recomputed
+from towpath.contracts.site import SMALLEST_HEAP_MB, EngineSpec
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec, Supervisor, listed, stop
 
@@ -24,6 +27,17 @@ OWN_READY_S = 50.0
 
 LOOK_S = 0.1
 LEFTOVER_STOP_S = 3.0
+
+READY_S = 240.0
+"""A session starts in five seconds; many at once on two cores take a minute."""
+
+CLUSTER_READY_S = 300.0
+"""A cluster may have no master at the moment, which the session waits for, or no free cores."""
+
+STOP_S = 6.0
+
+PYTHON_MB = 400
+"""What the Python processes of an engine and the JVM itself need beside heap and state."""
 
 
 class Engines:
@@ -183,3 +197,38 @@ class Engines:
 def engine_of(assignment: Assignment) -> str:
     """Which engine of its site runs a job."""
     return SHARED_ENGINE if assignment.spec.container is None else assignment.spec.name
+
+
+def engine_child(
+    settings: AgentSettings, containment: Containment, engine: EngineClient, job: JobSpec | None
+) -> ChildSpec:
+    """The engine of all jobs of the site, or the one that `job` has for itself."""
+    spec = settings.access.spec
+    wanted = job.container if job is not None else None
+    name = engine_process(settings.site, job.name if job is not None else None)
+    command = settings.engine_command
+    if job is not None:
+        command = (*command, "--job", job.name)
+        if wanted is not None and (heap := heap_mb(wanted, spec.engine)) is not None:
+            command = (*command, "--memory", f"{heap}m")
+    is_local = spec.engine.spark_master.startswith("local")
+    version = spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url
+    child = ChildSpec(
+        name=name,
+        command=command,
+        log=settings.home.log(name),
+        environment=settings.home.fault_environment(settings.site, name),
+        ready=engine.answers,
+        ready_s=READY_S if is_local else CLUSTER_READY_S,
+        stop_s=STOP_S,
+        version=hashlib.sha256(version.encode()).hexdigest()[:16],
+        after=(settings.broker.name,),
+    )
+    return containment.engine(child, wanted)
+
+
+def heap_mb(wanted: JobContainer, engine: EngineSpec) -> int | None:
+    """The heap that fits into what a job's container may use; null: that of the site's engine."""
+    if wanted.memory_mb is None:
+        return None
+    return max(SMALLEST_HEAP_MB, wanted.memory_mb - engine.state_memory_mb - PYTHON_MB)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from random import uniform
 
 from towpath.agent.engine_measures import SiteMeasures
 from towpath.agent.job_figures import JobFigures
@@ -13,15 +14,18 @@ from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import StreamFigures, stream_states
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
+from towpath.contracts.errors import TowpathError
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
 from towpath.lab.faults.clock import real_time
 from towpath.mesh.home import Home
+from towpath.mesh.link_probe import LinkProbe
+from towpath.mesh.state import MeshState
 from towpath.processes import PidRecord, find
 from towpath.tasks import to_the_end
-from towpath.telemetry.intervals import INTERVAL_S
+from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S, samples_of
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.process_figures import MachineFigures, ProcessFigures
-from towpath.telemetry.samples import samples_of
 
 log = logging.getLogger(__name__)
 
@@ -119,3 +123,35 @@ def _usage(home: Home, names: Iterable[str], figures: ProcessFigures) -> dict[st
             records[name] = record
     used = figures.look({name: record.pid for name, record in records.items()})
     return {name: {**values, "process.restarts": records[name].restarts} for name, values in used.items()}
+
+
+Store = Callable[[list[Sample]], Awaitable[None]]
+
+
+class Probes:
+    """Asks hub and sites, one after another, to send something back."""
+
+    def __init__(self, bus: Bus, site: str, home: Home, store: Store) -> None:
+        self._probe = LinkProbe(bus)
+        self._site = site
+        self._home = home
+        self._store = store
+
+    async def keep(self) -> None:
+        """Measure all ways again and again, for ever. Never two at a time: one would slow the other."""
+        # Sites that start together would measure each other's probes.
+        await asyncio.sleep(uniform(0, PROBE_INTERVAL_S / 3))
+        while True:
+            for other in await self._others():
+                samples = await self._probe.measure(other)
+                if samples:
+                    await self._store(samples)
+            await asyncio.sleep(PROBE_INTERVAL_S)
+
+    async def _others(self) -> list[str]:
+        """The hub, and the sites that the mesh has now."""
+        try:
+            state = await asyncio.to_thread(MeshState.load, self._home)
+        except (TowpathError, OSError):
+            return [HUB_SCOPE]
+        return [HUB_SCOPE, *sorted(set(state.sites) - {self._site})]

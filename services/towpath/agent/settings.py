@@ -15,7 +15,7 @@ from towpath.processes import ChildSpec
 
 
 @dataclass(frozen=True)
-class Settings:
+class AgentSettings:
     """Settings of one agent."""
 
     site: str
@@ -29,7 +29,7 @@ class Settings:
     """What leads to the broker that devices use."""
 
     @classmethod
-    def of(cls, root: Path, site: str) -> Settings:
+    def of(cls, root: Path, site: str) -> AgentSettings:
         """Settings of a site of the mesh at `root`."""
         home = Home(root)
         state = MeshState.load(home)

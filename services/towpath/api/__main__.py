@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from towpath.api.app import run
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.mesh.service import run_service
 
 if __name__ == "__main__":
-    sys.exit(run_service("towpath.api", __doc__, Settings.from_home, run))
+    sys.exit(run_service("towpath.api", __doc__, ApiSettings.from_home, run))

@@ -9,19 +9,19 @@ from aiohttp import web
 
 from towpath.api.admission import Admission, accept
 from towpath.api.coordinator import Coordinator
-from towpath.api.handlers.commands import Commands
-from towpath.api.handlers.events import Events
-from towpath.api.handlers.itself import Itself
-from towpath.api.handlers.jobs import Jobs
-from towpath.api.handlers.live import Live
-from towpath.api.handlers.metrics import Metrics
-from towpath.api.handlers.migrations import Migrations
-from towpath.api.handlers.page import Page
-from towpath.api.handlers.pipelines import Pipelines
+from towpath.api.handlers.commands import CommandRoutes
+from towpath.api.handlers.events import EventRoutes
+from towpath.api.handlers.itself import ServiceRoutes
+from towpath.api.handlers.jobs import JobRoutes
+from towpath.api.handlers.live import LiveRoutes
+from towpath.api.handlers.metrics import MetricRoutes
+from towpath.api.handlers.migrations import MigrationRoutes
+from towpath.api.handlers.page import PageRoutes
+from towpath.api.handlers.pipelines import PipelineRoutes
 from towpath.api.problems import problems
 from towpath.api.request_spans import traced
 from towpath.api.routing import TABLE, Answering, add_route
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
@@ -38,7 +38,7 @@ SHUTDOWN_S = 3.0
 that take nothing."""
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
     """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
     connection = await connected(settings, "api", stop)
     if connection is None:
@@ -60,7 +60,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             await runner.cleanup()
 
 
-def application(settings: Settings, bus: Bus, stop: asyncio.Event) -> web.Application:
+def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.Application:
     """The routes of the table, each with what answers it, behind the token."""
     admission = Admission(settings.token)
     made = web.Application(
@@ -68,19 +68,19 @@ def application(settings: Settings, bus: Bus, stop: asyncio.Event) -> web.Applic
     )
     made[TABLE] = {}
     coordinator = Coordinator(bus)
-    commands = Commands(coordinator)
-    jobs, pipelines = Jobs(coordinator, commands), Pipelines(coordinator, commands)
-    itself, metrics, page = Itself(coordinator), Metrics(coordinator), Page()
+    commands = CommandRoutes(coordinator)
+    jobs, pipelines = JobRoutes(coordinator, commands), PipelineRoutes(coordinator, commands)
+    itself, metrics, page = ServiceRoutes(coordinator), MetricRoutes(coordinator), PageRoutes()
     special: dict[str, Answering] = {
         "showJob": jobs.show,
         "updateJob": jobs.patch,
-        "showMigration": Migrations(coordinator).show,
+        "showMigration": MigrationRoutes(coordinator).show,
         "applyPipeline": pipelines.apply,
         "planPipeline": pipelines.plan,
         "queryMetrics": metrics.query,
         "scrapeMetrics": metrics.scrape,
-        "followEvents": Events(settings, bus, stop).follow,
-        "followMesh": Live(settings, bus, stop).follow,
+        "followEvents": EventRoutes(settings, bus, stop).follow,
+        "followMesh": LiveRoutes(settings, bus, stop).follow,
         "showPage": page.show,
         "showPageFile": page.show,
         "describe": itself.describe,

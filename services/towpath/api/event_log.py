@@ -47,23 +47,23 @@ class KeptEvent:
 
 
 @dataclass(frozen=True)
-class Span:
+class SerialRange:
     """What the stream holds."""
 
     first: int
     last: int
 
 
-async def span(connection: Client) -> Span:
+async def span(connection: Client) -> SerialRange:
     """The oldest and the newest serial number that is kept. Raises `TowpathError`."""
     try:
         state = (await connection.jetstream(timeout=REQUEST_S).stream_info(EVENTS_STREAM)).state
     except (nats.errors.Error, OSError) as error:
         raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's events: {error!r}") from error
-    return Span(state.first_seq, state.last_seq)
+    return SerialRange(state.first_seq, state.last_seq)
 
 
-class EventReader:
+class KeptEventReader:
     """Reads on when it is asked to, and holds no more than a page meanwhile. Close it in the end."""
 
     def __init__(self, connection: Client, *, after: int, subject: str | None) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import nats.errors
 
-from towpath.api.event_log import EventReader, KeptEvent, span
+from towpath.api.event_log import KeptEvent, KeptEventReader, span
 from towpath.api.live_state import (
     LiveState,
     jobs_told,
@@ -63,7 +63,7 @@ METRICS = [
 Section = Mapping[str, Any]
 
 
-class Follower:
+class FeedFollower:
     """What waits for one client."""
 
     def __init__(self) -> None:
@@ -91,15 +91,15 @@ class LiveFeed:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._followers: set[Follower] = set()
+        self._followers: set[FeedFollower] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._state = LiveState()
         self._looked = asyncio.Event()
 
     @asynccontextmanager
-    async def following(self) -> AsyncIterator[Follower]:
+    async def following(self) -> AsyncIterator[FeedFollower]:
         """A follower who gets everything first, then what changes. The last one to go ends the looking."""
-        follower = Follower()
+        follower = FeedFollower()
         self._followers.add(follower)
         if len(self._followers) == 1:
             self._begin()
@@ -167,7 +167,7 @@ class LiveFeed:
     async def _follow_events(self) -> None:
         after = (await span(self._bus.connection)).last
         self._tell(self._state.note("events", None))
-        reader = EventReader(self._bus.connection, after=after, subject=None)
+        reader = KeptEventReader(self._bus.connection, after=after, subject=None)
         try:
             while True:
                 for event in await reader.page(within_s=15.0):

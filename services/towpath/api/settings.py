@@ -11,7 +11,7 @@ from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings:
+class ApiSettings:
     """Where it listens, whom it lets in, and where the hub is."""
 
     hub_url: str
@@ -26,7 +26,7 @@ class Settings:
     """A client that takes nothing of an event stream for so long is cut off. It can resume."""
 
     @classmethod
-    def from_home(cls, home: Path) -> Settings:
+    def from_home(cls, home: Path) -> ApiSettings:
         """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         if mesh.spec.api_port == 0:

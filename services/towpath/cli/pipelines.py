@@ -45,7 +45,7 @@ from towpath.contracts.pipeline import (
     ShowPipeline,
     ShowPipelineHistory,
 )
-from towpath.reports.history import pipeline_versions
+from towpath.reports.asking import pipeline_versions
 
 app = typer.Typer(help="Describe jobs together; change them to what a new description says, while they run.")
 

@@ -96,7 +96,7 @@ async def _from_mesh(home: Home, about: str) -> str:
 
 async def _operation(bus: Bus, about: str) -> str | None:
     from towpath.reports.asking import migration_facts
-    from towpath.reports.pages import migration_page
+    from towpath.reports.migration import migration_page
 
     try:
         facts = await migration_facts(bus, about)
@@ -109,7 +109,7 @@ async def _operation(bus: Bus, about: str) -> str | None:
 
 async def _pipeline(bus: Bus, about: str) -> str | None:
     from towpath.reports.asking import pipeline_facts
-    from towpath.reports.pages import pipeline_page
+    from towpath.reports.pipeline import pipeline_page
 
     try:
         facts = await pipeline_facts(bus, about)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from towpath.collector.app import run
-from towpath.collector.settings import Settings
+from towpath.collector.settings import CollectorSettings
 from towpath.mesh.service import run_service
 
 if __name__ == "__main__":
-    sys.exit(run_service("towpath.collector", __doc__, Settings.from_home, run))
+    sys.exit(run_service("towpath.collector", __doc__, CollectorSettings.from_home, run))

@@ -7,14 +7,12 @@ import logging
 
 from towpath.bus import Bus
 from towpath.collector.federation import Federation, sites_of
-from towpath.collector.links import Links
-from towpath.collector.migrations import Migrations
+from towpath.collector.migrations import MigrationSamples
 from towpath.collector.otlp import export_metrics
-from towpath.collector.own_samples import OwnSamples
-from towpath.collector.processes import Processes
+from towpath.collector.own_samples import HubLinks, HubProcesses, OwnSamples
 from towpath.collector.results import Results
 from towpath.collector.rule_metrics import RuleMetrics
-from towpath.collector.settings import Settings
+from towpath.collector.settings import CollectorSettings
 from towpath.collector.traces import Traces
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.live import ReadResults
@@ -30,7 +28,7 @@ from towpath.telemetry.metric_store import MetricStore
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: CollectorSettings, stop: asyncio.Event) -> None:
     """Collect until `stop` is set."""
     connection = await connected(settings, "collector", stop)
     if connection is None:
@@ -43,16 +41,16 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         await asyncio.to_thread(store.close)
 
 
-async def _collect(settings: Settings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
+async def _collect(settings: CollectorSettings, bus: Bus, store: MetricStore, stop: asyncio.Event) -> None:
     sites = sites_of(settings.home)
     federation, own = Federation(bus, store, sites), OwnSamples(store)
     working = [
         asyncio.create_task(work)
         for work in (
-            own.measure(Processes(settings.home, bus).measure, INTERVAL_S),
+            own.measure(HubProcesses(settings.home, bus).measure, INTERVAL_S),
             own.measure(RuleMetrics(bus, sites).measure, INTERVAL_S),
-            own.measure(Links(bus, sites).measure, PROBE_INTERVAL_S),
-            Migrations(bus, own).follow(),
+            own.measure(HubLinks(bus, sites).measure, PROBE_INTERVAL_S),
+            MigrationSamples(bus, own).follow(),
             export_metrics(federation.newest),
         )
     ]

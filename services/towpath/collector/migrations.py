@@ -24,7 +24,7 @@ from towpath.contracts.events import EVENTS_STREAM, OperationEnded
 from towpath.contracts.metrics import Sample
 from towpath.protocols.attempts import attempts
 from towpath.tasks import check_cancelled
-from towpath.telemetry.samples import samples_of
+from towpath.telemetry.intervals import samples_of
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ OPERATION_S = 10.0
 """For the coordinator to show a migration."""
 
 
-class Migrations:
+class MigrationSamples:
     """Turns ended migrations into samples."""
 
     def __init__(self, bus: Bus, own: OwnSamples) -> None:

@@ -1,15 +1,27 @@
-"""What the collector measures itself, on its way into the hub's store."""
+"""Samples of the hub itself: of its processes, and of its links to the sites."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
+from towpath.bus import Bus
+from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.metrics import Sample
+from towpath.lab.faults.clock import real_time
+from towpath.lab.guard.scopes import scope_of
+from towpath.mesh.home import Home
+from towpath.mesh.link_probe import LinkProbe
+from towpath.processes import listed
+from towpath.telemetry.intervals import samples_of
 from towpath.telemetry.metric_store import MetricStore
+from towpath.telemetry.process_figures import ProcessFigures
 
 log = logging.getLogger(__name__)
+
+OWN = "collector"
+"""Name of this process: of its own connection it knows the traffic."""
 
 
 class OwnSamples:
@@ -31,3 +43,47 @@ class OwnSamples:
             except Exception:
                 log.exception("not measured")
             await asyncio.sleep(every_s)
+
+
+class HubLinks:
+    """Asks every site to send something back."""
+
+    def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
+        self._probe = LinkProbe(bus)
+        self._sites = sites
+        """Blocks: it reads the mesh's state."""
+
+    async def measure(self) -> list[Sample]:
+        """Round trips, and bandwidths, of those that answer."""
+        sites = await asyncio.to_thread(self._sites)
+        return [sample for site in sites for sample in await self._probe.measure(site)]
+
+
+class HubProcesses:
+    """Looks at the hub's processes again and again."""
+
+    def __init__(self, home: Home, bus: Bus) -> None:
+        self._home = home
+        self._bus = bus
+        self._figures = ProcessFigures()
+
+    async def measure(self) -> list[Sample]:
+        """How all of them are now."""
+        used = await asyncio.to_thread(self._look)
+        if OWN in used:
+            stats = self._bus.connection.stats
+            used[OWN]["process.network.received"] = float(stats["in_bytes"])
+            used[OWN]["process.network.sent"] = float(stats["out_bytes"])
+        at = real_time()
+        return [s for name, values in used.items() for s in samples_of(f"process:{name}", at, values)]
+
+    def _look(self) -> dict[str, dict[str, float]]:
+        """Values by process and metric. Blocks for some milliseconds."""
+        living = [record for record in listed(self._home.run) if record.process is not None]
+        # Also the sites': else what they are would count for those that started them.
+        used = self._figures.look({record.name: record.pid for record in living})
+        return {
+            record.name: {**used[record.name], "process.restarts": float(record.restarts)}
+            for record in living
+            if scope_of(self._home, record.name) == HUB_SCOPE
+        }

@@ -10,7 +10,7 @@ from towpath.mesh.state import Credential, MeshState
 
 
 @dataclass(frozen=True)
-class Settings(HubSettings):
+class CollectorSettings(HubSettings):
     """Where the hub is, and where samples are kept."""
 
     @property

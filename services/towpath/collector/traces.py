@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime
 
 from towpath.bus import Bus
 from towpath.collector.span_reading import (
@@ -14,10 +16,9 @@ from towpath.collector.span_reading import (
     newest_events_at,
     spans_of,
 )
-from towpath.collector.trace_summaries import by_trace, is_of_event, summary
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList
+from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList, TraceSummary
 from towpath.telemetry.trace_tree import merged
 from towpath.telemetry.tracing import span_of
 
@@ -142,3 +143,44 @@ def _listed(traces: dict[str, list[Span]], unreached: dict[str, str]) -> TraceLi
     summaries = [summary(trace, merged(spans)) for trace, spans in traces.items() if spans]
     newest_first = sorted(summaries, key=lambda one: one.begun_at, reverse=True)
     return TraceList(traces=newest_first, unreached=unreached)
+
+
+OPERATION = "towpath.operation"
+
+STORED = "stored"
+"""First span of a single event's trace: on its way from the device to the site's log."""
+
+
+def summary(trace: str, spans: Sequence[Span]) -> TraceSummary:
+    """The trace in one line. It has at least one span."""
+    begun_ns = min(span.begun_ns for span in spans)
+    first = min(spans, key=lambda span: (span.parent is not None, span.begun_ns))
+    return TraceSummary(
+        trace=trace,
+        name=first.name,
+        service=first.service,
+        begun_at=datetime.fromtimestamp(begun_ns / 1e9, UTC),
+        duration_s=(max(span.ended_ns for span in spans) - begun_ns) / 1e9,
+        spans=len(spans),
+        failed=sum(span.error is not None for span in spans),
+        operation=_operation(spans),
+    )
+
+
+def _operation(spans: Sequence[Span]) -> str | None:
+    """The operation a trace is about: the first, where an apply has many."""
+    about = [span for span in spans if span.name.startswith("operation ") and OPERATION in span.attributes]
+    return str(min(about, key=lambda span: span.begun_ns).attributes[OPERATION]) if about else None
+
+
+def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """Spans of each trace."""
+    found: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        found[span.trace].append(span)
+    return dict(found)
+
+
+def is_of_event(spans: Sequence[Span]) -> bool:
+    """Whether a trace is that of a single event, and its beginning is there."""
+    return any(span.name == STORED and "towpath.serial" in span.attributes for span in spans)

@@ -6,7 +6,7 @@ import sys
 
 from towpath.mesh.service import run_service
 from towpath.monitor.app import run
-from towpath.monitor.settings import Settings
+from towpath.monitor.settings import MonitorSettings
 
 if __name__ == "__main__":
-    sys.exit(run_service("towpath.monitor", __doc__, Settings.from_home, run))
+    sys.exit(run_service("towpath.monitor", __doc__, MonitorSettings.from_home, run))

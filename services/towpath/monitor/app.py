@@ -8,13 +8,13 @@ import logging
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.service import connected
 from towpath.monitor.comparisons import Comparisons
-from towpath.monitor.handlers import Handlers
-from towpath.monitor.settings import Settings
+from towpath.monitor.handlers import MonitorHandlers
+from towpath.monitor.settings import MonitorSettings
 
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: MonitorSettings, stop: asyncio.Event) -> None:
     """Monitor until `stop` is set. What is under way then is continued by the next monitor."""
     connection = await connected(settings, "monitor", stop)
     if connection is None:
@@ -22,7 +22,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     async with connection as bus, showing_life(bus):
         comparisons = Comparisons(bus)
         try:
-            await Handlers(comparisons).serve(bus)
+            await MonitorHandlers(comparisons).serve(bus)
             log.info("monitoring")
             await stop.wait()
         finally:

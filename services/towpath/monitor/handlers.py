@@ -8,7 +8,7 @@ from towpath.contracts.reply import Done
 from towpath.monitor.comparisons import Comparisons
 
 
-class Handlers:
+class MonitorHandlers:
     """Answers the monitor's commands."""
 
     def __init__(self, comparisons: Comparisons) -> None:

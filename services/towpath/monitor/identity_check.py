@@ -17,7 +17,7 @@ from towpath.checker.pairs import Pairs, Suspicion, difference
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.monitor import Consistent, Watch
 from towpath.mesh.names import shadow_stream, shadow_subject, sink_subject
-from towpath.monitor.progress import Progress
+from towpath.monitor.progress import RunProgress
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import StoredMessage, page
 
@@ -43,7 +43,7 @@ class IdentityCheck:
         self.awaited = asyncio.Event()
         self._watch = watch
         self._connection = bus.connection
-        self._progress = Progress(bus, operation, watch)
+        self._progress = RunProgress(bus, operation, watch)
         self._output = self._follower(watch.output.stream, watch.output_serial)
         self._shadow = self._follower(shadow_stream(watch.job), 0)
         self._trouble = ""

@@ -10,7 +10,7 @@ from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings:
+class MonitorSettings:
     """Where the hub is. Everything else comes with each command: a monitor keeps nothing."""
 
     hub_url: str
@@ -18,7 +18,7 @@ class Settings:
     hub_password: str
 
     @classmethod
-    def from_home(cls, home: Path) -> Settings:
+    def from_home(cls, home: Path) -> MonitorSettings:
         """The settings of the mesh that was set up in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         return cls(hub_url=mesh.hub_url, hub_user=mesh.monitor.user, hub_password=mesh.monitor.password)

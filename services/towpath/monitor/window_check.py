@@ -26,7 +26,7 @@ from towpath.mesh.names import (
     sink_subject,
 )
 from towpath.monitor.forwarding import Forwarding
-from towpath.monitor.progress import Progress
+from towpath.monitor.progress import RunProgress
 from towpath.monitor.windows import WindowResult, Windows
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import StoredMessage, newest_before
@@ -65,7 +65,7 @@ class WindowCheck:
         self._bus = bus
         self._operation = operation
         self._watch = watch
-        self._progress = Progress(bus, operation, watch)
+        self._progress = RunProgress(bus, operation, watch)
         self._shadow = Follower(bus.connection, watch.output.site, shadow_stream(watch.job))
         self._forwarding = Forwarding(bus.connection, watch, watch.interim)
         self._windows: Windows[StoredMessage] = _windows(watch, None)

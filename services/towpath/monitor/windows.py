@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from towpath.contracts.migration import Role
-from towpath.synchrony.decision import Action, Forward
+from towpath.synchrony.decision import Action, ForwardResult
 from towpath.synchrony.logged import LoggedResult
 from towpath.synchrony.synchroniser import Synchroniser
 
@@ -112,7 +112,7 @@ class Windows(Generic[Body]):
             return []
         if window.action is None:
             window.held.append(result)
-        return [result] if isinstance(window.action, Forward) else []
+        return [result] if isinstance(window.action, ForwardResult) else []
 
     def _decide(self, actions: Iterable[Action]) -> list[WindowResult[Body]]:
         forwarded: list[WindowResult[Body]] = []
@@ -121,14 +121,14 @@ class Windows(Generic[Body]):
             window.action = action
             if action.event.origin is Role.TARGET:
                 self._pass_over(window)
-            elif isinstance(action, Forward):
+            elif isinstance(action, ForwardResult):
                 forwarded += window.held
             window.held = []
         return forwarded
 
     def _pass_over(self, window: _Window[Body]) -> None:
         """The output takes nothing of this window of the target, if that is what was decided."""
-        if window.action is not None and not isinstance(window.action, Forward):
+        if window.action is not None and not isinstance(window.action, ForwardResult):
             self.position = max(self.position, window.last)
 
     @property
@@ -146,7 +146,7 @@ class Windows(Generic[Body]):
         if self._begun is not None and Role.SOURCE not in self._newest:
             unfinished[Role.SOURCE] = self._begun
         for origin, window in self._newest.items():
-            is_forwarded = isinstance(window.action, Forward)
+            is_forwarded = isinstance(window.action, ForwardResult)
             if is_forwarded if origin is Role.SOURCE else not is_forwarded:
                 unfinished[origin] = window.through
         return unfinished

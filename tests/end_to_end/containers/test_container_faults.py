@@ -19,7 +19,7 @@ from running.docker import Yard, status, until_daemon_says, yard
 from running.injector import Trial, rule, running_injector
 from running.mesh import Mesh, running_mesh
 from running.servers import free_port
-from towpath.containers.limits import MEGABYTE
+from towpath.containers.running import MEGABYTE
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.faults import DEFAULT_LEASE_S, DescribeFaults, ListRules, LoadRules
 from towpath.lab.guard.scopes import guard_name, held_path

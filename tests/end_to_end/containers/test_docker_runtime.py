@@ -27,7 +27,7 @@ from running.command_line import CommandLine, read_line
 from running.daemon_forwarder import DaemonForwarder
 from running.places import EXAMPLES
 from towpath.containers.daemon import daemon
-from towpath.containers.limits import MEGABYTE
+from towpath.containers.running import MEGABYTE
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.processes import find

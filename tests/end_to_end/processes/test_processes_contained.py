@@ -14,7 +14,7 @@ import pytest
 from running.docker_double import DockerDouble, FakeContainer
 from running.waiting import WITHIN_S, eventually
 from towpath.containers import running
-from towpath.containers.limits import MEGABYTE
+from towpath.containers.running import MEGABYTE
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ContainerLimits
 from towpath.processes import Backoff, ChildSpec, Container, Supervisor, find, listed, stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from towpath.containers.limits import BILLION
+from towpath.containers.running import BILLION
 from towpath.lab.containers.updating import update
 
 if TYPE_CHECKING:

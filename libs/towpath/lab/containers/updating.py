@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from towpath.containers.daemon import daemon
-from towpath.containers.limits import BILLION, MEGABYTE
+from towpath.containers.running import BILLION, MEGABYTE
 
 if TYPE_CHECKING:
     from docker.client import DockerClient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.containers.daemon import daemon
-from towpath.containers.limits import BILLION
+from towpath.containers.running import BILLION
 
 
 def cpu_seconds(container: str, host: str | None = None) -> float | None:

@@ -2,22 +2,56 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 from aiohttp import web
 
 from towpath.api.coordinator import Change, Coordinator
-from towpath.api.preferences import command_identifier, wait_s
+from towpath.api.problems import refusal
 from towpath.api.reading import body_of, no_query, path_fields, query_of
 from towpath.api.responses import answered, carried_out
-from towpath.contracts.message import Command, Model
-from towpath.contracts.rest import Route
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.message import Command, Model, new_identifier
+from towpath.contracts.rest import IDEMPOTENCY_KEY_PATTERN, MAX_WAIT_S, Route
+
+_WAIT = re.compile(r"\s*wait\s*=\s*\"?([0-9]{1,9})\"?\s*(;.*)?", re.IGNORECASE)
+
+
+def command_identifier(request: web.Request) -> str:
+    """The identifier of the command: the `Idempotency-Key`, or a fresh one."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return new_identifier()
+    if re.fullmatch(IDEMPOTENCY_KEY_PATTERN.strip("^$"), key) is None:
+        raise refusal(
+            400,
+            ErrorCode.INVALID,
+            "not readable as a key",
+            field="Idempotency-Key",
+            value=key[:200],
+            allowed=IDEMPOTENCY_KEY_PATTERN,
+        )
+    return key.strip('"')
+
+
+def wait_s(request: web.Request) -> int:
+    """How long the client prefers to wait for the end, seconds (RFC 7240): 0 unless it says.
+
+    Preferences are no conditions: what is not understood is passed over.
+    """
+    for header in request.headers.getall("Prefer", []):
+        for preference in header.split(","):
+            if (found := _WAIT.fullmatch(preference)) is not None:
+                return min(int(found[1]), MAX_WAIT_S)
+    return 0
+
 
 DRY_RUN = "dry_run"
 """The one parameter that is no field of the command: it chooses another one."""
 
 
-class Commands:
+class CommandRoutes:
     """Translates requests into commands, and answers into responses."""
 
     def __init__(self, coordinator: Coordinator) -> None:

@@ -7,9 +7,9 @@ import contextlib
 
 from aiohttp import web
 
-from towpath.api.event_log import EventReader, KeptEvent, Span, span
+from towpath.api.event_log import KeptEvent, KeptEventReader, SerialRange, span
 from towpath.api.reading import query_of
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.api.streaming import EventStream, Stopping
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -19,10 +19,10 @@ LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 """Between the parts of JSON they are as good as blanks; in a server-sent event they end a field."""
 
 
-class Events:
+class EventRoutes:
     """Streams events to clients, each with a reader of its own."""
 
-    def __init__(self, settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
+    def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
         self._settings = settings
         self._connection = bus.connection
         self._stop = stop
@@ -34,7 +34,7 @@ class Events:
         after = _start(_last_event_id(request), query, kept)
         stream = EventStream(self._stop, write_s=self._settings.write_s)
         response = await stream.begin(request)
-        reader = EventReader(self._connection, after=after, subject=query.subject)
+        reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
         try:
             # A client that is gone, or takes nothing, is no error of anybody.
@@ -46,7 +46,7 @@ class Events:
             await reader.close()
         return response
 
-    async def _stream(self, reader: EventReader, stream: EventStream, through: int | None) -> None:
+    async def _stream(self, reader: KeptEventReader, stream: EventStream, through: int | None) -> None:
         follow, within_s = through is None, self._settings.keep_alive_s
         while through is None or reader.last < through:
             page = await stream.unless_stopping(reader.page(within_s=within_s, follow=follow))
@@ -62,7 +62,7 @@ def encoded(event: KeptEvent) -> bytes:
     return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
 
 
-def _opening(after: int, kept: Span) -> bytes:
+def _opening(after: int, kept: SerialRange) -> bytes:
     """Says at once that the stream stands, and whether events after the client's last one are gone."""
     if 0 < after < kept.first - 1:
         return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, kept.first)
@@ -85,7 +85,7 @@ def _last_event_id(request: web.Request) -> int | None:
     return int(given)
 
 
-def _start(resumed: int | None, query: EventsQuery, kept: Span) -> int:
+def _start(resumed: int | None, query: EventsQuery, kept: SerialRange) -> int:
     """The serial number after which to begin."""
     field, after = ("Last-Event-ID", resumed) if resumed is not None else ("after", query.after)
     if after is None:

@@ -14,7 +14,7 @@ from towpath.contracts.export.openapi import openapi
 from towpath.contracts.rest import JSON, Health, Route
 
 
-class Itself:
+class ServiceRoutes:
     """Answers for the service."""
 
     def __init__(self, coordinator: Coordinator) -> None:

@@ -9,8 +9,7 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 
 from towpath.api.coordinator import Coordinator
-from towpath.api.handlers.commands import Commands, given_fields
-from towpath.api.merge_patch import merge
+from towpath.api.handlers.commands import CommandRoutes, given_fields
 from towpath.api.reading import json_of, no_query, path_parameter, validated
 from towpath.api.responses import answered
 from towpath.contracts.commands import JobView, ListJobs, UpdateJob
@@ -19,10 +18,10 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.rest import Route
 
 
-class Jobs:
+class JobRoutes:
     """Shows one job, and changes parts of one."""
 
-    def __init__(self, coordinator: Coordinator, commands: Commands) -> None:
+    def __init__(self, coordinator: Coordinator, commands: CommandRoutes) -> None:
         self._coordinator = coordinator
         self._commands = commands
         self._patching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -94,3 +93,19 @@ def _being_changed(view: JobView) -> TowpathError:
         value=view.spec.name,
         allowed=f"when operation {view.operation} has ended",
     )
+
+
+def merge(target: Any, patch: Any) -> Any:
+    """`target` with `patch` applied: objects member by member, null takes a member away.
+
+    Anything but an object takes the target's place, lists too. Neither argument is changed.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge(merged.get(name), value)
+    return merged

@@ -7,18 +7,18 @@ import contextlib
 
 from aiohttp import web
 
-from towpath.api.live_feed import Follower, LiveFeed
+from towpath.api.live_feed import FeedFollower, LiveFeed
 from towpath.api.reading import no_query
-from towpath.api.settings import Settings
+from towpath.api.settings import ApiSettings
 from towpath.api.streaming import EventStream, Stopping
 from towpath.bus import Bus
 from towpath.contracts.rest import Route
 
 
-class Live:
+class LiveRoutes:
     """Streams what the feed tells to clients."""
 
-    def __init__(self, settings: Settings, bus: Bus, stop: asyncio.Event) -> None:
+    def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
         self._settings = settings
         self._feed = LiveFeed(bus)
         self._stop = stop
@@ -36,7 +36,7 @@ class Live:
             await stream.finish()
         return response
 
-    async def _pass_on(self, follower: Follower, stream: EventStream) -> None:
+    async def _pass_on(self, follower: FeedFollower, stream: EventStream) -> None:
         while not follower.cut_off:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.keep_alive_s):

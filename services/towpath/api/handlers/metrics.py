@@ -20,7 +20,7 @@ LISTS = ("metrics", "entities", "sites")
 """Parameters that stand for several values."""
 
 
-class Metrics:
+class MetricRoutes:
     """Asks the collector."""
 
     def __init__(self, coordinator: Coordinator) -> None:

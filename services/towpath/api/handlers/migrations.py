@@ -12,7 +12,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.rest import Route
 
 
-class Migrations:
+class MigrationRoutes:
     """Shows one migration."""
 
     def __init__(self, coordinator: Coordinator) -> None:

@@ -29,7 +29,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".s
 """Said here: what the machine's own table says of `.js` differs, and browsers refuse other types."""
 
 
-class Page:
+class PageRoutes:
     """Answers with the page's files, of which there are those in the folder and no others."""
 
     def __init__(self) -> None:

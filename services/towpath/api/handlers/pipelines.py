@@ -10,7 +10,7 @@ from functools import partial
 from aiohttp import web
 
 from towpath.api.coordinator import Coordinator
-from towpath.api.handlers.commands import Commands, given_fields
+from towpath.api.handlers.commands import CommandRoutes, given_fields
 from towpath.api.problems import Refusal
 from towpath.api.reading import path_parameter, text_of
 from towpath.api.responses import answered
@@ -21,10 +21,10 @@ from towpath.contracts.pipeline import ApplyPipeline, PlanPipeline
 from towpath.contracts.rest import Route
 
 
-class Pipelines:
+class PipelineRoutes:
     """Takes descriptions of pipelines."""
 
-    def __init__(self, coordinator: Coordinator, commands: Commands) -> None:
+    def __init__(self, coordinator: Coordinator, commands: CommandRoutes) -> None:
         self._coordinator = coordinator
         self._commands = commands
 

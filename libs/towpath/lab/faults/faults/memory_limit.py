@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from towpath.containers.limits import MEGABYTE
+from towpath.containers.running import MEGABYTE
 from towpath.contracts.message import Model
 from towpath.lab.containers.lowering import limit_memory, memory_limits, restore_memory
 from towpath.lab.faults.container_fault import Before, ContainerFault
