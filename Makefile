@@ -36,7 +36,7 @@ docker-up: setup ## Run the mesh of docker-compose.yml: hub, services, two airpo
 docker-down: setup ## Take that mesh away, with all that it stored.
 	@infra/docker/mesh.sh down
 
-test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of the README.
+test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of README and pages.
 	@$(PYTHON) tests/parts.py
 
 test-fast: setup ## Only the tests that start no server: unit, property, protocol and contract.

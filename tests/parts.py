@@ -67,7 +67,7 @@ TEST = (
     ),
     Part(
         "promises",
-        "each promise of the README, on real processes",
+        "each promise of README and pages, on real processes",
         5,
         ("end_to_end",),
         (*TWO_WORKERS, "-m", "promise", "--ignore=tests/end_to_end/containers"),
