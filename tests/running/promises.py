@@ -29,7 +29,7 @@ PROMISES = {
     "user code": "is stored under its hash and follows its job",
     "strategies": "Four ways to move a job",
     "abort": "rolls it back while that is possible",
-    "faults": "without restarting a query, and end with their lease whoever dies",
+    "faults": "without restarting a query, and end with their lease, whatever dies",
     "traces": "One migration is one trace over all services, down to the micro-batches",
     "metrics": "Over HTTP they are at `/series`, and for Prometheus at `/metrics`",
     "scenarios": "Some scenarios plant a bug on purpose, which the checker must find",
