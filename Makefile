@@ -36,7 +36,7 @@ docker-up: setup ## Run the mesh of docker-compose.yml: hub, services, two airpo
 docker-down: setup ## Take that mesh away, with all that it stored.
 	@infra/docker/mesh.sh down
 
-test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of the README.
+test: setup ## What must pass before a change is accepted, in 12 minutes: logic, and each promise of README and pages.
 	@$(PYTHON) tests/parts.py
 
 test-fast: setup ## Only the tests that start no server: unit, property, protocol and contract.
@@ -66,14 +66,15 @@ bench-faults: setup ## Measure what fault rules cost, loaded and not loaded (SCA
 bench-fog: setup ## Measure how many emulated nodes this machine holds, with how many events/s (SCALE=--quick or --full).
 	@infra/docker/mesh.sh with $(PYTHON) tests/bench/fog.py $(SCALE)
 
-lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
+lint: setup ## Style, format, types, layers, links of documents, and exported contracts that are up to date.
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 	.venv/bin/lint-imports
 	$(PYTHON) -m towpath.contracts.export --check
+	$(PYTHON) tests/document_links.py
 
-export: setup ## Write schemas, AsyncAPI, examples and reference anew from the contracts' models.
+export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models.
 	$(PYTHON) -m towpath.contracts.export
 
 up: setup ## Start a mesh of the sites jfk and cloud (SITES=jfk,lga,cloud for others).

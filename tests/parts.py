@@ -67,7 +67,7 @@ TEST = (
     ),
     Part(
         "promises",
-        "each promise of the README, on real processes",
+        "each promise of README and pages, on real processes",
         5,
         ("end_to_end",),
         (*TWO_WORKERS, "-m", "promise", "--ignore=tests/end_to_end/containers"),
@@ -90,6 +90,7 @@ REST = (
     folder("page", 4, "the live page in a browser"),
     folder("laboratory", 9, "fault rules, scenarios and the guard", ONE_WORKER),
     folder("demonstrations", 15, "`demo`, `demo-fog` and `demo-faults`, small", ONE_WORKER),
+    folder("documents", 20, "every command that README and pages show", ONE_WORKER),
     folder("cluster", 3, "a site whose tasks run on a Spark cluster", ONE_WORKER),
     folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),

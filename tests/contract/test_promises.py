@@ -1,4 +1,4 @@
-"""What the README promises is tested, and what documents say of the tests is so."""
+"""What the README and the pages promise is tested, and what documents say of the tests is so."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TESTS = ROOT / "tests"
 
 
 @pytest.mark.parametrize("name", PROMISES)
-def test_promise_when_it_is_listed_then_the_readme_makes_it_and_a_test_keeps_it(name: str) -> None:
-    readme = " ".join((ROOT / "README.md").read_text().split())
+def test_promise_when_it_is_listed_then_a_page_makes_it_and_a_test_keeps_it(name: str) -> None:
+    pages = [" ".join(page.read_text().split()) for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))]
     keeping = [
         path for path in TESTS.glob("end_to_end/**/test_*.py") if f'promise("{name}")' in path.read_text()
     ]
 
-    assert PROMISES[name] in readme
+    assert any(PROMISES[name] in page for page in pages)
     assert keeping
 
 

@@ -1,4 +1,4 @@
-"""What the README promises, and the mark of the tests that keep it.
+"""What the README and the pages in docs/ promise, and the mark of the tests that keep it.
 
 `make test` runs the fast tests and these. Each shows its promise on real processes, as cheaply as it can be
 shown. What looks closer, or at rarer cases, stands beside it without the mark, for `make test-all`.
@@ -23,23 +23,23 @@ PROMISES = {
     "fencing": "a former owner that comes back is refused by the server, not by good manners",
     "coordinator": "kill it at any line and the next one finishes or undoes",
     "operators": "Malformed events are never dropped silently",
-    "pipelines": "Pipelines: described once, changed while they run",
+    "pipelines": "Apply it. Later, apply a changed file, and Towpath does what the difference needs",
     "draining": "it first finishes what its inputs hold",
     "applies": "An apply survives the death of any process and of the coordinator",
     "user code": "is stored under its hash and follows its job",
     "strategies": "Four ways to move a job",
     "abort": "rolls it back while that is possible",
-    "faults": "without restarting a query, and end with their lease whoever dies",
-    "traces": "one migration over all services, down to the micro-batches",
+    "faults": "without restarting a query, and end with their lease, whatever dies",
+    "traces": "One migration is one trace over all services, down to the micro-batches",
     "metrics": "Over HTTP they are at `/series`, and for Prometheus at `/metrics`",
     "scenarios": "Some scenarios plant a bug on purpose, which the checker must find",
     "page": "`towpath up` prints the address of a live page",
-    "restricted": "each restricted to its own subjects",
+    "restricted": "Each user is restricted to its own subjects, and what is not listed is refused",
 }
-"""Name → how the README says it."""
+"""Name → how a page says it."""
 
 
 def promise(name: str) -> pytest.MarkDecorator:
-    """Mark a test, or a module with `pytestmark`, as one that keeps the README's promise of this name."""
+    """Mark a test, or a module with `pytestmark`, as one that keeps the promise of this name."""
     assert name in PROMISES, f"no promise is named {name!r}; there are: {', '.join(PROMISES)}"
     return pytest.mark.promise(name)
