@@ -66,14 +66,15 @@ bench-faults: setup ## Measure what fault rules cost, loaded and not loaded (SCA
 bench-fog: setup ## Measure how many emulated nodes this machine holds, with how many events/s (SCALE=--quick or --full).
 	@infra/docker/mesh.sh with $(PYTHON) tests/bench/fog.py $(SCALE)
 
-lint: setup ## Style, format, types, layers, and whether the exported contracts are up to date.
+lint: setup ## Check style, format, types, layers, exported contracts, and that texts use plain words.
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 	.venv/bin/lint-imports
 	$(PYTHON) -m towpath.contracts.export --check
+	$(PYTHON) tests/banned_words.py
 
-export: setup ## Write schemas, AsyncAPI, examples and reference anew from the contracts' models.
+export: setup ## Write schemas, AsyncAPI, examples and reference again from the contracts' models.
 	$(PYTHON) -m towpath.contracts.export
 
 up: setup ## Start a mesh of the sites jfk and cloud (SITES=jfk,lga,cloud for others).
