@@ -66,13 +66,14 @@ bench-faults: setup ## Measure what fault rules cost, loaded and not loaded (SCA
 bench-fog: setup ## Measure how many emulated nodes this machine holds, with how many events/s (SCALE=--quick or --full).
 	@infra/docker/mesh.sh with $(PYTHON) tests/bench/fog.py $(SCALE)
 
-lint: setup ## Style, format, types, layers, links of documents, and exported contracts that are up to date.
+lint: setup ## Check style, format, types, layers, exported contracts, links between documents, and plain words.
 	$(PYTHON) -m ruff check
 	$(PYTHON) -m ruff format --check
 	$(PYTHON) -m pyright
 	.venv/bin/lint-imports
 	$(PYTHON) -m towpath.contracts.export --check
 	$(PYTHON) tests/document_links.py
+	$(PYTHON) tests/banned_words.py
 
 export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models.
 	$(PYTHON) -m towpath.contracts.export

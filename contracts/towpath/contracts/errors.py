@@ -6,6 +6,7 @@ Every error says which field, which value, and what would have been allowed. Ser
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -72,22 +73,36 @@ class ErrorDetail(Model):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return self.code in RETRYABLE
 
     def one_line(self) -> str:
-        """Everything on one line, as the command line prints it."""
+        """Return everything on one line, as the command line prints it, with the closest allowed name."""
         parts = [self.message]
         if self.field is not None:
             parts.append(f"field {self.field}" + (f" = {self.value!r}" if self.value is not None else ""))
         if self.allowed is not None:
             allowed = self.allowed if isinstance(self.allowed, str) else ", ".join(self.allowed) or "(none)"
             parts.append(f"allowed: {allowed}")
+        if close := self._closest():
+            parts.append(f"did you mean {close!r}?")
         return "; ".join(parts)
+
+    def _closest(self) -> str | None:
+        """Return the allowed name that is most like the given one, unless the message already names one."""
+        if (
+            not isinstance(self.value, str)
+            or not isinstance(self.allowed, list)
+            or self.value in self.allowed
+        ):
+            return None
+        if "did you mean" in self.message:
+            return None
+        return next(iter(difflib.get_close_matches(self.value, self.allowed, n=1)), None)
 
 
 class TowpathError(Exception):
-    """The one root of Towpath's own errors. Carries the detail that goes over the wire."""
+    """Root of all errors of Towpath. Carries the detail that goes over the wire."""
 
     def __init__(
         self,
@@ -106,7 +121,7 @@ class TowpathError(Exception):
 
     @classmethod
     def of(cls, detail: ErrorDetail) -> TowpathError:
-        """The exception of a received detail."""
+        """Return the exception for a received detail."""
         return cls(
             detail.code,
             detail.message,
@@ -118,7 +133,7 @@ class TowpathError(Exception):
 
     @classmethod
     def of_validation(cls, error: ValidationError, code: ErrorCode = ErrorCode.INVALID) -> TowpathError:
-        """The first problem that pydantic found, in our terms."""
+        """Return the first problem that pydantic found, as an error of Towpath."""
         first = error.errors(include_url=False)[0]
         location = ".".join(str(part) for part in first["loc"])
         context = first.get("ctx") or {}

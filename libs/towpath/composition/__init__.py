@@ -1,1 +1,1 @@
-"""Pipelines as descriptions: reading them, checking them, and what a changed one asks for. Pure."""
+"""Pipeline descriptions: read them, check them, and plan the changes that a new version needs. No I/O."""

@@ -1,4 +1,4 @@
-"""Sites by their addresses: SpecK names engines and brokers by host and port."""
+"""Find sites by address: SpecK names engines and brokers by host and port."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.I)
 
 @dataclass(frozen=True)
 class Address:
-    """A host, and a port unless it was left out."""
+    """A host and, unless it was left out, a port."""
 
     host: str
     port: int | None
 
     @classmethod
     def of(cls, text: str) -> Address | None:
-        """The address in `host:port`, with or without a scheme before and a path behind; None: there is none.
+        """Parse `host:port`, with or without a scheme before and a path behind. None if it is no address.
 
-        `localhost` is 127.0.0.1: sites say the one, people the other.
+        `localhost` becomes 127.0.0.1, because sites announce the number and people write the name.
         """
         try:
             parts = urlsplit(f"//{_SCHEME.sub('', text.strip())}")
@@ -36,7 +36,7 @@ class Address:
 
 
 class AddressBook:
-    """The sites of a mesh by name and by address. An empty one takes every name for a site's."""
+    """The sites of a mesh by name and by address. An empty book accepts every name as a site."""
 
     def __init__(self, sites: Sequence[SiteStatus]) -> None:
         self._names = sorted(status.site for status in sites)
@@ -52,24 +52,24 @@ class AddressBook:
                     self._hosts.setdefault(address.host, set()).add(status.site)
 
     def site(self, address: str, field: str) -> SiteName:
-        """The site with this name, or with a server at this `host:port`.
+        """Return the site with this name, or with a server at this `host:port`.
 
-        The port may be any, or left out, where no other site has the host.
+        If no other site has the host, the port may be any or left out.
 
-        Raises `TowpathError` (unknown site), naming `field`, when there is no such site or more than one.
+        Raises `TowpathError` (unknown site), naming `field`, if no site or more than one matches.
         """
         if address in self._names or (not self._names and is_name(address)):
             return address
         wanted = Address.of(address)
         if wanted is None:
-            raise self._unknown("neither a site nor an address", address, field)
+            raise self._unknown("this is neither the name of a site nor an address", address, field)
         if wanted.host in self._names:
             return wanted.host
         found = self._listeners.get(wanted) or self._hosts.get(wanted.host, set())
         if len(found) == 1:
             return next(iter(found))
         if found:
-            what = f"{', '.join(sorted(found))} have this host, and none or several of them this port"
+            what = f"{', '.join(sorted(found))} have this host; the port matches none or several of them"
             raise self._unknown(what, address, field)
         raise self._unknown("no site has this address", address, field)
 

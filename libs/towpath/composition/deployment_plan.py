@@ -1,8 +1,8 @@
-"""Deployment plans, as the thesis on migrating stream operators describes them, as pipelines of ours.
+"""Import deployment plans, as the thesis on migrating stream operators describes them, as pipelines.
 
-A plan is a list of operations. Each is of a task type, `deploy`, `update` or `uninstall`, and says what it
-concerns by four relations: an operation *runs on* a resource, *executes* an operator, *reads from* data
-streams and *writes to* one. The text fixes no notation; this is the one read here, in JSON:
+A plan is a list of operations. Each has a task type, `deploy`, `update` or `uninstall`. Four relations say
+what it concerns: an operation *runs on* a resource, *executes* an operator, *reads from* data streams and
+*writes to* one. The thesis fixes no notation. Towpath reads this one, in JSON:
 
     {
       "plan": "delays",
@@ -20,15 +20,15 @@ streams and *writes to* one. The text fixes no notation; this is the one read he
       ]
     }
 
-- `plan`: the pipeline's name, unless it is given otherwise;
-- `deploy` adds a job and needs all four relations; `update` replaces those it names and leaves the others
-  and everything else of the job as it is; `uninstall` removes the job, and names no relation;
+- `plan`: the pipeline's name, unless the caller gives another;
+- `deploy` adds a job and needs all four relations. `update` replaces the relations it names and leaves the
+  rest of the job as it is. `uninstall` removes the job and names no relation;
 - `runs_on`, and `site` in the other relations: the name of a site, or `host:port` of one of its servers;
-- `executes`: an operator of ours, or user code as `"package.module:function"`;
-- `reads_from`: one stream or a list of them; `start` may be added, as in our inputs;
-- `writes_to`: `site` may be left out, and is the job's first site then; `dead_letter` may be added.
+- `executes`: an operator as in pipelines, or user code as `"package.module:function"`;
+- `reads_from`: one stream or a list of them. `start` may be added, as in a job's inputs;
+- `writes_to`: `site` may be left out and is then the job's first site. `dead_letter` may be added.
 
-Operations are taken in their order; no two concern the same job.
+Operations are executed in their order. No two may concern the same job.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class PlanOperation(Model):
 
 
 class DeploymentPlan(Model):
-    """A plan: what it is called, and its operations."""
+    """A plan: its name and its operations."""
 
     plan: PipelineName | None = None
     operations: list[PlanOperation]
 
 
 RELATIONS = {"runs_on": "site", "executes": "operator", "reads_from": "inputs", "writes_to": "output"}
-"""Relation of an operation → field of our job."""
+"""Relation of an operation → field of a job."""
 
 
 def plan_name(text: str) -> str | None:
-    """What a plan says it is called. Raises `TowpathError` (invalid) when it is no JSON."""
+    """Return the name that a plan gives itself. Raises `TowpathError` (invalid) when the text is not JSON."""
     content = load(text, "application/json")
     name = content.get("plan") if isinstance(content, dict) else None
     return name if isinstance(name, str) else None
@@ -79,12 +79,12 @@ def plan_name(text: str) -> str | None:
 def import_plan(
     text: str, current: PipelineSpec | None, sites: Sequence[SiteStatus], *, name: str | None = None
 ) -> PipelineSpec:
-    """The pipeline that `current`, or nothing, becomes by the plan's operations.
+    """Return the pipeline that results when the plan's operations are applied to `current`, or to nothing.
 
-    It is called `name`, or as `current` is, or as the plan says. Where no `sites` are known, names stand
-    for sites and addresses for none.
+    It is called `name`, else as `current`, else as the plan says. Without `sites`, it accepts names as sites
+    and refuses addresses.
 
-    Raises `TowpathError` with all that is wrong in `detail.errors`, by the plan's own fields.
+    Raises `TowpathError` with all errors in `detail.errors`, named by the plan's own fields.
     """
     content = load(text, "application/json")
     try:
@@ -96,14 +96,14 @@ def import_plan(
     for position, operation in enumerate(plan.operations):
         importing.carry_out(position, operation)
     if called is None or not is_name(called):
-        importing.refuse("plan", "a pipeline needs a name", called, "a name such as `delays`")
+        importing.refuse("plan", "the pipeline has no name", called, "a name such as `delays`")
     if importing.errors:
         raise all_at_once(importing.errors, "the plan")
     return PipelineSpec(name=str(called), jobs=[*importing.jobs.values()])
 
 
 class _Importing:
-    """Carries out operations on descriptions; gathers what is wrong on the way."""
+    """Applies operations to descriptions and collects the errors."""
 
     def __init__(self, current: PipelineSpec | None, sites: AddressBook) -> None:
         self.jobs: dict[str, PipelineJob] = {job.name: job for job in (current.jobs if current else [])}
@@ -116,16 +116,25 @@ class _Importing:
         place, name = f"operations[{position}]", operation.operation
         given = [relation for relation in RELATIONS if getattr(operation, relation) is not None]
         if name in self._concerned:
-            self.refuse(f"{place}.operation", "another operation concerns this job", name, "one for each job")
+            self.refuse(
+                f"{place}.operation",
+                "another operation of the plan concerns this job",
+                name,
+                "one operation per job",
+            )
         elif operation.task == "deploy" and name in self.jobs:
-            self.refuse(f"{place}.task", f"{name} is there already", operation.task, ["update", "uninstall"])
+            self.refuse(
+                f"{place}.task", f"the job {name} exists already", operation.task, ["update", "uninstall"]
+            )
         elif operation.task != "deploy" and name not in self.jobs:
             self.refuse(f"{place}.operation", "no such job", name, sorted(self.jobs))
         elif operation.task == "deploy" and len(given) < len(RELATIONS):
             for relation in (r for r in RELATIONS if r not in given):
-                self.refuse(f"{place}.{relation}", "a deployment needs all four relations", None, None)
+                self.refuse(
+                    f"{place}.{relation}", "`deploy` needs this relation: it needs all four", None, None
+                )
         elif operation.task == "uninstall" and given:
-            self.refuse(f"{place}.{given[0]}", "an uninstallation has no relations", None, "leave it out")
+            self.refuse(f"{place}.{given[0]}", "`uninstall` takes no relations", None, "leave it out")
         elif operation.task == "uninstall":
             del self.jobs[name]
         else:
@@ -133,7 +142,7 @@ class _Importing:
         self._concerned.add(name)
 
     def refuse(self, field: str, message: str, value: Any, allowed: str | list[str] | None) -> None:
-        """Note what is wrong."""
+        """Record one error."""
         self.errors.append(
             ErrorDetail(code=ErrorCode.INVALID, message=message, field=field, value=value, allowed=allowed)
         )

@@ -1,4 +1,4 @@
-"""What a changed description asks for: one change for each job, and which change comes after which."""
+"""Plan one change per job to get from what runs to a new description, and order the changes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
 
 _REASON_FIELDS = 3
-"""So many fields a reason names; the number of the others follows."""
+"""A reason names this many fields, and then the number of the others."""
 
 
 def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
-    """The job's own description with its output site named: a job that moves leaves its output in place."""
+    """Return the job's description with its output site named: a job that moves leaves its output behind."""
     site = job.output.site or (running.spec.output_site if running else job.site)
     own = job.job_spec() if isinstance(job, PipelineJob) else job
     return own.model_copy(update={"output": own.output.model_copy(update={"site": site})})
 
 
 def with_path_of(job: JobSpec, other: JobSpec) -> JobSpec:
-    """The job with its user code named as `other` names its own: the same code may have several paths."""
+    """Return the job with its user code at `other`'s path: the same code may have several paths."""
     if not isinstance(job.operator, Python) or not isinstance(other.operator, Python):
         return job
     operator = job.operator.model_copy(update={"artefact": other.operator.artefact})
@@ -40,24 +40,23 @@ def with_path_of(job: JobSpec, other: JobSpec) -> JobSpec:
 
 
 def pinned(spec: PipelineSpec, mine: Mapping[str, RunningJob]) -> PipelineSpec:
-    """The pipeline with all output sites named, so that a later rollback to it leads to the same places."""
+    """Return the pipeline with all output sites named, so that a later rollback leads to the same places."""
     jobs = [j.model_copy(update={"output": spelled_out(j, mine.get(j.name)).output}) for j in spec.jobs]
     return spec.model_copy(update={"jobs": jobs})
 
 
 @dataclass(frozen=True)
 class _Graphs:
-    """What is written and read before and after the difference."""
+    """Topics written and read before and after the change."""
 
     written: Mapping[Place, set[Stream]]
-    """By the jobs that run now."""
+    """Written by the jobs that run now."""
     wanted: Mapping[Place, set[Stream]]
-    """By the jobs that will run."""
+    """Written by the jobs that will run."""
     writers_now: Mapping[str, set[str]]
     readers_then: Mapping[str, set[str]]
     turning: frozenset[str]
-    """Jobs whose results and rejected events go into other streams: one of the two topics, or the site,
-    changes."""
+    """Jobs whose results or rejected events will go into other streams: a topic or the site changes."""
 
     @classmethod
     def of(cls, now: Iterable[JobSpec], then: Iterable[JobSpec]) -> _Graphs:
@@ -67,12 +66,12 @@ class _Graphs:
         return cls(writers(before), writers(after), writers_of(before), readers_of(after), turning)
 
     def gained(self, job: JobSpec, reads: frozenset[Stream] | None) -> list[tuple[Place, Stream]]:
-        """What will be written where the job reads, and is not yet, or is not among what it `reads`."""
+        """Return streams that will begin to write where the job reads, or that are not in what it `reads`."""
         read = self.written if reads is None else {place: {*reads} for place in read_by(job)}
         return _new_at(read_by(job), read, self.wanted)
 
     def turned(self, job: JobSpec) -> list[tuple[Place, Stream]]:
-        """What will be written where the job reads, as now, but into another stream."""
+        """Return streams that write where the job reads, now and later, but will do so in another stream."""
         return [
             (place, stream)
             for place in read_by(job)
@@ -81,7 +80,7 @@ class _Graphs:
         ]
 
     def lost(self, job: JobSpec) -> list[tuple[Place, Stream]]:
-        """What is written where the job reads, and will not be."""
+        """Return streams that will stop writing where the job reads."""
         return _new_at(read_by(job), self.wanted, self.written)
 
 
@@ -101,17 +100,17 @@ def difference(
     others: Mapping[str, RunningJob],
     artefacts: Mapping[str, str] | None = None,
 ) -> list[PlannedChange]:
-    """What it takes to get from `mine`, the pipeline's jobs that run, to `spec`; by name.
+    """Plan the changes that lead from `mine`, the pipeline's running jobs, to `spec`. Sorted by name.
 
-    `others` are all jobs that run besides. There is one change for each job of `spec` and `mine`. A job
-    that nothing asks to touch is kept, also where only its strategy, resources or placement differ, or
-    where its inputs start: that matters to a new job only. `after` leads what is new from the sinks to
-    the sources, what leaves or is redirected the other way. It is free of circles if `spec` and what runs
-    are (see `validation`).
+    `others` are all other running jobs. There is one change for each job of `spec` and `mine`. A job that
+    needs no change is kept. It needs none if only its strategy, resources or placement differ, or where its
+    inputs start, because that matters to a new job only. `after` orders new jobs from the sinks to the
+    sources, and jobs that leave or are redirected from the sources to the sinks. It has no cycles if `spec`
+    and what runs have none (see `validation`).
 
-    `artefacts` are digests of the user code that jobs shall run, by job: code that changed at its old path
-    is a change, where both digests are known, and the same code at another path is none. Strategy and
-    forecast of moves are not known here.
+    `artefacts` are digests of the user code that jobs will run, by job. Where both digests are known, other
+    code at the same path is a change, and the same code at another path is none. Strategy and forecast of
+    moves are not known here.
     """
     wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
     around = [spelled_out(job.spec) for job in others.values()]
@@ -157,7 +156,7 @@ def _planned(
 
 
 def _changes(wanted: JobSpec, running: RunningJob) -> list[FieldChange]:
-    """The fields that differ and ask for something."""
+    """Return the fields that differ and need an action."""
     differing = field_changes(spelled_out(running.spec), wanted)
     return [change for change in differing if _action_of(change.path) is not None]
 
@@ -165,7 +164,7 @@ def _changes(wanted: JobSpec, running: RunningJob) -> list[FieldChange]:
 def _found(
     wanted: JobSpec, running: RunningJob, graphs: _Graphs, changes: list[FieldChange]
 ) -> dict[Action, list[str]]:
-    """What the fields that differ ask for, and writers that come to topics the job goes on reading."""
+    """Return the actions for fields that differ, and for new writers to topics the job goes on reading."""
     found: dict[Action, list[str]] = {}
     for change in changes:
         action = _action_of(change.path)
@@ -182,9 +181,9 @@ def _found(
 
 
 def _action_of(path: str) -> Action | None:
-    """What a field that differs asks for; None: nothing."""
+    """Return the action that a differing field needs, or None if it needs none."""
     if path == "site" or path.endswith("].start"):
-        # Where a job was first is history: what counts is where it runs now.
+        # The site where a job first ran is history. What counts is where it runs now.
         return None
     return Action.REDIRECT if path.startswith(("inputs", "output")) else Action.CHANGE
 
@@ -196,11 +195,11 @@ def _sentence(reasons: list[str]) -> str:
 
 
 def _after(change: PlannedChange, actions: Mapping[str, frozenset[Action]], graphs: _Graphs) -> list[str]:
-    """The changes that come before this one.
+    """Return the jobs whose changes come before this one.
 
-    A job that stops reading something must first have got what is still written to it: who writes it stops,
-    or writes elsewhere, before. So what leaves and what is redirected goes from the sources to the sinks, in
-    the graph as it is; what is new goes from the sinks to the sources, in the graph as it will be.
+    A job that stops reading a topic must first receive what is still written to it. So its writers stop, or
+    are redirected, before it. Jobs that leave or are redirected therefore go from the sources to the sinks of
+    the present graph. New jobs go from the sinks to the sources of the future graph.
     """
     own = frozenset(change.actions)
     if own & {Action.REMOVE, Action.REDIRECT}:

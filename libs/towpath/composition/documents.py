@@ -1,7 +1,7 @@
-"""Reads pipelines from YAML or JSON, in each of the formats that are accepted.
+"""Read pipelines from YAML or JSON, in each of the accepted formats.
 
-Ours has a `name` and a list `jobs`, each a `PipelineJob`. SpecK's list `jobs` is told by its keys (see
-`speck`).
+Towpath's own format has a `name` and a list `jobs`, each a `PipelineJob`. SpecK's list `jobs` is recognised
+by its keys (see `speck`).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from towpath.contracts.site import SiteStatus
 
 @dataclass(frozen=True)
 class ReadDocument:
-    """A pipeline as it was read."""
+    """A pipeline as it was read from a document."""
 
     spec: PipelineSpec
     place: Callable[[str], str]
-    """Path of a field in `spec` → its path in the document, as in `jobs[3].sink_topic`."""
+    """Path of a field in `spec` → its path in the document, for example `jobs[3].sink_topic`."""
 
 
 class _OwnDocument(Model):
-    """Our format, before names are compared."""
+    """Towpath's own format, before names are compared."""
 
     name: PipelineName | None = None
     jobs: list[PipelineJob]
@@ -45,12 +45,13 @@ def read_document(
     media_type: str | None = None,
     otherwise: str | None = None,
 ) -> ReadDocument:
-    """The pipeline that a document describes.
+    """Return the pipeline that a document describes.
 
-    It is called `name`; None: as the document says, and `otherwise` where that says nothing. `sites` are
-    those that addresses may mean. Without `media_type` the text itself tells JSON from YAML.
+    It is called `name`. If that is None, it is called as the document says, or `otherwise` if that says
+    nothing. `sites` are those that addresses may mean. Without `media_type` the text itself tells JSON from
+    YAML.
 
-    Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
+    Raises `TowpathError` (invalid) with all errors in `detail.errors`.
     """
     content = _mapping(load(text, media_type))
     name = name or (None if "name" in content else otherwise)
@@ -67,9 +68,9 @@ def read_document(
 
 
 def names_addresses(text: str, media_type: str | None = None) -> bool:
-    """Whether a mesh's sites must be known to read the document: SpecK's format has addresses.
+    """True if reading the document needs the mesh's sites, because SpecK's format has addresses.
 
-    Raises `TowpathError` (invalid) when it is no document at all.
+    Raises `TowpathError` (invalid) when the text is not a pipeline at all.
     """
     return _is_speck(_mapping(load(text, media_type)))
 
@@ -90,7 +91,7 @@ def _is_speck(content: dict[Any, Any]) -> bool:
 
 
 def _named(content: dict[Any, Any], wanted: str | None) -> tuple[str, list[ErrorDetail]]:
-    """The pipeline's name, and what is wrong with it."""
+    """Return the pipeline's name, and the errors in it."""
     said = content.get("name")
     if wanted is not None and said is not None and said != wanted:
         allowed: str | list[str] = [wanted]
@@ -98,7 +99,7 @@ def _named(content: dict[Any, Any], wanted: str | None) -> tuple[str, list[Error
     elif is_name(name := str(wanted if wanted is not None else said or "")):
         return name, []
     else:
-        allowed, message = NAME_PATTERN, "a pipeline needs a name" if not name else "not a pipeline's name"
+        allowed, message = NAME_PATTERN, "the pipeline has no name" if not name else "not a pipeline's name"
     error = ErrorDetail(
         code=ErrorCode.INVALID,
         message=message,
@@ -114,7 +115,7 @@ def _twice(jobs: Sequence[PipelineJob]) -> list[ErrorDetail]:
     return [
         ErrorDetail(
             code=ErrorCode.NAME_IN_USE,
-            message=f"jobs[{first[job.name]}] has this name, too",
+            message=f"jobs[{first[job.name]}] also has this name",
             field=f"jobs[{position}].name",
             value=job.name,
             allowed="another name",

@@ -1,4 +1,4 @@
-"""Which fields of two descriptions of a job differ, by their paths."""
+"""Compare two descriptions of a job, field by field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from towpath.contracts.pipeline import FieldDifference
 
 SHORT = 60
-"""Characters of a value in a sentence; a longer one is cut."""
+"""Most characters of a value in a sentence. A longer value is cut."""
 
 
 class Absent:
@@ -40,19 +40,19 @@ class FieldChange:
         return f"{self.path}: {short(self.old)} → {short(self.new)}"
 
     def as_told(self) -> FieldDifference:
-        """As it crosses a wire: whole, with null for what is not there."""
+        """Return the change as it crosses the wire: uncut, with null for an absent value."""
         old, new = (None if isinstance(value, Absent) else value for value in (self.old, self.new))
         return FieldDifference(field=self.path, old=old, new=new)
 
 
 def short(value: Any) -> str:
-    """A value as JSON, cut where it is long."""
+    """Return a value as JSON, cut where it is long."""
     text = repr(value) if isinstance(value, Absent) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SHORT else f"{text[: SHORT - 1]}…"
 
 
 def field_changes(old: BaseModel, new: BaseModel) -> list[FieldChange]:
-    """All fields that differ, in the order of their declaration."""
+    """Return all fields that differ, in the order of their declaration."""
     return [*_compared("", old.model_dump(mode="json"), new.model_dump(mode="json"))]
 
 

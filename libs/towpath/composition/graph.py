@@ -1,4 +1,4 @@
-"""Jobs as a graph: who writes the topics that a job reads."""
+"""Jobs as a graph: an edge leads from the writer of a topic to its reader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from towpath.contracts.job import JobSpec
 
 
 class Place(NamedTuple):
-    """A topic at a site: what an edge of the graph goes through."""
+    """A topic at a site. Every edge of the graph passes through one."""
 
     site: str
     topic: str
@@ -19,7 +19,7 @@ class Place(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """One of the two things a job writes."""
+    """One of the two streams that a job writes: results or rejected events."""
 
     job: str
     content: Literal["results", "rejected"]
@@ -29,18 +29,18 @@ class Stream(NamedTuple):
 
 
 def written_by(job: JobSpec) -> dict[Place, Stream]:
-    """Where the job writes: its results, and the events it rejects."""
+    """Return the places that the job writes, for its results and for the events it rejects."""
     rejected = {Place(job.output_site, job.output.rejected_topic): Stream(job.name, "rejected")}
     return rejected | {Place(job.output_site, job.output.topic): Stream(job.name, "results")}
 
 
 def read_by(job: JobSpec) -> list[Place]:
-    """Where the job reads what jobs write, in the order of its inputs. Device topics are no edges."""
+    """Return the places where the job reads what jobs write, in input order. Device topics are no edges."""
     return [Place(i.site, i.topic) for i in job.inputs if not i.from_device]
 
 
 def writers(jobs: Iterable[JobSpec]) -> dict[Place, set[Stream]]:
-    """Place → what is written there. Several jobs may write one topic."""
+    """Return place → the streams written there. Several jobs may write one topic."""
     found: dict[Place, set[Stream]] = {}
     for job in jobs:
         for place, stream in written_by(job).items():
@@ -49,24 +49,24 @@ def writers(jobs: Iterable[JobSpec]) -> dict[Place, set[Stream]]:
 
 
 def writers_of(jobs: Iterable[JobSpec]) -> dict[str, set[str]]:
-    """Job → the jobs that write what it reads; itself among them, if it reads its own results."""
+    """Return job → the jobs that write what it reads. It is one of them if it reads its own results."""
     known = list(jobs)
     at = writers(known)
     return {job.name: {stream.job for place in read_by(job) for stream in at.get(place, ())} for job in known}
 
 
 def readers_of(jobs: Iterable[JobSpec]) -> dict[str, set[str]]:
-    """Job → the jobs that read what it writes; itself among them, if it reads its own results."""
+    """Return job → the jobs that read what it writes. It is one of them if it reads its own results."""
     return _reversed(writers_of(jobs))
 
 
 def cycle(jobs: Iterable[JobSpec]) -> list[str] | None:
-    """Jobs that read each other in a circle, downstream from the first by name; None where there is none."""
+    """Return jobs that form a cycle, downstream from the first by name, or None if there is no cycle."""
     return next(iter(cycles(readers_of(jobs))), None)
 
 
 def cycles(readers: Mapping[str, set[str]]) -> list[list[str]]:
-    """Circles of the graph that share no job, enough to make it acyclic when all their jobs are gone."""
+    """Return cycles that share no job, enough to make the graph acyclic when all their jobs are removed."""
     edges = {name: set(after) for name, after in readers.items()}
     found: list[list[str]] = []
     while circle := _circle(_without_ends(edges)):
@@ -76,7 +76,7 @@ def cycles(readers: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def _circle(edges: Mapping[str, set[str]]) -> list[str]:
-    """One circle, where every node has an edge that goes on; empty where there is no node."""
+    """Return one cycle of a graph whose nodes all have an outgoing edge. Empty if the graph is."""
     if not edges:
         return []
     path: dict[str, int] = {}
@@ -90,7 +90,7 @@ def _circle(edges: Mapping[str, set[str]]) -> list[str]:
 
 
 def _without_ends(edges: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """What is left when nodes without an edge that goes on are taken away, again and again."""
+    """Return the graph after nodes without an outgoing edge were removed until none was left."""
     left = {name: set(after) & edges.keys() for name, after in edges.items()}
     before = _reversed(left)
     ends = [name for name, after in left.items() if not after]

@@ -1,4 +1,4 @@
-"""Ready descriptions that come with Towpath, found by their names; others are files."""
+"""Ready-made descriptions that come with Towpath, found by name. Other descriptions are files."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _SUFFIX = ".yaml"
 
 @dataclass(frozen=True)
 class Library:
-    """The ready descriptions of one kind."""
+    """The ready-made descriptions of one kind."""
 
     package: str
-    """Whose data they are."""
+    """Python package whose data files hold them."""
     kind: str
-    """What they describe, in errors: `scenario`, `topology`."""
+    """Their kind, for error messages: `scenario`, `topology`."""
     listing: str
     """The command that lists them."""
 
     def names(self) -> list[str]:
-        """In alphabetical order."""
+        """Return all names in alphabetical order."""
         files = resources.files(self.package).iterdir()
         return sorted(file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX))
 
     def text(self, name: str) -> str:
-        """One of them as it stands in its file. Raises `TowpathError` for a name that there is not."""
+        """Return one description as its file has it. Raises `TowpathError` for an unknown name."""
         if name not in self.names():
             raise TowpathError(
                 ErrorCode.INVALID, f"no such {self.kind}", field=self.kind, value=name, allowed=self.names()
@@ -36,7 +36,7 @@ class Library:
         return resources.files(self.package).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
 
     def text_of(self, given: str) -> str:
-        """The text of a file, or of one of them by its name. Raises `TowpathError`."""
+        """Return the text of a file, or of a description by its name. Raises `TowpathError`."""
         path = Path(given)
         if not path.suffix and "/" not in given:
             return self.text(given)

@@ -1,4 +1,4 @@
-"""How the place of a field in a description is written: `jobs[3].inputs[0].topic`."""
+"""Write the place of a field in a description: `jobs[3].inputs[0].topic`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN = re.compile(r"[^\W\d][\w-]*")
 
 
 def in_brackets(parts: Iterable[str | int]) -> str:
-    """A path of keys and positions as text; positions, and keys that are no plain words, in brackets."""
+    """Return a path as text. Positions, and keys that are not plain words, stand in brackets."""
     text = ""
     for part in parts:
         if isinstance(part, int) or part.isdigit():

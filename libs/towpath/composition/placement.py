@@ -1,4 +1,4 @@
-"""Whether a pipeline's jobs are where they may be, and whether their sites have room for them."""
+"""Check that a pipeline's jobs are where they may be, and that their sites have room for them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from towpath.contracts.pipeline import Demand, PipelineJob, PipelineSpec
 from towpath.contracts.site import Capacity
 
 _ROUNDING = 1e-9
-"""Ten tenths of a core are one core."""
+"""Tolerance: ten tenths of a core add up to one core."""
 
 
 def placement_problems(spec: PipelineSpec) -> list[ErrorDetail]:
-    """All jobs that are not where their placement allows them to be."""
+    """Return an error for each job that is where its placement does not allow it."""
     where = {job.name: job.site for job in spec.jobs}
     return [
         error
@@ -48,9 +48,11 @@ def _neighbours(place: str, job: PipelineJob, where: Mapping[str, SiteName]) -> 
                     allowed=sorted(where.keys() - {job.name}),
                 )
             elif kind == "beside" and where[name] != job.site:
-                yield _refused(f"{place}.site", job, f"not beside {name}", [where[name]])
+                yield _refused(f"{place}.site", job, f"it is not at the site of {name}", [where[name]])
             elif kind == "apart_from" and where[name] == job.site:
-                yield _refused(f"{place}.site", job, f"not apart from {name}", f"any site but {job.site}")
+                yield _refused(
+                    f"{place}.site", job, f"it is at the same site as {name}", f"any site but {job.site}"
+                )
 
 
 def _refused(field: str, job: PipelineJob, message: str, allowed: str | list[str]) -> ErrorDetail:
@@ -69,9 +71,9 @@ def resource_problems(
     others: Mapping[str, RunningJob],
     promised: Mapping[SiteName, Sequence[Demand]],
 ) -> list[ErrorDetail]:
-    """The first job of each site, in the order of the description, that the site has no room for.
+    """Return an error for the first job of each site, in the order of the description, that finds no room.
 
-    `others` are the jobs that run besides, `promised` what further ones were promised that do not run yet.
+    `others` are the other running jobs. `promised` is room reserved for jobs that do not run yet.
     """
     return [
         error
@@ -100,7 +102,7 @@ def _crowded(
             unit = "cores" if resource == "cores" else "MB of memory"
             yield ErrorDetail(
                 code=ErrorCode.NOT_ALLOWED,
-                message=f"with {job.name}, jobs ask {site} for {asked:g} {unit}; it has {has:g}"
+                message=f"with {job.name}, jobs ask {site} for {asked:g} {unit}, and it has {has:g}"
                 + (f", and jobs outside the pipeline hold {outside:g}" if outside else ""),
                 field=f"jobs[{position}].resources.{resource}",
                 value=wants,

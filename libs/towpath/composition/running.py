@@ -1,4 +1,4 @@
-"""What runs, as far as compositions look at it."""
+"""Running jobs, as far as compositions need to know them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from towpath.contracts.pipeline import Demand, PipelineName
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A job that runs."""
+    """A running job."""
 
     spec: JobSpec
-    """Its description. Its `site` is where it ran first, which need not be where it is now."""
+    """Its description. Its `site` is where it first ran, which need not be where it runs now."""
     site: SiteName
     """Where it runs now."""
     pipeline: PipelineName | None
-    """The pipeline it belongs to; None: it was deployed by itself."""
+    """The pipeline it belongs to, or None if it was deployed by itself."""
     resources: Demand = field(default_factory=Demand)
     artefact: str | None = None
     """Digest of the user code that it runs, if known."""
     reads: frozenset[Stream] | None = None
-    """What it reads of other jobs, as they write now; None: what its description says. The two differ when
-    a job came to one of its topics, or went on in another stream, and the reader was not changed."""
+    """Streams of other jobs that it reads now. None means: those that its description says.
+
+    The two differ when a job began to write one of its topics, or went on in another stream, and the reader
+    was not changed."""

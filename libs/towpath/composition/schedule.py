@@ -1,4 +1,4 @@
-"""In which order changes are carried out, and how long that takes when several go at a time."""
+"""Order changes, and predict how long they take when several run at a time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from towpath.contracts.pipeline import PlannedChange
 
 
 def in_order(changes: Iterable[PlannedChange]) -> list[PlannedChange]:
-    """Each change behind those it comes after; by name, where that leaves a choice.
+    """Return the changes, each behind those it comes after. Where that leaves a choice, sort by name.
 
-    Raises `TowpathError` (invalid) when changes come after each other in a circle.
+    Raises `TowpathError` (invalid) when changes wait for each other in a cycle.
     """
     known = {change.job: change for change in changes}
     waits, followers = _waiting(known)
@@ -30,21 +30,21 @@ def in_order(changes: Iterable[PlannedChange]) -> list[PlannedChange]:
         left = sorted(known.keys() - {change.job for change in ordered})
         raise TowpathError(
             ErrorCode.INVALID,
-            f"no order: the changes of {', '.join(left)} wait for each other",
+            f"the changes of {', '.join(left)} wait for each other, so that none can be first",
             field="changes",
             value=left,
-            allowed="changes that come after each other in no circle",
+            allowed="changes that do not wait for each other in a cycle",
         )
     return ordered
 
 
 def makespan_s(changes: Iterable[PlannedChange], at_once: int) -> float:
-    """Seconds until all changes are done by `predicted_s`, when `at_once` may go at a time.
+    """Return the seconds until all changes are done by their `predicted_s`, when `at_once` run at a time.
 
     List scheduling (Graham, "Bounds on Multiprocessing Timing Anomalies", 1969): whenever a change may
-    begin, the first by name of those that wait for nothing does.
+    begin, the first by name of those that wait for nothing begins.
 
-    Raises `TowpathError` (invalid) when changes come after each other in a circle.
+    Raises `TowpathError` (invalid) when changes wait for each other in a cycle.
     """
     ordered = {change.job: change for change in in_order(changes)}
     waits, followers = _waiting(ordered)
@@ -64,7 +64,7 @@ def makespan_s(changes: Iterable[PlannedChange], at_once: int) -> float:
 
 
 def _waiting(changes: dict[str, PlannedChange]) -> tuple[dict[str, set[str]], dict[str, Sequence[str]]]:
-    """Job → the changes it still waits for, and job → the changes that wait for it."""
+    """Return job → the changes it still waits for, and job → the changes that wait for it."""
     waits = {name: {first for first in c.after if first in changes} for name, c in changes.items()}
     followers: dict[str, Sequence[str]] = {
         name: [other for other, first in waits.items() if name in first] for name in changes

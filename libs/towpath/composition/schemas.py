@@ -1,4 +1,4 @@
-"""Which fields a job's results have, as far as its operator tells, and whether its readers' fields exist."""
+"""Derive the fields of a job's results from its operator, and check that its readers' fields exist."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from towpath.contracts.operators import (
 )
 
 Schema = dict[str, FieldType | None]
-"""Field → type; None where only Spark knows the type."""
+"""Field → type. None if only Spark knows the type."""
 
 
 class Described(Protocol):
-    """Something that has a job's description: a registry's entry, a job of a pipeline."""
+    """Anything that has a job's description: an entry of the registry, a job of a pipeline."""
 
     @property
     def spec(self) -> JobSpec:
@@ -34,7 +34,7 @@ class Described(Protocol):
 
 
 def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
-    """Fields the job cannot do without."""
+    """Return the fields that the job cannot do without."""
     match spec.operator:
         case Clean() as clean:
             return {name: rule.type for name, rule in clean.fields.items() if rule.required}
@@ -45,7 +45,7 @@ def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
 
 
 def result_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> Schema | None:
-    """Fields of a job's results; None when they cannot be derived (user code, device events)."""
+    """Return the fields of a job's results. None if they cannot be derived (user code, device events)."""
     if not isinstance(spec.operator, Forward | Merge):
         return _own_fields(spec)
     specs = {name: entry.spec for name, entry in jobs.items()}
@@ -53,7 +53,7 @@ def result_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> Schema | None
 
 
 def _own_fields(spec: JobSpec) -> Schema | None:
-    """Fields that the operator says itself. None for user code, and where it passes events on."""
+    """Return the fields that the operator itself defines. None for user code, and where events pass on."""
     match spec.operator:
         case Clean() as clean:
             return {name: rule.type for name, rule in clean.fields.items()}
@@ -85,7 +85,7 @@ def _aggregate_fields(window: Window | ProcessingWindow) -> Schema:
 
 
 class ResultFields:
-    """Fields of the results of jobs that know each other; each is derived once."""
+    """Result fields of jobs that read each other. Each job's fields are derived once."""
 
     def __init__(self, jobs: Mapping[str, JobSpec]) -> None:
         self._writers: dict[tuple[str, str], list[str]] = {}
@@ -101,20 +101,20 @@ class ResultFields:
         self._pass_on(passing)
 
     def of(self, job: str) -> Schema | None:
-        """Fields of the job's results; None when they cannot be derived."""
+        """Return the fields of the job's results. None if they cannot be derived."""
         return self._known.get(job)
 
     def read(self, wanted: Input) -> dict[str, Schema | None]:
-        """Writer → fields of its results, for all jobs that write the input's topic."""
+        """Return writer → fields of its results, for all jobs that write the input's topic."""
         return {name: self._known.get(name) for name in self._names(wanted)}
 
     def _names(self, wanted: Input) -> list[str]:
         return [] if wanted.from_device else self._writers.get((wanted.site, wanted.topic), [])
 
     def _pass_on(self, passing: list[JobSpec]) -> None:
-        """Downstream, job by job: what a job passes on is known once all that it reads is.
+        """Derive fields downstream, job by job: they are known once the fields of all that a job reads are.
 
-        Jobs that pass events on to each other in a circle are left, with no fields known.
+        Jobs that pass events on to each other in a cycle are left out. Their fields stay unknown.
         """
         waits = {job.name: {n for i in job.inputs for n in self._names(i)} for job in passing}
         followers: dict[str, list[JobSpec]] = {}
@@ -132,7 +132,7 @@ class ResultFields:
                     ready.append(job)
 
     def _common(self, job: JobSpec) -> Schema | None:
-        """What all inputs have in common: an event may come from any of them."""
+        """Return the fields that all inputs have in common: an event may come from any of them."""
         common: Schema | None = None
         for wanted in job.inputs:
             schemas = [*self.read(wanted).values()]
@@ -150,21 +150,21 @@ def _intersection(left: Schema, right: Schema) -> Schema:
 
 
 class Mismatch(NamedTuple):
-    """A field that a job asks for, and that a job it reads from has not, or not so."""
+    """A field that a job asks for, and that a job it reads from lacks or has with another type."""
 
     writer: str
     error: ErrorDetail
-    """Its field is that of the input, as in `inputs.0`."""
+    """The error. Its field is that of the input, for example `inputs.0`."""
 
 
 def check_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> None:
-    """Raise `TowpathError` (schema mismatch) if an upstream job lacks a field, or has another type."""
+    """Raise `TowpathError` (schema mismatch) if an upstream job lacks a field or has it with another type."""
     specs = {name: entry.spec for name, entry in jobs.items()}
     _raise_first(mismatches(spec, ResultFields({**specs, spec.name: spec})))
 
 
 def check_readers(jobs: Mapping[str, Described], changed: str) -> None:
-    """Raise `TowpathError` if a job lacks a field since the job `changed` is as it is in `jobs`."""
+    """Raise `TowpathError` if the changed job, as it is in `jobs`, lacks a field that a reader needs."""
     fields = ResultFields({name: entry.spec for name, entry in jobs.items()})
     for name, entry in jobs.items():
         if name != changed:
@@ -177,7 +177,7 @@ def _raise_first(found: list[Mismatch]) -> None:
 
 
 def mismatches(spec: JobSpec, fields: ResultFields) -> list[Mismatch]:
-    """All fields that the job asks for and an upstream job lacks, or has with another type."""
+    """Return all fields that the job asks for and that an upstream job lacks or has with another type."""
     asked = asked_fields(spec)
     return [
         Mismatch(writer, error)
@@ -205,5 +205,5 @@ def _mismatches(
 
 
 def _fits(has: FieldType | None, asked: FieldType) -> bool:
-    """Equal, unknown, or a whole number read as a number."""
+    """True if the types are equal, one is unknown, or a whole number is read as a number."""
     return has is None or has == asked or (has is FieldType.LONG and asked is FieldType.DOUBLE)

@@ -1,17 +1,17 @@
-"""SpecK's descriptions of pipelines (Battulga, Miorandi, Tedeschi: "SpecK: Composition of Stream Processing
-Applications over Fog Environments", DAIS 2021, Listings 1.1 and 1.2) as ours.
+"""Read SpecK's descriptions of pipelines as Towpath's (Battulga, Miorandi, Tedeschi: "SpecK: Composition of
+Stream Processing Applications over Fog Environments", DAIS 2021, Listings 1.1 and 1.2).
 
-A list `jobs`, each with these keys, and nothing else:
+A document is a list `jobs`, each with these keys and no others:
 
-- `job_name`: becomes a name as ours are, in lower case with hyphens;
+- `job_name`: becomes a name in lower case with hyphens, as Towpath's names are;
 - `spe_address`: the engine that runs it, as the name of a site or `host:port` of one of its servers;
-- `source_broker`, `sink_broker`: sites likewise, by the address of their brokers. `source_broker` may be a
+- `source_broker`, `sink_broker`: sites as well, by the address of their brokers. `source_broker` may be a
   list that goes with `source_topic`;
-- `source_topic`: a topic, or a list of topics. One that no job of the list writes is a device topic, under
-  `site/`;
-- `sink_topic`: a topic, or a list: results go to the first, and a forwarding job copies them to each of
+- `source_topic`: a topic, or a list of topics. A topic that no job of the list writes is a device topic,
+  under `site/`;
+- `sink_topic`: a topic, or a list. Results go to the first, and a forwarding job copies them to each of
   the others;
-- `entry_class`: `package.module:function`; `job_path`: the wheel, zip or directory that holds it.
+- `entry_class`: `package.module:function`. `job_path`: the wheel, zip or directory that holds it.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ class SpeckJob(Model):
 
     @property
     def source_topics(self) -> list[str]:
-        """All topics it reads."""
+        """All topics that the job reads."""
         return _listed(self.source_topic)
 
     @property
     def sink_topics(self) -> list[str]:
-        """All topics it writes."""
+        """All topics that the job writes."""
         return _listed(self.sink_topic)
 
 
 KEYS = frozenset(SpeckJob.model_fields)
-"""What tells SpecK's jobs from ours."""
+"""Keys that tell SpecK's jobs from Towpath's."""
 
 _OF_FIELDS = (
     ("operator.artefact", "job_path"),
@@ -69,7 +69,7 @@ _OF_FIELDS = (
     ("name", "job_name"),
     ("site", "spe_address"),
 )
-"""Field of our job → SpecK's key. Inputs have positions, and are looked at by themselves."""
+"""Field of Towpath's job → SpecK's key. Inputs have positions and are handled apart."""
 
 _JOB = re.compile(r"^jobs\[(\d+)\](?:\.(.*))?$")
 _INPUT = re.compile(r"^inputs(?:\[(\d+)\])?(?:\.(\w+))?")
@@ -77,15 +77,15 @@ _INPUT = re.compile(r"^inputs(?:\[(\d+)\])?(?:\.(\w+))?")
 
 @dataclass
 class ReadJobs:
-    """SpecK's jobs as ours, and where each came from."""
+    """Jobs read from SpecK's format, and the item that each came from."""
 
     jobs: list[PipelineJob] = field(default_factory=list)
     origins: list[tuple[int, str | None]] = field(default_factory=list)
-    """Of each job: the position of its item, and the place in it where a copying job comes from."""
+    """For each job: the position of its item, and the place in the item that a copying job comes from."""
     items: Sequence[Any] = ()
 
     def place(self, path: str) -> str:
-        """Path of a field of our jobs → path of what it came from."""
+        """Return SpecK's path of a field, from its path in Towpath's jobs."""
         found = _JOB.match(path)
         if found is None or int(found[1]) >= len(self.origins):
             return path
@@ -94,7 +94,7 @@ class ReadJobs:
 
 
 def place_in_item(path: str, item: Any) -> str:
-    """Path of a field of our job → path in SpecK's item."""
+    """Return the path in SpecK's item of a field of Towpath's job."""
     if found := _INPUT.match(path):
         key = "source_broker" if found[2] == "site" else "source_topic"
         listed = isinstance(item, dict) and isinstance(item.get(key), list)
@@ -107,7 +107,7 @@ def place_in_item(path: str, item: Any) -> str:
 
 
 def read(content: Mapping[Any, Any], sites: Sequence[SiteStatus]) -> tuple[ReadJobs, list[ErrorDetail]]:
-    """The jobs of a document in SpecK's format, and all that is wrong with it, in its own words."""
+    """Return the jobs of a document in SpecK's format, and all errors in it, in its own words."""
     reader = _Reader(content["jobs"], AddressBook(sites))
     errors = [
         ErrorDetail(
@@ -123,18 +123,18 @@ def read(content: Mapping[Any, Any], sites: Sequence[SiteStatus]) -> tuple[ReadJ
 
 
 class _Reader:
-    """Turns one document; gathers what is wrong on the way."""
+    """Reads one document and collects the errors."""
 
     def __init__(self, items: Sequence[Any], sites: AddressBook) -> None:
         self.errors: list[ErrorDetail] = []
         self._items = items
         self._sites = sites
         self._names: dict[str, str] = {}
-        """Our name → where it is from."""
+        """Towpath's name → the name it was made from."""
         self._written: set[Place] = set()
 
     def read(self) -> ReadJobs:
-        """All jobs that could be read."""
+        """Return all jobs that could be read."""
         given = {n: job for n, item in enumerate(self._items) if (job := self._item(n, item)) is not None}
         sinks = {n: self._site(job.sink_broker, f"jobs[{n}].sink_broker") for n, job in given.items()}
         self._written = {
@@ -204,7 +204,7 @@ class _Reader:
         ]
 
     def _topic(self, site: SiteName, topic: str) -> str:
-        """Of devices, unless a job writes it. One that is written elsewhere only is rather a mistake."""
+        """Return a device topic unless a job writes it. One written only elsewhere is probably a mistake."""
         if topic.startswith(DEVICE_PREFIX) or any(place.topic == topic for place in self._written):
             return topic
         return f"{DEVICE_PREFIX}{topic}"
@@ -212,7 +212,7 @@ class _Reader:
     def _name(self, name: str, place: str) -> str | None:
         made = as_name(name)
         if made in self._names:
-            message = f"becomes {made!r}, as {self._names[made]} does"
+            message = f"the name becomes {made!r}, and so does {self._names[made]}"
             self._refuse(place, message, name, "names that differ in letters and digits")
             return None
         self._names[made] = place
@@ -244,7 +244,7 @@ class _Reader:
 
 
 def as_name(text: str) -> str:
-    """A name of ours: small letters, digits and single hyphens, a letter first."""
+    """Return a name of Towpath's form: small letters, digits and single hyphens, beginning with a letter."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return (name if name[:1].isalpha() else f"job-{name}")[:_MAX_NAME].rstrip("-")
 

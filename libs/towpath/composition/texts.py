@@ -1,4 +1,4 @@
-"""YAML and JSON texts as plain data. What cannot be meant is refused with line and column."""
+"""Read YAML and JSON texts as plain data. Anything ambiguous is refused with line and column."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import yaml
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 MAX_CHARACTERS = 4_000_000
-"""Of one text: a thousand jobs need about a tenth of that."""
+"""Longest text that is read. A thousand jobs need about a tenth of that."""
 
 MAX_NODES = 500_000
-"""Values that a text stands for, anchors written out: a few lines of YAML can stand for billions."""
+"""Most values in a text with its anchors expanded: a few lines of YAML can stand for billions."""
 
 
 def load_all_yaml(text: str) -> list[Any]:
-    """All documents of a YAML text. Raises `TowpathError` (invalid) naming line and column."""
+    """Return all documents of a YAML text. Raises `TowpathError` (invalid) naming line and column."""
     try:
         found = list(yaml.load_all(_short_enough(text), Loader=_UniqueKeys))
     except yaml.MarkedYAMLError as error:
@@ -29,14 +29,14 @@ def load_all_yaml(text: str) -> list[Any]:
     except yaml.YAMLError as error:
         raise _refused(f"not YAML: {error}") from error
     except (ValueError, RecursionError) as error:
-        # Such as a date that no calendar has, or a thousand brackets.
+        # For example a date that no calendar has, or a thousand brackets.
         raise _refused(f"not YAML that can be read: {error}") from error
     _check_size(found)
     return found
 
 
 def load(text: str, media_type: str | None = None) -> Any:
-    """The one document of a text: JSON if `media_type` or its first character says so, else YAML.
+    """Return the one document of a text: JSON if `media_type` or its first character says so, else YAML.
 
     Raises `TowpathError` (invalid) naming line and column.
     """
@@ -56,7 +56,7 @@ def _is_json(text: str, media_type: str | None) -> bool:
     try:
         json.loads(text)
     except (ValueError, RecursionError):
-        # YAML has braces, too, and says better what is wrong.
+        # YAML has braces, too, and its parser names the place of the error better.
         return False
     return True
 
@@ -78,36 +78,40 @@ def _load_json(text: str) -> Any:
     if twice:
         # JSON is YAML, except that tabs may stand between its values.
         load_all_yaml(text.replace("\t", " "))
-        raise _refused(f"not JSON: {twice[0]!r} stands there twice")
+        raise _refused(f"not JSON: {twice[0]!r} occurs twice in one object")
     _check_size([found])
     return found
 
 
 def _short_enough(text: str) -> str:
     if len(text) > MAX_CHARACTERS:
-        raise _refused("too long", value=len(text), allowed=f"at most {MAX_CHARACTERS} characters")
+        raise _refused(
+            "the text is too long", value=len(text), allowed=f"at most {MAX_CHARACTERS} characters"
+        )
     return text
 
 
 def _check_size(documents: list[Any]) -> None:
-    """Raise `TowpathError` when a text stands for too much, for itself, or for no finite number."""
+    """Raise `TowpathError` if a text has too many values, contains itself, or has an infinite number."""
     sizes: dict[int, int] = {}
     try:
         total = sum(_size(document, sizes, frozenset()) for document in documents)
     except RecursionError as error:
-        raise _refused("too deep") from error
+        raise _refused("the text nests too deeply") from error
     if total > MAX_NODES:
-        raise _refused("too many values", value=total, allowed=f"at most {MAX_NODES}, anchors written out")
+        raise _refused(
+            "the text has too many values", value=total, allowed=f"at most {MAX_NODES}, anchors written out"
+        )
 
 
 def _size(node: Any, sizes: dict[int, int], around: frozenset[int]) -> int:
-    """Values that a node stands for; what several anchors share is counted, but not walked, again."""
+    """Return the number of values in a node. An anchor's values count at each use, but are walked once."""
     if isinstance(node, float) and not math.isfinite(node):
         raise _refused("not a finite number", value=str(node), allowed="finite numbers")
     if not isinstance(node, dict | list):
         return 1
     if id(node) in around:
-        raise _refused("an anchor stands inside itself")
+        raise _refused("an anchor is used inside itself")
     if id(node) not in sizes:
         inner = around | {id(node)}
         sizes[id(node)] = 1 + sum(_size(value, sizes, inner) for value in _values(node))
@@ -123,7 +127,7 @@ def _refused(message: str, **place: Any) -> TowpathError:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML forbids a key twice in one mapping; PyYAML would silently keep the last one."""
+    """YAML forbids a key twice in one mapping. PyYAML would silently keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -131,7 +135,7 @@ class _UniqueKeys(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode) and key.value != "<<":
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        problem=f"{key.value!r} stands there twice", problem_mark=key.start_mark
+                        problem=f"{key.value!r} occurs twice in one mapping", problem_mark=key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a pipeline, before anything of it is carried out."""
+"""Find all errors of a pipeline before any of it is applied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from towpath.contracts.site import Capacity
 
 @dataclass(frozen=True)
 class SiteFacts:
-    """What a pipeline's jobs need to know of a site."""
+    """Facts about a site that a pipeline's jobs depend on."""
 
     up: bool
     capacity: Capacity = field(default_factory=Capacity)
@@ -33,10 +33,10 @@ def problems(
     promised: Mapping[SiteName, Sequence[Demand]] | None = None,
     artefacts: Mapping[str, str] | None = None,
 ) -> list[ErrorDetail]:
-    """All errors, each with its place in the description, as in `jobs[3].inputs[0].topic`.
+    """Return all errors, each with its place in the description, for example `jobs[3].inputs[0].topic`.
 
-    `mine` are the jobs of this pipeline that run, `others` all that run besides, `promised` what jobs will
-    take that other pipelines are about to bring, `artefacts` as for `difference`. A site that is down is an
+    `mine` are the running jobs of this pipeline, `others` all other running jobs. `promised` is the room that
+    jobs of other pipelines will take soon. `artefacts` is as for `difference`. A site that is down is an
     error only where something would change there.
     """
     jobs = [spelled_out(job, mine.get(job.name)) for job in spec.jobs]
@@ -106,7 +106,7 @@ def _sites_down(
             if site in sites and not sites[site].up:
                 yield ErrorDetail(
                     code=ErrorCode.SITE_DOWN,
-                    message=f"{site}, {why}, is down",
+                    message=f"site {site}, {why}, is down",
                     field="jobs" if position is None else f"jobs[{position}].{path}",
                     value=site,
                     allowed=up,
@@ -116,13 +116,13 @@ def _sites_down(
 def _needed(
     change: PlannedChange, mine: Mapping[str, RunningJob], wanted: JobSpec | None
 ) -> Iterator[tuple[str, str, str]]:
-    """Sites without which a change cannot be made: path of the field, the site, why it matters."""
+    """Yield the sites that a change needs: path of the field, the site, the reason."""
     running = mine.get(change.job)
     if wanted is None:
         assert running is not None
-        yield "", running.site, f"where {change.job} runs that is to be removed"
+        yield "", running.site, f"where {change.job} runs, which is to be removed"
         return
-    yield "site", wanted.site, f"where {change.job} is to run"
+    yield "site", wanted.site, f"where {change.job} will run"
     if running is not None and running.site != wanted.site:
         yield "site", running.site, f"where {change.job} runs now"
     if wanted.output_site != wanted.site:

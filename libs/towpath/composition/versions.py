@@ -1,4 +1,4 @@
-"""How two versions of a pipeline differ, job by job."""
+"""Compare two versions of a pipeline, job by job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from towpath.contracts.pipeline import Action, PipelineSpec
 
 
 def differences(current: PipelineSpec, wanted: PipelineSpec) -> dict[str, list[FieldChange] | Action]:
-    """Job → the fields that differ, or that it is added or removed. Jobs that are alike are left out."""
+    """Return job → the fields that differ, or that it is added or removed. Equal jobs are left out."""
     old = {job.name: job for job in current.jobs}
     running = {name: RunningJob(job.job_spec(), job.site, current.name) for name, job in old.items()}
     new = {job.name: job for job in pinned(wanted, running).jobs}

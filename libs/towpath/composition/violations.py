@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, as our errors: all of it at once, each in the document's own words."""
+"""Turn pydantic's findings into errors of Towpath: all at once, each in the document's own words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 
 
 def all_at_once(errors: Sequence[ErrorDetail], what: str = "the description") -> TowpathError:
-    """One error that carries all of them. A single one speaks for itself."""
+    """Return one error that carries all of them. A single error is returned as it is."""
     first = errors[0]
     if len(errors) == 1:
         return TowpathError.of(first.model_copy(update={"errors": [first]}))
@@ -23,7 +23,7 @@ def all_at_once(errors: Sequence[ErrorDetail], what: str = "the description") ->
 
 
 def violations(error: ValidationError, document: Any) -> list[ErrorDetail]:
-    """Everything that pydantic found wrong with `document`, one error for each place in it."""
+    """Return one error for each place of `document` that pydantic found wrong."""
     found: dict[str, ErrorDetail] = {}
     for problem in error.errors(include_url=False):
         missing = problem["type"] == "missing"
@@ -31,17 +31,17 @@ def violations(error: ValidationError, document: Any) -> list[ErrorDetail]:
         detail = _detail(problem, place)
         former = found.get(place)
         if former is not None and detail.message not in former.message:
-            # Branches of a union: each says why it is not the one.
+            # Branches of a union: each says why the value does not fit it.
             detail = former.model_copy(update={"message": f"{former.message}; or: {detail.message}"})
         found[place] = detail
     return [*found.values()]
 
 
 def document_path(location: tuple[int | str, ...], document: Any, *, missing: bool = False) -> str:
-    """Where a document has what pydantic calls `location`.
+    """Return the path in a document of what pydantic calls `location`.
 
-    Pydantic also names the branch of a union, such as the kind of an operator; a document has no such
-    level. A missing field is named although the document has none.
+    Pydantic also names the branch of a union, such as the kind of an operator. A document has no such level.
+    A missing field is named although the document does not have it.
     """
     parts: list[int | str] = []
     node = document

@@ -1,4 +1,4 @@
-"""What is wrong with how jobs are connected: topics that nobody writes, circles, fields that do not fit."""
+"""Check how jobs are connected: topics that no job writes, cycles, fields that do not fit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from towpath.contracts.job import JobSpec
 
 
 def wiring_problems(jobs: list[JobSpec], around: list[JobSpec]) -> list[ErrorDetail]:
-    """All that is wrong with `jobs`, a pipeline's, among the jobs that run `around` it.
+    """Return all wiring errors of `jobs`, a pipeline's, among the jobs that run `around` it.
 
-    Names of all jobs differ, and output sites are named.
+    The names of all jobs must differ, and output sites must be named.
     """
     return [
         *_topics_dangling(jobs, around),
@@ -58,7 +58,7 @@ def _shared(position: int, field: str, place: Place, owner: str) -> ErrorDetail:
     content = "rejected events" if field == "topic" else "results"
     return ErrorDetail(
         code=ErrorCode.NOT_ALLOWED,
-        message=f"{content} of {owner} go to this topic",
+        message=f"{content} of {owner} already go to this topic",
         field=f"jobs[{position}].output.{field}",
         value=place.topic,
         allowed=f"a topic at {place.site} that carries no {content}",
@@ -71,14 +71,14 @@ def _circles(jobs: list[JobSpec], around: list[JobSpec]) -> Iterator[ErrorDetail
     readers = readers_of(by_name.values())
     for job in jobs:
         if job.name in readers[job.name]:
-            yield _circle(positions[job.name], job, job, "the job would read what it writes")
+            yield _circle(positions[job.name], job, job, "the job would read what it writes itself")
     for circle in cycles({name: after - {name} for name, after in readers.items()}):
-        # What runs is free of circles: one of the pipeline's jobs is in it.
+        # What runs has no cycles, so one of the pipeline's jobs is part of this one.
         here = next((n for n, name in enumerate(circle) if name in positions), None)
         if here is not None:
             job, writer = by_name[circle[here]], by_name[circle[here - 1]]
             shown = " → ".join([*circle[here:], *circle[:here], job.name])
-            yield _circle(positions[job.name], job, writer, f"jobs read each other in a circle: {shown}")
+            yield _circle(positions[job.name], job, writer, f"jobs read each other in a cycle: {shown}")
 
 
 def _circle(position: int, job: JobSpec, writer: JobSpec, message: str) -> ErrorDetail:
@@ -89,7 +89,7 @@ def _circle(position: int, job: JobSpec, writer: JobSpec, message: str) -> Error
         message=message,
         field=f"jobs[{position}].inputs[{number}].topic",
         value=job.inputs[number].topic,
-        allowed="topics that lead in no circle",
+        allowed="topics that form no cycle",
     )
 
 

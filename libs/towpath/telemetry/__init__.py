@@ -1,1 +1,1 @@
-"""What is measured and what happened: samples, spans and logs, kept where they arise."""
+"""Measurements and records of what happened: samples, spans and logs, kept where they arise."""

@@ -1,7 +1,7 @@
-"""What metrics and entities are called where others take them: OpenTelemetry, and Prometheus.
+"""Names of metrics and entities outside of Towpath: in OpenTelemetry and in Prometheus.
 
 The Prometheus names and labels are those that an OpenTelemetry collector makes of the names, units and
-attributes given here, so that a dashboard does not care which way they came.
+attributes given here. So a dashboard works with metrics from either.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ PREFIX = "towpath."
 
 
 QUANTILES = {"p50": "0.5", "p95": "0.95", "p99": "0.99", "max": "1"}
-"""Last part of a metric's name → the label or attribute `quantile`, as summaries of Prometheus have it."""
+"""Last part of a metric's name → the label or attribute `quantile`, as in summaries of Prometheus."""
 
 _UNITS = {"s": "seconds", "By": "bytes", "1": "ratio", "By/s": "bytes_per_second", "/s": "per_second", "": ""}
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A metric as others know it."""
+    """A metric under its exported name."""
 
     name: str
-    """Of OpenTelemetry's instrument."""
+    """Name of OpenTelemetry's instrument."""
     unit: str
-    """As OpenTelemetry writes it; empty where a rule does not say."""
+    """Unit as OpenTelemetry writes it. Empty for a rule's metric, which has none."""
     kind: MetricKind
     meaning: str
     labels: tuple[tuple[str, str], ...] = ()
-    """Beside those of the entity; attributes in OpenTelemetry."""
+    """Labels besides those of the entity. They are attributes in OpenTelemetry."""
 
     @property
     def family(self) -> str:
-        """The Prometheus name; of a counter without `_total`."""
-        # Units of things that are counted, in braces, say nothing that the name does not.
+        """The Prometheus name. For a counter, without `_total`."""
+        # Units of counted things stand in braces and repeat the name, so they are left out.
         suffix = _UNITS[re.sub(r"\{.*\}", "", self.unit)]
         return "_".join(part for part in (_identifier(self.name), suffix) if part)
 
@@ -48,7 +48,7 @@ class Exported:
 
 
 def exported(metric: str) -> Exported | None:
-    """A metric of the table, or one that a rule measured; null for what is neither."""
+    """Return the exported form of a known metric, or of one that a rule measured. None for any other."""
     known = METRICS_BY_NAME.get(metric)
     if known is not None:
         return _of_table(known)
@@ -71,7 +71,7 @@ def _identifier(name: str) -> str:
 
 
 def entity_labels(entity: str) -> dict[str, str]:
-    """`job:hourly` as kind and name; a step of a migration also has the label `step`."""
+    """Return `job:hourly` as kind and name. A step of a migration also has the label `step`."""
     kind, _, name = entity.partition(":")
     if kind == EntityKind.MIGRATION:
         name, _, step = name.partition("/")
@@ -80,5 +80,5 @@ def entity_labels(entity: str) -> dict[str, str]:
 
 
 def known_samples() -> set[str]:
-    """Every name that a query of Prometheus may use of the table."""
+    """Return every name of a known metric that a query of Prometheus may use."""
     return {_of_table(metric).sample for metric in METRICS_TABLE}

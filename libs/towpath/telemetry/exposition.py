@@ -1,4 +1,4 @@
-"""The newest values of all series as Prometheus's text."""
+"""Write the newest values of all series in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from towpath.telemetry.exported_names import Exported, entity_labels, exported
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 FRESH_S = 60.0
-"""Older values are left out: what they were measured of has ended, or is out of reach."""
+"""Age from which values are left out: their entity has ended or is out of reach."""
 
 MIGRATION_FRESH_S = 3600.0
-"""The same for migrations, which are measured once: long enough that no scrape can miss one."""
+"""The same for migrations, which are measured once: long enough for a scrape every few minutes."""
 
 
 def exposition(series: Iterable[Series], at: float | None = None) -> bytes:
-    """The text for the newest points of `series`, as of the moment `at` (Unix seconds; null: now)."""
+    """Return the text for the newest points of `series` at the moment `at` (Unix seconds; None: now)."""
     registry = CollectorRegistry()
     registry.register(_Newest(fresh(series, time.time() if at is None else at)))
     return generate_latest(registry)
 
 
 def fresh(series: Iterable[Series], at: float) -> list[Series]:
-    """Those whose newest point is not too old at the moment `at`, Unix seconds."""
+    """Return the series whose newest point is not too old at the moment `at`, in Unix seconds."""
     return [each for each in series if each.points and at - each.points[-1][0] <= _fresh_s(each)]
 
 
@@ -38,13 +38,13 @@ def _fresh_s(series: Series) -> float:
 
 
 class _Newest(Collector):
-    """What the registry asks for metrics."""
+    """Collector that gives the series to Prometheus's client library."""
 
     def __init__(self, series: list[Series]) -> None:
         self._series = series
 
     def collect(self) -> Iterator[Metric]:
-        """Families by name, each with its series."""
+        """Yield families by name, each with its series."""
         families: dict[str, Metric] = {}
         for each in self._series:
             name = exported(each.metric)

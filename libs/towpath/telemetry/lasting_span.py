@@ -1,4 +1,4 @@
-"""A span of what outlives the process that tells of it: an operation, an apply, a scenario's run."""
+"""Spans that outlive the process that records them: an operation, an apply, a scenario's run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.telemetry.tracing import continuing, record, record_begun, tracepar
 
 @dataclass(frozen=True)
 class LastingSpan:
-    """Its ids follow from what it is about: whoever tells of it, and however often, it is the same span."""
+    """A span whose ids follow from what it is about: recorded again, by any process, it is the same span."""
 
     name: str
     trace: str
@@ -19,11 +19,11 @@ class LastingSpan:
     begun_ns: int
     """Unix nanoseconds."""
     parent: str | None = None
-    """The span it follows from; None begins a trace."""
+    """The span it follows from. None begins a trace."""
     attributes: dict[str, Any] = field(default_factory=dict)
 
     def tell_begun(self) -> None:
-        """It goes on: a trace that is looked at meanwhile has it already."""
+        """Record that it has begun, so that a trace that is read meanwhile contains it."""
         record_begun(
             self.name,
             begun_ns=self.begun_ns,
@@ -34,7 +34,7 @@ class LastingSpan:
         )
 
     def tell_ended(self, ended_ns: int, *, error: str | None, **attributes: str) -> None:
-        """It has ended, as expected or with an error; `attributes` say what is known only now."""
+        """Record its end, with or without an error. `attributes` are those that are known only now."""
         record(
             self.name,
             begun_ns=self.begun_ns,
@@ -47,5 +47,5 @@ class LastingSpan:
         )
 
     def inside(self) -> AbstractContextManager[None]:
-        """Work inside belongs to it."""
+        """Make work inside the `with` block part of the span."""
         return continuing(traceparent_of(self.trace, self.span))

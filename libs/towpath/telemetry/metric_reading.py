@@ -1,4 +1,4 @@
-"""Reads a metric store: single samples, or one point for each step, from samples and whole minutes."""
+"""Read a metric store: single samples, or one point per step, from samples and whole minutes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from towpath.telemetry.selection import too_many
 
 Points = list[tuple[float, float]]
 Rows = list[tuple[int, float, float]]
-"""Series, moment and value."""
+"""Rows of series, moment and value."""
 
 _AGGREGATES = {
     Aggregation.MEAN: "sum(sum) / sum(count)",
     Aggregation.MIN: "min(min)",
     Aggregation.MAX: "max(max)",
     Aggregation.SUM: "sum(sum)",
-    # A bare column beside a single max() is that of the row with the maximum: SQLite says so.
+    # SQLite documents that a bare column beside a single max() comes from the row with the maximum.
     Aggregation.LAST: "last, max(at)",
     Aggregation.COUNT: "sum(count)",
     Aggregation.RATE: "sum(grown) / sum(over_s)",
@@ -49,17 +49,19 @@ class Range:
 
 
 def newest_moment(connection: sqlite3.Connection) -> float | None:
-    """When the newest sample was taken; None if there is none."""
+    """Return when the newest sample was taken. None if there is none."""
     return connection.execute("SELECT max(at) FROM samples").fetchone()[0]
 
 
 def points_of(
     connection: sqlite3.Connection, selection: MetricSelection, series: Mapping[int, Any]
 ) -> tuple[dict[int, Points], dict[int, float]]:
-    """Points of the series with these numbers, by time, and of those that have minutes although smaller steps
-    were asked for, because single samples are gone: before which moment.
+    """Return the points of the series with these numbers, by time, and of some series a moment.
 
-    Raises `TowpathError` when there are too many.
+    Before that moment a series has minutes although smaller steps were asked for, because its single samples
+    are gone.
+
+    Raises `TowpathError` when there are too many points.
     """
     assert selection.since is not None
     newest = newest_moment(connection)
@@ -85,7 +87,7 @@ def points_of(
 
 
 def _gone(begin: float, end: float, kept_from: float, open_minute: float) -> Range | None:
-    """The whole minutes of a range whose single samples are gone; null if none are."""
+    """Return the whole minutes of a range whose single samples are gone. None if there are none."""
     minutes_begin, minutes_end = minute_of(begin), min(next_minute(min(end, kept_from)), open_minute)
     if begin >= kept_from or minutes_end <= minutes_begin:
         return None
@@ -95,14 +97,14 @@ def _gone(begin: float, end: float, kept_from: float, open_minute: float) -> Ran
 def _by_minute(
     connection: sqlite3.Connection, numbers: str, minutes: Range, selection: MetricSelection
 ) -> Rows:
-    """What is left of minutes whose samples are gone: their means, where samples were asked for."""
+    """Return the remains of minutes whose samples are gone: their means, if samples were asked for."""
     aggregation = Aggregation.MEAN if selection.step_s is None else selection.aggregation
     by_minute = selection.model_copy(update={"step_s": MINUTE_S, "aggregation": aggregation})
     return _steps(connection, numbers, minutes, by_minute)
 
 
 def _fine(connection: sqlite3.Connection, numbers: str, asked: Range, selection: MetricSelection) -> Rows:
-    """Steps of less than a minute, or single samples."""
+    """Return steps of less than a minute, or single samples."""
     if selection.step_s is not None:
         return _steps(connection, numbers, asked, selection)
     return _samples(connection, numbers, asked.begin, asked.end, selection.limit + 1)
@@ -117,16 +119,16 @@ def _samples(connection: sqlite3.Connection, numbers: str, begin: float, end: fl
 
 
 def _pieces(begin: float, end: float, step_s: float, kept_from: float, open_minute: float) -> Range:
-    """Which part of a range is read by the minute, for steps of a minute and more: it is quicker, and where
-    single samples are gone the only way. Its ends then count by whole minutes.
+    """Return the part of a range to read by the minute, for steps of a minute and more.
 
-    Steps that are no whole minutes are exact from single samples only.
+    Minutes are quicker to read, and the only source where single samples are gone. The ends of the range then
+    count by whole minutes. Steps that are not whole minutes are exact from single samples only.
     """
     is_gone = begin < kept_from
     if step_s % MINUTE_S and not is_gone:
         return Range(begin, begin, begin, end)
     minutes_begin = minute_of(begin) if is_gone else next_minute(begin)
-    # A range may end where single samples are gone, too.
+    # A range may also end where single samples are gone.
     minutes_end = next_minute(end) if end < kept_from else minute_of(end)
     minutes_end = min(minutes_end, open_minute)
     if minutes_end <= minutes_begin:

@@ -1,4 +1,4 @@
-"""Keeps the samples of one site on disk: every single one for an hour or more, minutes of them for days."""
+"""Keep the samples of one site on disk: single samples for an hour or more, minutes of them for days."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 """
 
 Row = tuple[float, int, float, float | None, float | None]
-"""Moment, series, value; of a counter its growth since the sample before and in how many seconds."""
+"""Moment, series, value. For a counter also its growth since the sample before, and in how many seconds."""
 
 
 @dataclass
@@ -38,10 +38,10 @@ class _Known:
     at: float
     value: float
     is_new: bool = False
-    """Whether nothing was before that sample."""
+    """True if there was no sample before it."""
 
     def take(self, sample: Sample) -> Row:
-        """The row of the next sample."""
+        """Return the row of the next sample."""
         grown = over_s = None
         if self.counts and not self.is_new:
             grown, over_s = growth(self.value, sample.value), sample.at - self.at
@@ -52,8 +52,8 @@ class _Known:
 class MetricStore:
     """The series of one site. Methods block: call them through `asyncio.to_thread`, from any thread.
 
-    The file is opened, and made if need be, by the first of them. All raise `sqlite3.Error` when the disk
-    does not take or give what it should; the next call tries again.
+    The first call opens the file and creates it if necessary. All methods raise `sqlite3.Error` when the disk
+    fails. The next call tries again.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class MetricStore:
         max_age_s: float = KEPT_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` gives Unix seconds: samples older than `max_age_s` by it leave."""
+        """Make a store. By `clock`, in Unix seconds, samples older than `max_age_s` are deleted."""
         self.path = path
         self._max_bytes = max_bytes
         self._max_age_s = max_age_s
@@ -73,14 +73,14 @@ class MetricStore:
         self._connection: sqlite3.Connection | None = None
         self._known: dict[tuple[str, str], _Known] = {}
         self._open: dict[tuple[float, int], Rollup] = {}
-        """Minute and series → what of it is not in the table of minutes yet."""
+        """Minute and series → the samples that are not in the table of minutes yet."""
         self._retained_at = -math.inf
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Keep samples, all or none: when this returns they survive the process being killed.
+        """Keep samples, all or none. After the return they survive a kill of the process.
 
-        A sample that is not newer than the newest of its series is passed over: it is a repetition. So is
-        one that is not a finite number.
+        A sample that is not newer than the newest of its series is a repetition and is left out. So is one
+        that is not a finite number.
         """
         with self._lock:
             connection = self._opened()
@@ -90,16 +90,16 @@ class MetricStore:
                     with connection:
                         self._store(connection, fresh)
                 except BaseException:
-                    # What was not written is not known, either: the next call looks at the tables.
+                    # Forget also in memory what was not written. The next call reads it from the tables.
                     self._close()
                     raise
             if self._clock() - self._retained_at >= RETENTION_INTERVAL_S:
                 self._retain(connection)
 
     def read(self, selection: MetricSelection, site: str) -> list[Series]:
-        """The series of a selection, by entity and metric; those without a point in its time are left out.
+        """Return the series of a selection by entity and metric, without those that have no point in its time.
 
-        Raises `TowpathError` (invalid): a metric that cannot be, or more points than its limit.
+        Raises `TowpathError` (invalid) for an impossible metric, or for more points than the limit.
         """
         check_metrics(selection.metrics)
         chosen = chooses(selection)
@@ -134,7 +134,7 @@ class MetricStore:
         ]
 
     def retain(self) -> None:
-        """Delete what is too old or too much. `add` does it now and then."""
+        """Delete what is too old or too much. `add` calls it at times."""
         with self._lock:
             self._retain(self._opened())
 
@@ -156,7 +156,7 @@ class MetricStore:
         return self._connection
 
     def _restore(self, connection: sqlite3.Connection) -> None:
-        """See in the tables what this object knows of them: after it was killed, or failed to write."""
+        """Read from the tables what this object must know of them, after a kill or a failed write."""
         rows = connection.execute("SELECT id, entity, metric, at, value FROM series")
         self._known = {
             (entity, metric): _Known(number, is_counter(metric), at, value)
@@ -169,7 +169,7 @@ class MetricStore:
             self._roll_up(row)
 
     def _fresh(self, samples: Iterable[Sample]) -> list[Sample]:
-        """Those that are new, by time."""
+        """Return the samples that are new, by time."""
         newest = {key: known.at for key, known in self._known.items()}
         fresh: list[Sample] = []
         for sample in sorted(samples, key=lambda sample: sample.at):
@@ -187,8 +187,8 @@ class MetricStore:
             self._roll_up(row)
         newest = {known.number: (known.at, known.value, known.number) for known, _ in taken}
         connection.executemany("UPDATE series SET at = ?, value = ? WHERE id = ?", newest.values())
-        # A minute is whole when one after it has begun. Invariant: those before that of the newest sample,
-        # and no others, are in the table, so that `_restore` knows which samples are not summed up yet.
+        # A minute is whole when a later one has begun. Invariant: the table holds all minutes before that of
+        # the newest sample, and no others. So `_restore` knows which samples are not summed up yet.
         minute = minute_of(newest_moment(connection) or 0.0)
         whole = [key for key in self._open if key[0] < minute]
         connection.executemany(_MERGE, [(*key, *self._open.pop(key).values()) for key in whole])
@@ -212,7 +212,7 @@ class MetricStore:
     def _retain(self, connection: sqlite3.Connection) -> None:
         now = self._clock()
         self._retained_at = now
-        # The newest minute stays whatever its age: its samples are not summed up yet.
+        # The newest minute stays at any age, because its samples are not summed up yet.
         newest = minute_of(newest_moment(connection) or 0.0)
         oldest = min(minute_of(now - self._max_age_s), newest)
         for table in ("samples", "minutes"):

@@ -1,7 +1,7 @@
-"""The tables of a metric store, in SQLite: how they are made, and how what is old leaves them.
+"""The tables of a metric store in SQLite: create them, and delete old rows from them.
 
-Rows lie by time, not by series: what is stored together is written together, a page or two at a time, and
-what is old is deleted as it was stored.
+Rows are stored by time, not by series. Rows of the same time are then written together, a page or two at a
+time, and old rows are deleted as they were stored.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 BUSY_S = 5.0
-"""For somebody else's transaction, such as that of an agent that is being replaced."""
+"""Time to wait for another process's transaction, such as that of an agent that is being replaced."""
 
 JOURNAL_BYTES = 4 * 1024**2
-"""What the write-ahead log shrinks to when it has been taken in."""
+"""Size to which the write-ahead log shrinks after a checkpoint."""
 
 CHUNK_ROWS = 20_000
-"""Deleted in one transaction: a tenth of a second, in which nobody can write."""
+"""Rows deleted in one transaction. It takes a tenth of a second, in which no one can write."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS series(
@@ -35,23 +35,25 @@ CREATE TABLE IF NOT EXISTS minutes(
     PRIMARY KEY(at, series)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS bounds(name TEXT PRIMARY KEY, at REAL NOT NULL);
 """
-"""`series` has the newest sample of each, `samples` by how much a counter grew since the one before, and
-in how many seconds. A minute is in `minutes` as soon as a later one has begun. The bound `samples` is the
-moment from which on no sample was deleted."""
+"""`series` has the newest sample of each series.
+
+`samples` has the growth of a counter since the sample before, and in how many seconds. A minute is in
+`minutes` as soon as a later one has begun. The bound `samples` is the moment from which on no sample was
+deleted."""
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """A connection for one writer, tables made if need be. A file that is damaged is put aside.
+    """Open the file for one writer and create missing tables. Put a damaged file aside.
 
-    What was committed survives the process being killed at any moment. Raises `sqlite3.OperationalError`
-    when the disk does not take it.
+    Committed rows survive a kill of the process at any moment. Raises `sqlite3.OperationalError` when the
+    disk fails.
     """
     try:
         return _connect(path)
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        log.error("%s is damaged, new samples begin in a new file: %s", path, error)
+        log.error("%s is damaged. New samples begin in a new file: %s", path, error)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         path.replace(path.with_name(f"{path.name}.damaged"))
@@ -72,7 +74,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def reading(path: Path) -> sqlite3.Connection:
-    """A connection that sees everything as it is when it begins to read."""
+    """Open a connection that sees everything as it was when it began to read."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)
     connection.isolation_level = None
     connection.execute("BEGIN")
@@ -80,13 +82,13 @@ def reading(path: Path) -> sqlite3.Connection:
 
 
 def samples_from(connection: sqlite3.Connection) -> float:
-    """The moment from which on every sample is kept."""
+    """Return the moment from which on every sample is kept."""
     row = connection.execute("SELECT at FROM bounds WHERE name = 'samples'").fetchone()
     return row[0] if row else 0.0
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """What the tables take. Pages that are free again are used before the file grows."""
+    """Return the bytes in use. Free pages do not count: they are used before the file grows."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_count", "freelist_count", "page_size")
@@ -95,14 +97,17 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def delete_before(connection: sqlite3.Connection, table: str, before: float) -> None:
-    """Delete what is older, the oldest first."""
+    """Delete rows from before a moment, the oldest first."""
     while _delete_oldest(connection, table, before):
         pass
 
 
 def shrink(connection: sqlite3.Connection, max_bytes: int, before: float, recent: float) -> None:
-    """Delete what is older than `before` until the rest fits, the oldest first: single samples, and then
-    minutes, of before the moment `recent`; only then what is newer, in the same order."""
+    """Delete rows from before `before` until the rest fits, the oldest first.
+
+    First single samples and then minutes from before the moment `recent` go, and only then newer ones, in the
+    same order.
+    """
     for end in (min(recent, before), before):
         for table in ("samples", "minutes"):
             while used_bytes(connection) > max_bytes and _delete_oldest(connection, table, end):
@@ -110,7 +115,7 @@ def shrink(connection: sqlite3.Connection, max_bytes: int, before: float, recent
 
 
 def _delete_oldest(connection: sqlite3.Connection, table: str, before: float) -> bool:
-    """Delete some rows, whole moments only. Whether there were any."""
+    """Delete some rows, whole moments only. Return True if there were any."""
     with connection:
         row = connection.execute(
             f"SELECT at FROM {table} WHERE at < ? ORDER BY at LIMIT 1 OFFSET {CHUNK_ROWS - 1}", (before,)
@@ -123,7 +128,7 @@ def _delete_oldest(connection: sqlite3.Connection, table: str, before: float) ->
 
 
 def forget_empty_series(connection: sqlite3.Connection) -> bool:
-    """Delete series of which nothing is left. Whether there were any."""
+    """Delete series that have no rows left. Return True if there were any."""
     with connection:
         kept = "(SELECT min(at) FROM (SELECT min(at) AS at FROM samples UNION SELECT min(at) FROM minutes))"
         return connection.execute(f"DELETE FROM series WHERE at < {kept}").rowcount > 0

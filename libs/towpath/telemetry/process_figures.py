@@ -1,4 +1,4 @@
-"""What processes and their children use of the machine. Everything here blocks for some milliseconds."""
+"""Measure what processes and their children use of the machine. Everything here blocks for milliseconds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import psutil
 
 Identity = tuple[int, float]
-"""A process id, and when the process began: ids come round again."""
+"""A process id, and the begin of the process, because ids are used again."""
 
 
 @dataclass(frozen=True)
 class _Count:
-    """What only grows as long as a process lives: seconds of processor time, bytes."""
+    """Counters that only grow while a process lives: seconds of processor time, bytes."""
 
     cpu_s: float = 0.0
     read: float = 0.0
@@ -26,27 +26,29 @@ class _Count:
         return _Count(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def since(self, before: _Count) -> _Count:
-        """What was added."""
+        """Return the growth since an earlier count."""
         pairs = zip(astuple(self), astuple(before), strict=True)
         return _Count(*(max(0.0, now - then) for now, then in pairs))
 
 
 class ProcessFigures:
-    """Looks at the same processes again and again, and keeps what it must compare.
+    """Measures the same processes repeatedly, and keeps the last figures to compare with.
 
     Counters begin at 0 with the first look, and never fall when a child ends.
     """
 
     def __init__(self) -> None:
         self._counted: dict[Identity, _Count] = {}
-        """Every process as it was at the last look."""
+        """Counters of every process at the last look."""
         self._totals: dict[str, _Count] = {}
         self._families = _Families()
         self._looked_at: float | None = None
 
     def look(self, roots: Mapping[str, int]) -> dict[str, dict[str, float]]:
-        """Name → values by metric, for processes given by name and id. A process that another root started
-        counts for itself, not for both."""
+        """Return name → values by metric, for processes given by name and id.
+
+        A process that another root started counts for itself, not for both.
+        """
         now, elapsed_s = time.monotonic(), 0.0
         if self._looked_at is not None:
             elapsed_s = now - self._looked_at
@@ -61,7 +63,7 @@ class ProcessFigures:
                     identity, count, resident = _use(process)
                     counted[identity] = count
                     memory += resident
-                    # One that was not there at the last look has begun since.
+                    # A process that was not there at the last look has begun since.
                     before = self._counted.get(identity, count if is_first else _Count())
                     spent += count.since(before)
             values[name] = self._values(name, spent, memory, elapsed_s)
@@ -79,19 +81,22 @@ class ProcessFigures:
 
 
 class _Families:
-    """Which processes some roots have started. Each is looked at when it is new, and then only if it belongs
-    to a root: there are hundreds of others on a machine, and looking at all takes ten times as long."""
+    """Finds all processes that some roots have started.
+
+    It looks at each process when it is new, and later only if it belongs to a root. A machine has hundreds of
+    others, and looking at all of them takes ten times as long.
+    """
 
     def __init__(self) -> None:
         self._roots: dict[str, int] = {}
         self._parents: dict[int, int | None] = {}
-        """Every process with its parent at the time when it was new."""
+        """Every process, with its parent when the process was new."""
         self._owners: dict[int, str | None] = {}
-        """Every process with the root that it belongs to."""
+        """Every process, with the root it belongs to."""
         self._members: dict[int, psutil.Process] = {}
 
     def of(self, roots: Mapping[str, int]) -> dict[str, list[psutil.Process]]:
-        """Each root with all processes below it that are not below another root on the way."""
+        """Return each root with all processes below it, except those below another root."""
         there = set(psutil.pids())
         if dict(roots) != self._roots:
             self._roots, self._parents, self._owners, self._members = dict(roots), {}, {}, {}
@@ -109,7 +114,7 @@ class _Families:
         return members
 
     def _owner(self, pid: int) -> str | None:
-        """Remembered for each on the way up; None above all of them."""
+        """Return the root of a process. Remember it for each ancestor. None for those above all roots."""
         way: list[int] = []
         while pid not in self._owners:
             way.append(pid)
@@ -123,7 +128,7 @@ class _Families:
         return owner
 
     def _process(self, pid: int) -> psutil.Process | None:
-        """None if it has ended, or its id is another's by now: that one is looked at next time."""
+        """Return None if the process has ended or another has its id. That one is looked at next time."""
         with contextlib.suppress(psutil.Error):
             process = self._members.get(pid) or psutil.Process(pid)
             if process.is_running():
@@ -144,11 +149,11 @@ def _parent(pid: int) -> int | None:
 
 
 def _use(process: psutil.Process) -> tuple[Identity, _Count, int]:
-    """A process, its counters, and its resident memory in bytes. Raises `psutil.Error` when it has ended."""
+    """Return a process's identity, counters and resident bytes. Raises `psutil.Error` when it has ended."""
     with process.oneshot():
         times = process.cpu_times()
         read = written = 0
-        # Not every system tells, and none of somebody else's.
+        # Some systems do not tell, and none tells of other users' processes.
         with contextlib.suppress(psutil.AccessDenied, AttributeError):
             io = process.io_counters()
             read, written = io.read_bytes, io.write_bytes
@@ -157,15 +162,15 @@ def _use(process: psutil.Process) -> tuple[Identity, _Count, int]:
 
 
 class MachineFigures:
-    """The machine that a site runs on."""
+    """Measures the machine that a site runs on."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory`: where the site keeps its data."""
+        """Measure the disk of `directory`, where the site keeps its data, and the rest of the machine."""
         self._directory = directory
         self._before: tuple[float, float] | None = None
 
     def look(self) -> dict[str, float]:
-        """Values by metric; the processors from the second look on."""
+        """Return values by metric. The processors' load is among them from the second call on."""
         now, busy_s = time.monotonic(), _busy_s(psutil.cpu_times())
         before, self._before = self._before, (now, busy_s)
         values = {
@@ -178,10 +183,10 @@ class MachineFigures:
 
 
 _IDLE = ("idle", "iowait", "guest", "guest_nice")
-"""A guest's time is also in that of the user who runs it."""
+"""A guest's time is not added: it is contained in that of the user who runs it."""
 
 
 def _busy_s(times: Iterable[float]) -> float:
-    """Seconds that all processors together have worked."""
+    """Return the seconds that all processors together have worked."""
     fields: tuple[str, ...] = getattr(times, "_fields", ())
     return sum(value for name, value in zip(fields, times, strict=True) if name not in _IDLE)

@@ -1,4 +1,4 @@
-"""Samples of one series summed up over a minute: nothing but the single values is lost. Pure functions."""
+"""Sum up the samples of one series over a minute. Only the single values are lost. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True)
 class Rollup:
-    """What is known of the samples between two moments. Rollups of neighbouring ranges add up."""
+    """Summary of the samples between two moments. Rollups of neighbouring ranges add up."""
 
     sum: float
     count: int
@@ -18,17 +18,17 @@ class Rollup:
     max: float
     last: float
     grown: float = 0.0
-    """By how much a counter grew up to the last sample, since the one before the first."""
+    """Growth of a counter up to the last sample, since the one before the first."""
     over_s: float = 0.0
-    """In how many seconds it did; 0 when there was no sample before."""
+    """Seconds in which it grew. 0 when there was no sample before."""
 
     @classmethod
     def of(cls, value: float, grown: float = 0.0, over_s: float = 0.0) -> Rollup:
-        """Of a single sample."""
+        """Return the rollup of a single sample."""
         return cls(value, 1, value, value, value, grown, over_s)
 
     def followed_by(self, later: Rollup) -> Rollup:
-        """Of both ranges."""
+        """Return the rollup of both ranges."""
         return Rollup(
             self.sum + later.sum,
             self.count + later.count,
@@ -40,26 +40,26 @@ class Rollup:
         )
 
     def values(self) -> tuple[float, ...]:
-        """All fields in their order, as a row of a table holds them."""
+        """All fields in their order, as a row of the table holds them."""
         return astuple(self)
 
 
 def growth(before: float, value: float) -> float:
-    """By how much a counter grew between two samples. One that is smaller now began at 0 again."""
+    """Return the growth of a counter between two samples. A counter that fell began at 0 again."""
     return value - before if value >= before else value
 
 
 def rolled_up(earlier: Rollup | None, later: Rollup) -> Rollup:
-    """Of a range that may be empty, and what follows."""
+    """Return the rollup of a range that may be empty and of the one that follows."""
     return later if earlier is None else earlier.followed_by(later)
 
 
 def minute_of(at: float) -> float:
-    """The begin of the minute that a moment lies in, Unix seconds."""
+    """Return the begin of the minute that contains a moment, in Unix seconds."""
     return floor(at / MINUTE_S) * MINUTE_S
 
 
 def next_minute(at: float) -> float:
-    """The begin of the first minute that does not begin before a moment."""
+    """Return the begin of the first minute that does not begin before a moment."""
     begin = minute_of(at)
     return begin if begin == at else begin + MINUTE_S

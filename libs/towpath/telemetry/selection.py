@@ -1,4 +1,4 @@
-"""Which series a selection means, and what it refuses: pure functions."""
+"""Match series with a selection, and refuse selections that cannot be served. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from towpath.contracts.metrics import (
 )
 
 RULE_PREFIX = "rule."
-"""What rules measure has names that nobody knows beforehand."""
+"""Prefix of metrics that rules measure. Their names are not known beforehand."""
 
 ANY_UNIT = "1"
-"""Unit of what a rule measures: it does not say."""
+"""Unit of a rule's metric, because a rule does not name one."""
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether one of the patterns is the name; `*` in it stands for any characters. Case counts.
+    """True if one of the patterns fits the name. `*` stands for any characters, and case counts.
 
-    However many there are: `fnmatch` does not try their places again and again, as `.*` would.
+    The cost stays low with many `*`: unlike `.*`, `fnmatch` does not try their places again and again.
     """
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def check_metrics(patterns: Iterable[str]) -> None:
-    """Raises `TowpathError` (invalid) for the first pattern that no metric can match."""
+    """Raise `TowpathError` (invalid) for the first pattern that no metric can match."""
     for pattern in patterns:
         known = any(matches(name, [pattern]) for name in METRICS_BY_NAME)
         if not known and not pattern.startswith(RULE_PREFIX):
@@ -45,9 +45,9 @@ def check_metrics(patterns: Iterable[str]) -> None:
 
 
 def chooses(selection: MetricSelection) -> Callable[[str, str], bool]:
-    """Whether a series, given by its entity and metric, is in the selection.
+    """Return a function that tells if a series, given by entity and metric, is in the selection.
 
-    Gauges have no rate: they are not in a selection of rates.
+    Gauges have no rate, so a selection of rates contains none.
     """
     rates = selection.aggregation is Aggregation.RATE and selection.step_s is not None
 
@@ -60,22 +60,22 @@ def chooses(selection: MetricSelection) -> Callable[[str, str], bool]:
 
 
 def is_counter(metric: str) -> bool:
-    """Whether its growth means something. What a rule measures may be a counter."""
+    """True if the metric's growth means something. A rule's metric may be a counter."""
     definition = METRICS_BY_NAME.get(metric)
     return definition is None or definition.kind is MetricKind.COUNTER
 
 
 def unit_of(metric: str) -> str:
-    """The unit of a metric, as its definition says."""
+    """Return the unit of a metric by its definition."""
     definition = METRICS_BY_NAME.get(metric)
     return ANY_UNIT if definition is None else definition.unit
 
 
 def too_many(selection: MetricSelection, series: int, begin: float, end: float) -> TowpathError:
-    """The refusal of more points than `limit`: so many series between two moments (Unix seconds)."""
+    """Return the refusal of more points than `limit`: this many series between two moments (Unix seconds)."""
     fits = [f"fewer of the {series} series"]
     if selection.since is not None and series <= selection.limit:
-        # One point more than whole steps: a range rarely begins with a step.
+        # One point more than whole steps, because a range rarely begins with a step.
         steps = max(1, selection.limit // max(series, 1) - 1)
         fits.append(f"step_s of {max(1, ceil((end - begin) / steps))} or more")
     if selection.limit < MAX_POINTS:

@@ -1,4 +1,4 @@
-"""How spans leave a process: over its own NATS connection, to streams of the place where it runs."""
+"""Send spans from a process over its own NATS connection to streams of the place where it runs."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ MESSAGE_ID = "Nats-Msg-Id"
 """Header by which the stream recognises a repetition."""
 
 UNFINISHED = "towpath.unfinished"
-"""Attribute of a span that was still going on when it was published. The same span follows once it has ended;
-if it does not, its process was killed. So no span is ever without its parent."""
+"""Attribute of a span that had not ended when it was published.
+
+The same span follows once it has ended. If it never does, its process was killed. So every span finds its
+parent."""
 
 SAMPLED_EVENT = "towpath.sampled_event"
-"""Attribute of spans of a single event's trace: they are kept apart from those of commands."""
+"""Attribute of spans in a single event's trace. They are kept apart from those of commands."""
 
 WAITING = 4096
-"""Spans a process keeps while its server is away: a minute of a busy one. Then the oldest are dropped."""
+"""Spans kept while the server is away: a minute of a busy process. Then the oldest are dropped."""
 
 PAUSE_S = 0.02
-"""Spans are collected for so long: most have ended by then, and are published once instead of twice."""
+"""Time to collect spans. Most end within it and are then published once instead of twice."""
 
 AWAY_PAUSE_S = 0.5
-"""Before the connection is looked at again while the server is away."""
+"""Between looks at the connection while the server is away."""
 
 FLUSH_S = 1.0
-"""For the last spans of a process that ends."""
+"""Time for the last spans of a process that ends."""
 
 
 class Connection(Protocol):
-    """As much of a NATS connection as spans need. Not the bus: fault rules must not touch them."""
+    """The part of a NATS connection that spans need. It is not the bus, which fault rules may disturb."""
 
     @property
     def is_connected(self) -> bool:
-        """Whether what is published now leaves at once."""
+        """True if a message published now leaves at once."""
         ...
 
     async def publish(
@@ -56,36 +58,36 @@ class Connection(Protocol):
         ...
 
     async def flush(self, timeout: int = 10) -> None:
-        """Return when the server has what was published."""
+        """Return when the server has all published messages."""
         ...
 
 
 class SpanShipper(SpanProcessor):
     """Takes the spans of a process, from any thread, and publishes them in the background.
 
-    No acknowledgement is waited for: a lost span is a gap in a picture. What a span is published under makes
-    the stream drop repetitions.
+    It does not wait for acknowledgements: a lost span is only a gap in a picture. By a span's message id the
+    stream drops repetitions.
     """
 
     def __init__(self, service: str, site: str) -> None:
         self.service = service
         self.site = site
         self._waiting: OrderedDict[str, Span | ReadableSpan] = OrderedDict()
-        """Span's id → the span. One that ends while it waits is published as ended."""
+        """Span's id → the span. A span that ends while it waits is published as ended."""
         self._guard = threading.Lock()
         self._wake: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._dropped = 0
 
     def on_start(self, span: ReadableSpan, parent_context: Context | None = None) -> None:
-        """A span has begun: its children may be published before it ends."""
+        """Queue a span that has begun: its children may be published before it ends."""
         self._put(_id_of(span), span)
 
     def on_end(self, span: ReadableSpan) -> None:
-        """A span has ended."""
+        """Queue a span that has ended."""
         self._put(_id_of(span), span)
 
     def put(self, span: Span) -> None:
-        """Publish a span that is complete as it stands."""
+        """Publish a span that is complete as it is."""
         self._put(span.span, span)
 
     def _put(self, identifier: str, span: Span | ReadableSpan) -> None:
@@ -97,12 +99,12 @@ class SpanShipper(SpanProcessor):
             wake = self._wake
         if wake is not None:
             loop, event = wake
-            # A loop that has ended ships no more; the process is about to end.
+            # A loop that has ended ships no more, because the process is about to end.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
     async def ship(self, connection: Connection) -> None:
-        """Publish what has ended, for ever; when cancelled also what is left."""
+        """Publish spans until cancelled, and then those that are left."""
         event = asyncio.Event()
         event.set()
         self._wake = (asyncio.get_running_loop(), event)
@@ -118,16 +120,16 @@ class SpanShipper(SpanProcessor):
             await self.flush(connection)
 
     async def flush(self, connection: Connection, within_s: float = FLUSH_S) -> None:
-        """Publish what waits, and return when the server has it, or after `within_s` seconds."""
+        """Publish waiting spans. Return when the server has them, or after `within_s` seconds."""
         if not self._waiting or not connection.is_connected:
             return
         try:
             async with asyncio.timeout(within_s):
                 await self._publish(connection)
                 await connection.flush()
-                await connection.flush()  # The first one's ping may have overtaken what was published.
+                await connection.flush()  # The ping of the first may have overtaken the spans.
         except Exception as error:
-            log.info("the last spans are not shipped: %s: %s", type(error).__name__, error)
+            log.info("the last spans were not published: %s: %s", type(error).__name__, error)
 
     async def _publish(self, connection: Connection) -> None:
         for span in self._taken():
@@ -136,15 +138,15 @@ class SpanShipper(SpanProcessor):
                     span.to_subject(), span.to_bytes(), headers={MESSAGE_ID: message_id(span)}
                 )
             except Exception as error:
-                # Whatever is wrong with a span or the connection, the work it tells of goes on.
-                log.info("a span is lost: %s: %s", type(error).__name__, error)
+                # Whatever is wrong with a span or the connection, the work it describes goes on.
+                log.info("a span was lost: %s: %s", type(error).__name__, error)
 
     def _taken(self) -> Iterator[Span]:
         with self._guard:
             taken, self._waiting = self._waiting, OrderedDict()
             dropped, self._dropped = self._dropped, 0
         if dropped:
-            log.warning("%d spans were dropped: too many while the server was away", dropped)
+            log.warning("dropped %d spans: too many arose while the server was away", dropped)
         for span in taken.values():
             yield span if isinstance(span, Span) else self._message(span)
 
@@ -172,7 +174,7 @@ class SpanShipper(SpanProcessor):
 
 
 def message_id(span: Span) -> str:
-    """What a span is published under: a span that is told of twice is kept once."""
+    """Return the id under which a span is published, so that a span published twice is kept once."""
     return f"{span.trace}/{span.span}" + ("/begun" if UNFINISHED in span.attributes else "")
 
 

@@ -1,4 +1,4 @@
-"""What a trace looks like as a whole: its tree, its loose ends, and which services it leads through."""
+"""Examine a trace as a whole: its tree, its orphans, and the services it leads through."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from towpath.contracts.traces import Span
 from towpath.telemetry.shipping import UNFINISHED
 
 BATCH = "batch"
-"""What spans of micro-batches are called, before a number: Spark's work, which the engine tells of."""
+"""Name of micro-batches' spans, before a number. They show Spark's work and come from the engine."""
 
 
 def is_unfinished(span: Span) -> bool:
-    """Whether the span was still going on when it was told of."""
+    """True if the span had not ended when it was published."""
     return UNFINISHED in span.attributes
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Each span once, by their begin: the one that tells its end, where there are several."""
+    """Return each span once, by their begin. Of several records of a span, the one with its end counts."""
     found: dict[str, Span] = {}
     for span in spans:
         known = found.get(span.span)
@@ -28,7 +28,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def in_tree(spans: Sequence[Span]) -> list[tuple[int, Span]]:
-    """Depth and span, each behind its parent; spans whose parent is not there begin a tree."""
+    """Return depth and span, each behind its parent. Spans whose parent is missing begin a tree."""
     known = {span.span for span in spans}
     children: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in merged(spans):
@@ -45,14 +45,16 @@ def _below(
 
 
 def orphans(spans: Sequence[Span]) -> list[Span]:
-    """Spans whose parent is not in the trace. A complete trace has none."""
+    """Return spans whose parent is not in the trace. A complete trace has none."""
     known = {span.span for span in spans}
     return [span for span in spans if span.parent is not None and span.parent not in known]
 
 
 def crossings(spans: Sequence[Span]) -> set[tuple[str, str]]:
-    """Pairs of services such that work of the first led to work of the second, in another process. The
-    micro-batches of an engine are a service of their own here, `BATCH`."""
+    """Return pairs of services where work of the first led to work of the second, in another process.
+
+    The micro-batches of an engine count as a service of their own here, `BATCH`.
+    """
     by_id = {span.span: span for span in spans}
     pairs = ((by_id.get(span.parent or ""), span) for span in spans)
     return {

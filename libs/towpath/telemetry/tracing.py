@@ -1,7 +1,7 @@
-"""Traces: the process's tracer, spans after the fact, and contexts that cross from one message to the next.
+"""Traces: the process's tracer, spans after the fact, and contexts that pass from one message to the next.
 
 Spans are OpenTelemetry's, made with its SDK. They go to streams of the place where the process runs
-(`towpath.telemetry.shipping`), and where one of `OTLP_ENDPOINTS` is set also there, by OTLP over HTTP.
+(`towpath.telemetry.shipping`). If one of `OTLP_ENDPOINTS` is set, they also go there, by OTLP over HTTP.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from towpath.telemetry.shipping import UNFINISHED, SpanShipper
 log = logging.getLogger(__name__)
 
 OTLP_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Variables of OpenTelemetry that say where spans also go, for example `http://localhost:4318`; the second
-holds for spans alone, and names the whole path."""
+"""Variables of OpenTelemetry that name another target of spans, for example `http://localhost:4318`.
+
+The second holds for spans alone and names the whole path."""
 
 KEEP_S = 7 * 24 * 3600
 KEEP_BYTES = 64 * 1024**2
-"""For each stream of spans."""
+"""Size of each stream of spans."""
 REPEATED_WITHIN_S = 120
-"""A span that is recorded twice within this time is kept once; later ones are recognised at reading."""
+"""A span recorded twice within this time is stored once. Later repetitions are recognised at reading."""
 
 ENSURE_S = 5.0
 
@@ -62,9 +63,10 @@ class _DeterminedIds(RandomIdGenerator):
 
 
 def start_tracing(service: str, site: str) -> SpanShipper:
-    """Make the process's tracer; what it returns must be given a connection. Called again it changes nothing.
+    """Make the process's tracer. The caller must give the returned shipper a connection.
 
-    `service` and `site` are as in `Span`; `hub` stands for what runs beside the hub.
+    Further calls change nothing. `service` and `site` are as in `Span`. `hub` stands for processes beside the
+    hub.
     """
     global _shipper
     if _shipper is None:
@@ -74,7 +76,7 @@ def start_tracing(service: str, site: str) -> SpanShipper:
 
 
 def provider_of(shipper: SpanShipper) -> TracerProvider:
-    """A tracer provider whose spans the shipper gets, and the OTLP endpoint if the environment names one."""
+    """Return a tracer provider for the shipper, and for the OTLP endpoint if the environment names one."""
     resource = Resource.create(
         {"service.namespace": "towpath", "service.name": shipper.service, "towpath.site": shipper.site}
     )
@@ -83,7 +85,7 @@ def provider_of(shipper: SpanShipper) -> TracerProvider:
     )
     provider.add_span_processor(shipper)
     if any(os.environ.get(name) for name in OTLP_ENDPOINTS):
-        # Imported here: it costs every command line a tenth of a second.
+        # Imported here because the import costs every command line a tenth of a second.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -91,12 +93,12 @@ def provider_of(shipper: SpanShipper) -> TracerProvider:
 
 
 def trace_of(*parts: str) -> str:
-    """The id of the trace that is about `parts`: 32 hexadecimal digits, always the same."""
+    """Return the id of the trace about `parts`: 32 hexadecimal digits, always the same."""
     return _digest(parts)[:32]
 
 
 def span_of(*parts: str) -> str:
-    """The id of the span that is about `parts`: 16 hexadecimal digits, always the same."""
+    """Return the id of the span about `parts`: 16 hexadecimal digits, always the same."""
     return _digest(parts)[:16]
 
 
@@ -116,7 +118,7 @@ def record(
     attributes: Attributes | None = None,
     error: str | None = None,
 ) -> None:
-    """A span after the fact, under given ids: recorded again, by whomever, it is the same span.
+    """Record a span after the fact under given ids. Recorded again, by any process, it is the same span.
 
     Times are Unix nanoseconds. Without `start_tracing` nothing is recorded.
     """
@@ -145,7 +147,7 @@ def record_begun(
     parent: str | None = None,
     attributes: Attributes | None = None,
 ) -> None:
-    """A span that goes on, whose end `record` tells: so that its children have a parent meanwhile."""
+    """Record a span that has begun, so that its children have a parent. `record` adds its end later."""
     if _shipper is None:
         return
     _shipper.put(
@@ -170,19 +172,19 @@ def _context_of(trace: str, span: str | None) -> contexts.Context:
 
 
 def traceparent_of(trace: str, span: str) -> str:
-    """W3C: what names a span as the parent of what follows."""
+    """Return the W3C traceparent that names a span as the parent of what follows."""
     return f"00-{trace}-{span}-01"
 
 
 def ids_of(traceparent: str) -> tuple[str, str] | None:
-    """Trace and span that a W3C traceparent names; None if it cannot be read, or says not to record."""
+    """Return trace and span of a W3C traceparent. None if it is unreadable or says not to record."""
     return _recorded_ids(
         api.get_current_span(_W3C.extract({"traceparent": traceparent}, context=contexts.Context()))
     )
 
 
 def current_ids() -> tuple[str, str] | None:
-    """Trace and span that what is done now belongs to; None outside of a recorded trace."""
+    """Return trace and span of the work under way. None outside of a recorded trace."""
     return _recorded_ids(api.get_current_span())
 
 
@@ -194,13 +196,13 @@ def _recorded_ids(span: api.Span) -> tuple[str, str] | None:
 
 
 def traceparent() -> str | None:
-    """W3C, of the current span; None outside of a recorded trace."""
+    """Return the W3C traceparent of the current span. None outside of a recorded trace."""
     ids = current_ids()
     return traceparent_of(*ids) if ids is not None else None
 
 
 def traceparent_to_send() -> str | None:
-    """W3C, for a message that is sent now: what `traceparent` is, and where spans are not wanted, that."""
+    """Return the W3C traceparent for a message sent now. It also passes on that spans are not wanted."""
     context = api.get_current_span().get_span_context()
     if context.is_valid and not context.trace_flags.sampled:
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-00"
@@ -208,13 +210,13 @@ def traceparent_to_send() -> str | None:
 
 
 def is_traced() -> bool:
-    """Whether what is done now belongs to a recorded trace."""
+    """True if the work under way belongs to a recorded trace."""
     return current_ids() is not None
 
 
 @contextmanager
 def continuing(traceparent: str | None) -> Iterator[None]:
-    """Work inside belongs to that trace; with None to the one it belongs to anyway."""
+    """Make work inside part of the given trace. None leaves it in its present one."""
     if traceparent is None:
         yield
         return
@@ -224,15 +226,17 @@ def continuing(traceparent: str | None) -> Iterator[None]:
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Work inside belongs to no trace: for loops that ask again and again on behalf of one that does."""
+    """Keep work inside out of any trace: for loops that repeat requests on behalf of a traced one."""
     with _attached(api.set_span_in_context(api.INVALID_SPAN)):
         yield
 
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Work inside makes no spans, nor does what is done elsewhere on its behalf: for changes that are made
-    again and again to keep things as they are."""
+    """Record no spans of work inside, nor of work done elsewhere on its behalf.
+
+    For changes that are repeated to keep things as they are.
+    """
     ids = RandomIdGenerator()
     context = api.SpanContext(
         ids.generate_trace_id(), ids.generate_span_id(), is_remote=False, trace_flags=api.TraceFlags(0)
@@ -251,7 +255,7 @@ def _attached(context: contexts.Context) -> Iterator[None]:
 
 
 class Asking(Protocol):
-    """As much of a NATS connection as making a stream needs."""
+    """The part of a NATS connection that creating a stream needs."""
 
     async def request(self, subject: str, payload: bytes = b"", timeout: float = 0.5) -> Any:
         """Send a request and return the answer's message."""
@@ -259,9 +263,9 @@ class Asking(Protocol):
 
 
 async def ensure_span_streams(connection: Asking) -> None:
-    """Make the streams of spans of the server that this is a connection to, or bring them up to date.
+    """Create or update the streams of spans at the server of this connection.
 
-    Raises `OSError` when JetStream refuses, and what the connection raises.
+    Raises `OSError` when JetStream refuses, and the connection's own errors.
     """
     await _ensure_stream(connection, SPANS_STREAM, Span.wildcard())
     await _ensure_stream(connection, EVENT_SPANS_STREAM, EventSpan.wildcard())
