@@ -6,9 +6,14 @@ import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from string import Formatter
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 ROOT = "towpath.v1"
 """Prefix of every subject. The version is part of the subject, so two versions can run side by side."""
@@ -53,9 +58,29 @@ def now() -> datetime:
 
 
 class Model(BaseModel):
-    """Strict and immutable: an unknown field is an error, never silently dropped."""
+    """Strict and immutable: an unknown field is an error, never silently dropped.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    Its validator is built when it is first used: a process uses few of the models that it imports.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    fields_from: ClassVar[type[BaseModel] | None] = None
+    """The model that this one's fields were taken from, whose source describes them."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The schema of the model, where the string below a field is the field's description."""
+        # Here: processes that make no schema need none of it.
+        from towpath.contracts.field_descriptions import field_descriptions
+
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in field_descriptions(cls).items():
+            properties.get(cls.model_fields[name].alias or name, {}).setdefault("description", text)
+        return schema
 
 
 Answer = TypeVar("Answer", bound=Model)

@@ -231,4 +231,6 @@ class Route:
 def fields_of(command: type[Command[Any]], name: str, *names: str, **more: Any) -> type[Model]:
     """A model with some fields of a command, and `more`: name → (type, `Field`)."""
     taken: dict[str, Any] = {n: (command.model_fields[n].annotation, command.model_fields[n]) for n in names}
-    return create_model(name, __base__=Model, __doc__=command.__doc__, **taken, **more)
+    model = create_model(name, __base__=Model, __doc__=command.__doc__, **taken, **more)
+    model.fields_from = command
+    return model

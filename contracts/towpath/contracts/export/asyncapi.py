@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from towpath.contracts.field_descriptions import field_descriptions
 from towpath.contracts.message import ROOT, Command, Message
 from towpath.contracts.reply import Reply
 
@@ -68,8 +69,9 @@ def _channel(kind: type[Message]) -> dict[str, Any]:
         "messages": {name: {"$ref": f"#/components/messages/{name}"}},
     }
     if kind.placeholders():
+        descriptions = field_descriptions(kind)
         channel["parameters"] = {
-            field: {"description": kind.model_fields[field].description or f"The message's `{field}`."}
+            field: {"description": descriptions.get(field, f"The message's `{field}`.")}
             for field in kind.placeholders()
         }
     return channel

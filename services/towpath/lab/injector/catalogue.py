@@ -51,7 +51,7 @@ def _parameter(name: str, information: FieldInfo, schema: dict[str, Any]) -> Fau
     content = schema["properties"][information.alias or name]
     return FaultParameter(
         name=name,
-        meaning=" ".join((information.description or "").split()),
+        meaning=" ".join(content.get("description", "").split()),
         type=type_of(content, schema),
         default=content.get("default"),
         required=information.is_required(),
