@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from running.example_counts import share_of_examples
 from towpath.contracts.scenario_load import SyntheticLoad
-from towpath.lab.scenarios.shapes import due_times, planned, rate_at
+from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 
 RATES = st.floats(1, 300)
 LOADS = st.one_of(

@@ -17,7 +17,7 @@ from towpath.checker.verdict import Verdict, judge
 from towpath.contracts.job import Input, JobSpec
 from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
 from towpath.contracts.scenario_load import ScenarioJob, StandardJob
-from towpath.lab.drill.workloads import CLEANED, PROCESSING, WINDOWS
+from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS
 
 WORKLOADS = {"windows": WINDOWS, "cleaned": CLEANED, "processing": PROCESSING}
 
