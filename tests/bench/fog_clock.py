@@ -28,12 +28,12 @@ from towpath.contracts.commands import DeployJob, RemoveJob
 from towpath.contracts.job import Input
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.topology import NodeLink
-from towpath.lab.drill.events import DrillEvent
 from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
 from towpath.lab.emulation.project import Project
+from towpath.lab.harness.events import DrillEvent
+from towpath.lab.harness.judge import spec_of
+from towpath.lab.harness.load import BEGIN, SentEvent
 from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
-from towpath.lab.scenarios.jobs import spec_of
-from towpath.lab.scenarios.load import BEGIN, SentEvent
 from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home

@@ -1,4 +1,4 @@
-"""Loads of any shape: as many events as planned, in order; exports of any time come back the same."""
+"""Loads of any shape: as many events as planned, in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from running.example_counts import share_of_examples
-from towpath.contracts.scenario import Scenario
 from towpath.contracts.scenario_load import SyntheticLoad
-from towpath.lab.scenarios.chaostoolkit.exporting import exported
-from towpath.lab.scenarios.chaostoolkit.importing import imported
-from towpath.lab.scenarios.reading import parse
-from towpath.lab.scenarios.shapes import due_times, planned, rate_at
+from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 
 RATES = st.floats(1, 300)
 LOADS = st.one_of(
@@ -65,19 +61,3 @@ def test_rate_when_of_any_shape_then_lies_between_its_two(content: dict[str, Any
     load = load_of(content)
     rates = (load.rate, load.peak or load.rate)
     assert min(rates) - 1e-6 <= rate_at(load, at_s) <= max(rates) + 1e-6
-
-
-def scenario_at(times: list[float]) -> Scenario:
-    steps = [{"at": at, "migrate": {"job": "counted"}} for at in times]
-    job = {"name": "counted", "workload": "windows", "site": "jfk"}
-    steady = [{"probe": "site_up", "site": "jfk"}]
-    return parse({"name": "s", "jobs": [job], "steady_state": steady, "timeline": steps})
-
-
-@share_of_examples(0.6)
-@given(st.lists(st.integers(0, 100_000).map(lambda ms: ms / 1000), max_size=6))
-def test_steps_when_at_any_times_in_any_order_then_come_back_from_an_experiment_the_same(
-    times: list[float],
-) -> None:
-    scenario = scenario_at(times)
-    assert imported(exported(scenario)) == scenario

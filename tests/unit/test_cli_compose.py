@@ -15,8 +15,8 @@ from towpath.cli.__main__ import app
 from towpath.cli.container_meshes import compose_instead
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import Node, Topology
+from towpath.lab.demonstration.containers import ContainersDemonstration
 from towpath.lab.emulation.project import Project
-from towpath.lab.scenarios.containers import ContainersDemonstration
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.settings import spec_of_sites

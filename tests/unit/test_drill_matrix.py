@@ -15,12 +15,14 @@ from towpath.lab.drill.matrix import (
     Cell,
     FaultName,
     matrix,
+    output_site_of,
     sample,
     select,
+    workload_of,
 )
 from towpath.lab.drill.run import in_order
-from towpath.lab.drill.stage import INPUT_SITE, OUTPUT_SITE
-from towpath.lab.drill.workloads import PROCESSING, output_site_of, workload_of
+from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
+from towpath.lab.harness.workload import PROCESSING
 from towpath.protocols.strategies import MIGRATIONS
 
 

@@ -13,12 +13,12 @@ from towpath.checker.observation import Observation, observe
 from towpath.contracts.commands import JobView, OperationState, StrategyName
 from towpath.contracts.job import JobState, JobStatus, ResolvedOutput
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.lab.drill.events import RATE, TIME_LAPSE, WATERMARK_S, DrillEvent, EventClock
 from towpath.lab.drill.matrix import ActorName, FaultName
 from towpath.lab.drill.report import CellReport, DrillReport
-from towpath.lab.drill.stage import ownership_faults
 from towpath.lab.drill.table import cell_line, matrix_table
-from towpath.lab.drill.workloads import CLEANED, PROCESSING, WINDOWS, Workload, disorder_s
+from towpath.lab.harness.events import RATE, TIME_LAPSE, WATERMARK_S, DrillEvent, EventClock
+from towpath.lab.harness.stage import ownership_faults
+from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload, disorder_s
 
 
 def events(seconds: float, *, closed: bool = True, clock: EventClock | None = None) -> list[DrillEvent]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT
-from towpath.lab.scenarios.journal import FILE
+from towpath.lab.harness.journal import FILE
 from towpath.lab.scenarios.report_page import run_page
 
 

@@ -10,9 +10,9 @@ import pytest
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.scenario_load import LoadShape, StandardJob, SyntheticLoad
-from towpath.lab.scenarios.jobs import complete, disorder_s, identity_for, judged, spec_of, verdict
-from towpath.lab.scenarios.load import SentEvent, synthetic
-from towpath.lab.scenarios.shapes import due_times, planned, rate_at
+from towpath.lab.harness.judge import complete, disorder_s, identity_for, judged, spec_of, verdict
+from towpath.lab.harness.load import SentEvent, synthetic
+from towpath.lab.harness.load_shapes import due_times, planned, rate_at
 
 LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)
 SPEC = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))

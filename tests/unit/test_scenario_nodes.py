@@ -12,13 +12,13 @@ from test_scenario_reading import document, rule
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Step
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios import run as run_module
 from towpath.lab.scenarios.campaign import together
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.course import course
 from towpath.lab.scenarios.emulated import EmulatedStage
 from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
-from towpath.lab.scenarios.journal import Entry, Journal
 from towpath.lab.scenarios.reading import parse
 from towpath.lab.scenarios.report import NodeEnergy, RunReport
 from towpath.lab.scenarios.run import Run

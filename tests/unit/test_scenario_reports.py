@@ -12,12 +12,12 @@ import pytest
 from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
+from towpath.lab.harness.journal import FILE, Entry, Journal, read_journal
 from towpath.lab.scenarios import campaign
 from towpath.lab.scenarios.campaign import PlannedRun, chosen_scenarios, plan, together
 from towpath.lab.scenarios.campaign_files import write_campaign
 from towpath.lab.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
 from towpath.lab.scenarios.course import course
-from towpath.lab.scenarios.journal import FILE, Entry, Journal, read_journal
 from towpath.lab.scenarios.reading import LIBRARY, parse
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.writing import plain

@@ -30,8 +30,8 @@ from towpath.contracts.pipeline import (
     PipelineView,
     RollbackPipeline,
 )
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios import restoration
-from towpath.lab.scenarios.journal import Entry, Journal
 from towpath.lab.scenarios.restoration import Restoration
 
 COUNTED = {

@@ -15,10 +15,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
 from towpath.contracts.scenario import Step, Trigger
 from towpath.contracts.scenario_expectations import Expectations
-from towpath.lab.scenarios import held_rules
+from towpath.lab.harness import held_rules
+from towpath.lab.harness.held_rules import HeldRules
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.expectations import unmet
-from towpath.lab.scenarios.held_rules import HeldRules
-from towpath.lab.scenarios.journal import Entry, Journal
 from towpath.lab.scenarios.mesh_events import MeshEvents, matches
 from towpath.lab.scenarios.probes import Measured
 from towpath.lab.scenarios.reading import parse

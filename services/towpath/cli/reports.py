@@ -16,7 +16,7 @@ from towpath.cli.output import say, working
 from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
-from towpath.lab.scenarios.journal import FILE
+from towpath.lab.harness.journal import FILE
 from towpath.mesh.home import Home
 
 IDENTIFIER = r"[A-Za-z0-9-]{1,64}"

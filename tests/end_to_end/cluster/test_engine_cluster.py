@@ -18,10 +18,10 @@ from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, St
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState
-from towpath.lab.drill.events import EventClock
 from towpath.lab.drill.moving_job import MovingJob
-from towpath.lab.drill.stage import Stage
-from towpath.lab.drill.workloads import WINDOWS
+from towpath.lab.harness.events import EventClock
+from towpath.lab.harness.stage import Stage
+from towpath.lab.harness.workload import WINDOWS
 from towpath.lab.workload.spark_cluster import MASTER, SparkCluster, spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home

@@ -21,9 +21,9 @@ from towpath.contracts.faults import ListRules
 from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.traces import ListTraces, ShowTrace, Span
-from towpath.lab.drill.stage import Stage, stage
-from towpath.lab.scenarios.jobs import spec_of
-from towpath.lab.scenarios.journal import FILE, read_journal
+from towpath.lab.harness.journal import FILE, read_journal
+from towpath.lab.harness.judge import spec_of
+from towpath.lab.harness.stage import Stage, stage
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import read_document
 from towpath.lab.scenarios.report import RunReport

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from towpath.bus.connecting import flushed
 from towpath.contracts.events import StepDone
 from towpath.contracts.message import ROOT
-from towpath.lab.drill.stage import Stage
+from towpath.lab.harness.stage import Stage
 from towpath.mesh.permissions import inbox
 from towpath.protocols.course import Phase
 

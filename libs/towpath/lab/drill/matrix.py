@@ -7,9 +7,12 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
+from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload
 from towpath.protocols.step import Actor, Step
 from towpath.protocols.strategies import MIGRATIONS
 
@@ -178,3 +181,20 @@ def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
         if stratum:
             left.append(stratum)
     return chosen
+
+
+STATELESS_EVERY = 3
+"""One cell in so many moves a stateless job, where the strategy moves any kind."""
+
+
+def workload_of(cell: Cell) -> Workload:
+    """Which job a cell moves: the same one in every drill."""
+    if cell.strategy is StrategyName.PARALLEL:
+        return PROCESSING
+    return CLEANED if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else WINDOWS
+
+
+def output_site_of(cell: Cell) -> str:
+    """Where the job that a cell moves keeps its results: at a third site, or where it is deployed."""
+    at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and cell.actor not in OUTPUTS
+    return INPUT_SITE if at_home else OUTPUT_SITE

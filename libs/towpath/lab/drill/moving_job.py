@@ -16,9 +16,9 @@ from towpath.checker.identity import Identity, utc
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, RemoveJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.drill.events import WATERMARK_S, DrillEvent, EventClock, Load
-from towpath.lab.drill.stage import INPUT_SITE, OTHER_SITE, OUTPUT_SITE, Stage
-from towpath.lab.drill.workloads import Workload, disorder_s
+from towpath.lab.harness.events import WATERMARK_S, DrillEvent, EventClock, Load
+from towpath.lab.harness.stage import INPUT_SITE, OTHER_SITE, OUTPUT_SITE, Stage
+from towpath.lab.harness.workload import Workload, disorder_s
 from towpath.mesh.names import IN_STREAM
 from towpath.streams.pages import StoredMessage, last_serial, pages_after
 

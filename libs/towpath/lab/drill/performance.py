@@ -15,7 +15,7 @@ from towpath.lab.drill.faults import FAULTS, Victim
 from towpath.lab.drill.matrix import Cell, FaultName
 from towpath.lab.drill.moving_job import MovingJob
 from towpath.lab.drill.report import RECOVERED_WITHIN_S, CellReport
-from towpath.lab.drill.stage import INPUT_SITE
+from towpath.lab.harness.stage import INPUT_SITE
 from towpath.protocols.attempts import attempts
 from towpath.protocols.record import ENDED
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.lab.drill.events import EventClock
-from towpath.lab.drill.matrix import Cell
+from towpath.lab.drill.matrix import Cell, output_site_of, workload_of
 from towpath.lab.drill.moving_job import MovingJob, moving_job
 from towpath.lab.drill.performance import Performance
 from towpath.lab.drill.report import RECOVERED_WITHIN_S, CellReport
-from towpath.lab.drill.stage import Stage, stage
-from towpath.lab.drill.workloads import WORKLOADS, output_site_of, workload_of
+from towpath.lab.harness.events import EventClock
+from towpath.lab.harness.stage import Stage, stage
+from towpath.lab.harness.workload import WORKLOADS
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)

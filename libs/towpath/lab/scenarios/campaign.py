@@ -12,11 +12,11 @@ from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
-from towpath.lab.drill.stage import Stage, stage
+from towpath.lab.harness.load import chance
+from towpath.lab.harness.stage import Stage, stage
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
-from towpath.lab.scenarios.variation import chance
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)

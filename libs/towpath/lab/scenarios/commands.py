@@ -13,11 +13,11 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
 from towpath.contracts.scenario import Migration, ProcessRun, Step
 from towpath.contracts.scenario_load import ScenarioJob
-from towpath.lab.drill.stage import Stage
+from towpath.lab.harness.held_rules import HeldRules
+from towpath.lab.harness.judge import spec_of
+from towpath.lab.harness.observer import ObservedJob, observed_job
+from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
-from towpath.lab.scenarios.held_rules import HeldRules
-from towpath.lab.scenarios.jobs import spec_of
-from towpath.lab.scenarios.observed_job import ObservedJob, observed_job
 from towpath.lab.scenarios.report import MigrationReport
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler

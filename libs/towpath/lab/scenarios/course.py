@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.lab.scenarios.journal import Entry, of
+from towpath.lab.harness.journal import Entry, of
 
 Curve = list[tuple[float, float]]
 """Seconds since the run began, and a value."""

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.drill.stage import Stage, connection_to
 from towpath.lab.emulation.bringing_up import (
     DEFAULT_TAG,
     Plan,
@@ -20,6 +19,7 @@ from towpath.lab.emulation.bringing_up import (
 )
 from towpath.lab.emulation.emulation import Emulation
 from towpath.lab.emulation.project import Project
+from towpath.lab.harness.stage import Stage, connection_to
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario_nodes import NodeStep
-from towpath.lab.drill.stage import Stage
 from towpath.lab.emulation.energy import EnergyMeter
 from towpath.lab.emulation.steps import carry_out
+from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.emulated import EmulatedStage
-from towpath.lab.scenarios.journal import Entry, Journal
 from towpath.lab.scenarios.report import NodeEnergy
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.tasks import end

@@ -16,7 +16,7 @@ from towpath.bus.connecting import flushed
 from towpath.contracts.events import EVENTS_WILDCARD
 from towpath.contracts.faults import RuleEnded
 from towpath.contracts.scenario import Trigger
-from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal
 
 _PREFIX = EVENTS_WILDCARD.removesuffix(">")
 

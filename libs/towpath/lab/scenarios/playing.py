@@ -11,9 +11,9 @@ from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
-from towpath.lab.drill.stage import Stage, stage, standing
+from towpath.lab.harness.journal import FILE, Journal
+from towpath.lab.harness.stage import Stage, stage, standing
 from towpath.lab.scenarios.emulated import own_emulation, standing_emulation
-from towpath.lab.scenarios.journal import FILE, Journal
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.variation import varied

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 
 from towpath.contracts.message import now
 from towpath.contracts.scenario import Scenario
+from towpath.lab.harness.journal import Entry, of, read_journal
 from towpath.lab.scenarios.course import Course, Curve, course
-from towpath.lab.scenarios.journal import Entry, of, read_journal
 from towpath.lab.scenarios.picture import figure_of
 from towpath.lab.scenarios.probes import title, tolerance
 from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words

@@ -25,7 +25,7 @@ from towpath.contracts.pipeline import (
     ListPipelines,
     RollbackPipeline,
 )
-from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.reversibility import Standing, check_reversible
 from towpath.protocols.asking import SILENCE
 from towpath.telemetry.tracing import untraced

@@ -15,17 +15,17 @@ from nats.errors import Error as NatsError
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import HUB_SCOPE, OnTarget
 from towpath.contracts.scenario import Scenario, Step
-from towpath.lab.drill.stage import Stage
+from towpath.lab.harness.held_rules import HeldRules
+from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.judge import disorder_s
+from towpath.lab.harness.load import Device
+from towpath.lab.harness.observer import ObservedJob
+from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.expectations import unmet
-from towpath.lab.scenarios.held_rules import HeldRules
-from towpath.lab.scenarios.jobs import disorder_s
-from towpath.lab.scenarios.journal import Entry, Journal
-from towpath.lab.scenarios.load import Device
 from towpath.lab.scenarios.mesh_events import MeshEvents
-from towpath.lab.scenarios.observed_job import ObservedJob
 from towpath.lab.scenarios.recorder import Recorder
 from towpath.lab.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
 from towpath.lab.scenarios.restoration import Restoration

@@ -15,8 +15,8 @@ from towpath.bus import Bus
 from towpath.contracts.faults import Metric
 from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.lab.scenarios.load import Device
-from towpath.lab.scenarios.observed_job import ObservedJob
+from towpath.lab.harness.load import Device
+from towpath.lab.harness.observer import ObservedJob
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial
 

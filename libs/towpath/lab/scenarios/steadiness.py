@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Probe
-from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.probes import Measured, measure
 from towpath.lab.scenarios.sampler import Sampler
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Step
 from towpath.contracts.scenario_nodes import nodes_of
-from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.mesh_events import MeshEvents
 
 CarryOut = Callable[[Step], Awaitable[None]]

@@ -9,15 +9,11 @@ from zlib import crc32
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, Variation
+from towpath.lab.harness.load import chance
 from towpath.lab.scenarios.reading import parse
 
 AS_WRITTEN = 0
 """The seed that changes nothing."""
-
-
-def chance(name: str, seed: int, purpose: str) -> Random:
-    """The choices of one run for one purpose: those of others do not shift them."""
-    return Random(f"{name} {seed} {purpose}")
 
 
 def varied(document: dict[str, Any], seed: int, source: str = "scenario") -> tuple[Scenario, dict[str, Any]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from towpath.contracts.scenario import Scenario
+from towpath.lab.harness.journal import read_journal
 from towpath.lab.scenarios.course import Course, course
-from towpath.lab.scenarios.journal import read_journal
 from towpath.lab.scenarios.picture import draw
 from towpath.lab.scenarios.probes import title, tolerance
 from towpath.lab.scenarios.report import FINDINGS, RunReport

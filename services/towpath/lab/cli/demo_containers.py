@@ -15,9 +15,9 @@ from towpath.cli.settings import AsJson
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
+    from towpath.lab.demonstration.containers import ContainersReport
+    from towpath.lab.demonstration.evacuation import EvacuationReport
     from towpath.lab.demonstration.report import MigrationReport
-    from towpath.lab.scenarios.containers import ContainersReport
-    from towpath.lab.scenarios.evacuation import EvacuationReport
 
 
 def demo_containers(
@@ -39,7 +39,7 @@ def demo_containers(
     Example: `towpath demo-containers --events 9000 --rate 150`
     """
     # Here, because pandas would make every other command a second slower.
-    from towpath.lab.scenarios.containers import ContainersDemonstration
+    from towpath.lab.demonstration.containers import ContainersDemonstration
     from towpath.lab.topology.reading import read
 
     described = read(topology)

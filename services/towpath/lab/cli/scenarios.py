@@ -1,9 +1,8 @@
-"""`towpath scenario …`: runs scenarios, and reads and writes other tools' experiments."""
+"""`towpath scenario …`: runs scenarios, and shows those of the library."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,6 @@ import typer
 from towpath.cli.endings import OneLineGroup
 from towpath.cli.output import print_json, print_table, say, working
 from towpath.cli.settings import AsJson
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
@@ -132,52 +130,3 @@ def report(
         print_json(recorded_report(directory))
     else:
         print(written.read_text(encoding="utf-8"), end="")
-
-
-@app.command("import")
-def import_experiment(
-    experiment: Annotated[Path, typer.Argument(metavar="FILE", help="An experiment of Chaos Toolkit.")],
-    output: Annotated[Path | None, typer.Option(help="Where it goes; stdout unless given.")] = None,
-    allow_process: AllowProcess = False,
-) -> None:
-    """Turn an experiment of Chaos Toolkit into a scenario.
-
-    Actions and probes of Towpath, and HTTP calls to its REST interface, become steps and probes. Others are
-    refused with their place, and so are tolerances that no scenario can have, such as a throughput of 50 to
-    110 %; programs are kept only with `--allow-process`.
-
-    Example: `towpath scenario import experiment.json --output mine.yaml`
-    """
-    from towpath.lab.scenarios.chaostoolkit.importing import imported, read_experiment
-    from towpath.lab.scenarios.writing import to_yaml
-
-    found = imported(read_experiment(experiment), allow_process=allow_process)
-    _put(to_yaml(found), output)
-
-
-@app.command("export")
-def export_scenario(
-    scenario: Given,
-    output: Annotated[Path | None, typer.Option(help="Where it goes; stdout unless given.")] = None,
-) -> None:
-    """Turn a scenario into an experiment of Chaos Toolkit. Imported, it is the same again.
-
-    Example: `towpath scenario export agent-paused > agent-paused.json`
-    """
-    from towpath.lab.scenarios.chaostoolkit.exporting import exported
-    from towpath.lab.scenarios.reading import read
-
-    _put(json.dumps(exported(read(scenario)), indent=2, ensure_ascii=False) + "\n", output)
-
-
-def _put(text: str, output: Path | None) -> None:
-    if output is None:
-        print(text, end="")
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise TowpathError(
-            ErrorCode.FAILED, f"cannot be written: {error.strerror}", field="output", value=str(output)
-        ) from error
-    say(f"written to {output}")

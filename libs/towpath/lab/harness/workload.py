@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
-from zlib import crc32
 
 import pandas as pd
 
@@ -22,7 +21,6 @@ from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict, judge
-from towpath.contracts.commands import StrategyName
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import (
     Aggregate,
@@ -34,9 +32,7 @@ from towpath.contracts.operators import (
     ProcessingWindow,
     Window,
 )
-from towpath.lab.drill.events import TOPIC, WATERMARK_S, WINDOW_S, DrillEvent
-from towpath.lab.drill.matrix import OUTPUTS, Cell
-from towpath.lab.drill.stage import INPUT_SITE, OUTPUT_SITE
+from towpath.lab.harness.events import TOPIC, WATERMARK_S, WINDOW_S, DrillEvent
 
 TRIGGER_S = 0.5
 PROCESSING_WINDOW_S = 1.0
@@ -198,22 +194,6 @@ def _frame(stored: Stored) -> pd.DataFrame:
 
 WINDOWS, CLEANED, PROCESSING = EventTimeWindows(), CleanedEvents(), ProcessingTimeWindows()
 WORKLOADS: tuple[Workload, ...] = (WINDOWS, CLEANED, PROCESSING)
-
-STATELESS_EVERY = 3
-"""One cell in so many moves a stateless job, where the strategy moves any kind."""
-
-
-def workload_of(cell: Cell) -> Workload:
-    """Which job a cell moves: the same one in every drill."""
-    if cell.strategy is StrategyName.PARALLEL:
-        return PROCESSING
-    return CLEANED if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else WINDOWS
-
-
-def output_site_of(cell: Cell) -> str:
-    """Where the job that a cell moves keeps its results: at a third site, or where it is deployed."""
-    at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and cell.actor not in OUTPUTS
-    return INPUT_SITE if at_home else OUTPUT_SITE
 
 
 def disorder_s(stored: Stored) -> float:

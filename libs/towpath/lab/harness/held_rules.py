@@ -12,7 +12,7 @@ from typing import Self
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
-from towpath.lab.scenarios.journal import Entry, Journal
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.tasks import end
 from towpath.telemetry.tracing import unrecorded
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from towpath.checker.verdict import Verdict, judge
 from towpath.contracts.job import Input, JobSpec
 from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
 from towpath.contracts.scenario_load import ScenarioJob, StandardJob
-from towpath.lab.drill.workloads import CLEANED, PROCESSING, WINDOWS
+from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS
 
 WORKLOADS = {"windows": WINDOWS, "cleaned": CLEANED, "processing": PROCESSING}
 
@@ -116,8 +115,3 @@ def _accepted(spec: JobSpec, stored: Stored) -> pd.DataFrame:
     assert isinstance(operator, Window | ProcessingWindow)
     required = [operator.event_time] if isinstance(operator, Window) and operator.event_time else []
     return accepted_events(stored, operator.fields, required, from_device=True)
-
-
-def numbers_of(stored: Stored) -> set[int]:
-    """The numbers of synthetic events among those stored."""
-    return {body["n"] for body in (json.loads(event.payload) for event in stored) if "n" in body}

@@ -13,8 +13,8 @@ from towpath.contracts.message import Model
 from towpath.lab.demonstration.devices import Recorded, device_replay
 from towpath.lab.demonstration.pipeline import hourly, waiting_s
 from towpath.lab.demonstration.run import Demonstration
-from towpath.lab.drill.stage import Stage
-from towpath.lab.scenarios.observed_job import ObservedJob, observed_job
+from towpath.lab.harness.observer import ObservedJob, observed_job
+from towpath.lab.harness.stage import Stage
 from towpath.lab.workload.departures import closing_event, departures
 from towpath.lab.workload.replay import ReplayReport
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
+from random import Random
 
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
-from towpath.lab.drill.events import TIME_LAPSE, WATERMARK_S, WINDOW_S, DrillEvent
-from towpath.lab.scenarios.shapes import due_times, planned
-from towpath.lab.scenarios.variation import chance
+from towpath.lab.harness.events import TIME_LAPSE, WATERMARK_S, WINDOW_S, DrillEvent
+from towpath.lab.harness.load_shapes import due_times, planned
 from towpath.lab.workload.departures import AIRPORTS, closing_event, departures
 from towpath.lab.workload.replay import Replay, ReplayReport
 from towpath.mesh.state import SiteAccess
@@ -37,6 +37,11 @@ class SentEvent:
     payload: bytes
     at: float
     """Seconds after the load began."""
+
+
+def chance(name: str, seed: int, purpose: str) -> Random:
+    """The choices of one run for one purpose: those of others do not shift them."""
+    return Random(f"{name} {seed} {purpose}")
 
 
 class Device:

@@ -18,8 +18,8 @@ from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.lab.drill.stage import Stage
-from towpath.lab.scenarios import jobs
+from towpath.lab.harness import judge as jobs
+from towpath.lab.harness.stage import Stage
 from towpath.streams.pages import last_serial, read_after
 
 DEPLOY_S, ATTEMPT_S = 90.0, 10.0

@@ -1,1 +1,0 @@
-"""Chaos Toolkit: scenarios become experiments and back, and experiments can call Towpath."""
