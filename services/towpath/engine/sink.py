@@ -15,14 +15,20 @@ from typing import Any
 import nats
 from pyspark.sql import DataFrame
 
+from towpath.contracts.data_plane import (
+    batch_label,
+    rejected_stream,
+    rejected_subject,
+    sink_subject,
+    stored_id,
+)
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
 from towpath.lab.faults.clock import real_time_ns
 from towpath.lab.faults.items import Items
 from towpath.lab.faults.points import SINK_PUBLISH
-from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.pages import StoredMessage, page
-from towpath.streams.published import batch_label, published_since
+from towpath.streams.published import published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
 
 log = logging.getLogger(__name__)
@@ -190,7 +196,7 @@ class JobSink:
         if stream not in self._lives:
             self._lives[stream] = self.connection.life_of(site=self.assignment.output.site, stream=stream)
         life = self._lives[stream]
-        named = [replace(message, identity=f"{life}/{message.identity}") for message in messages]
+        named = [replace(message, identity=stored_id(life, message.identity)) for message in messages]
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
         if len(fresh) == len(named):

@@ -15,12 +15,12 @@ from typing import Any
 
 from towpath.checker.identity import utc
 from towpath.contracts.commands import JobView, ListJobs, ListSites
+from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Metric
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.site import SiteState
 from towpath.lab.scenarios.chaostoolkit.connection import Connected, connected
-from towpath.mesh.names import api_prefix
 from towpath.streams.pages import last_serial, page
 
 __all__ = ["lag", "latency", "metric", "output_gap", "site_up", "throughput"]
