@@ -35,7 +35,7 @@ from towpath.contracts.data_plane import (
     shadow_subject,
     sink_subject,
 )
-from towpath.engine import sink
+from towpath.streams import sink
 from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Fenced, Outgoing, Publisher
 

@@ -24,9 +24,9 @@ from towpath.engine.batch_reports import serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
-from towpath.engine.sink import JobSink, SinkConnection
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.processing_windows import MicroBatchWindow
+from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
 
 log = logging.getLogger(__name__)

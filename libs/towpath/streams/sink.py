@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nats
-from pyspark.sql import DataFrame
 
+from towpath.bus.connecting import Login
 from towpath.contracts.data_plane import (
     batch_label,
     rejected_stream,
@@ -23,13 +23,15 @@ from towpath.contracts.data_plane import (
     stored_id,
 )
 from towpath.contracts.job import Assignment
-from towpath.engine.settings import Settings
 from towpath.lab.faults.clock import real_time_ns
 from towpath.lab.faults.items import Items
 from towpath.lab.faults.points import SINK_PUBLISH
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +46,9 @@ LOOK_UP_S = 5.0
 class SinkConnection:
     """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, login: Login, site: str) -> None:
+        self._login = login
+        self._site = site
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
         self._publisher: Publisher | None = None
@@ -72,11 +75,11 @@ class SinkConnection:
         async with self._connecting:
             if self._publisher is None:
                 client = await nats.connect(
-                    self._settings.nats_url,
-                    user=self._settings.user,
-                    password=self._settings.password,
-                    name=f"sink-{self._settings.site}",
-                    inbox_prefix=f"_INBOX.{self._settings.user}".encode(),
+                    self._login.url,
+                    user=self._login.user,
+                    password=self._login.password,
+                    name=f"sink-{self._site}",
+                    inbox_prefix=f"_INBOX.{self._login.user}".encode(),
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.1,
                     pending_size=256 * 1024**2,
@@ -121,7 +124,7 @@ class SinkConnection:
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
                 client = (await self._connected()).connection
-                found = await page(client, self._settings.site, stream, serial, 1)
+                found = await page(client, self._site, stream, serial, 1)
             return next((message for message in found if message.serial == serial), None)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop)
