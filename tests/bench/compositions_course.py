@@ -18,6 +18,7 @@ from reports import TOPIC
 from verdicts import judge_passed, serials_and_latencies
 
 from towpath.contracts.commands import ShowOperation
+from towpath.contracts.data_plane import output_stream
 from towpath.contracts.job import Input, Output
 from towpath.contracts.message import Command
 from towpath.contracts.operators import Forward
@@ -29,7 +30,6 @@ from towpath.contracts.pipeline import (
     PipelineJob,
     PipelineSpec,
 )
-from towpath.mesh.names import output_stream
 
 TRIGGER_S = 1.0
 """The default. In a chain every job waits for its trigger after the one before has published."""

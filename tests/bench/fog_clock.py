@@ -25,6 +25,7 @@ from measured_mesh import MeasuredMesh, NotInTime
 from towpath.bus import Bus
 from towpath.containers.daemon import daemon
 from towpath.contracts.commands import DeployJob, RemoveJob
+from towpath.contracts.data_plane import output_stream
 from towpath.contracts.job import Input
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.topology import NodeLink
@@ -38,7 +39,6 @@ from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe
-from towpath.mesh.names import output_stream
 from towpath.streams.pages import last_serial
 from towpath.tasks import to_the_end
 

@@ -32,12 +32,12 @@ from towpath.contracts.commands import (
     ShowOperation,
     StrategyName,
 )
+from towpath.contracts.data_plane import IN_STREAM, api_prefix, output_stream
 from towpath.contracts.job import Input, JobSpec, JobStatus, Output
 from towpath.contracts.operators import Operator
 from towpath.contracts.site import MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.names import IN_STREAM, api_prefix, output_stream
 from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access, LogReader

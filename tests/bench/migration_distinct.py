@@ -28,9 +28,9 @@ from natsrpy.js import JetStreamMessage
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict, judge
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import FieldType, Python
-from towpath.mesh.names import IN_STREAM
 
 CODE = Path(__file__).with_name("user_code")
 

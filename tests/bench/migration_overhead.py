@@ -20,8 +20,8 @@ from migration_usage import cpu_s, server_bytes
 from migration_workload import ProcessingTimeWindows
 
 from towpath.contracts.commands import ConsistencyCheck, StrategyName
+from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.errors import TowpathError
-from towpath.mesh.names import api_prefix
 
 RATES = {Scale.QUICK: (), Scale.DEFAULT: (100, 1_000), Scale.FULL: (100, 200, 400, 600, 800, 1_000)}
 SIZE_S = 15.0

@@ -26,9 +26,9 @@ from natsrpy.js import JetStreamMessage
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict, judge
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Operator, Window
-from towpath.mesh.names import IN_STREAM
 
 DELAY_S = 3_600.0
 """How long windows stay open: longer than any benchmark takes."""

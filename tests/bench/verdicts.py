@@ -12,8 +12,8 @@ import reports
 from measured_mesh import MeasuredMesh
 from natsrpy.js import JetStreamMessage
 
+from towpath.contracts.data_plane import IN_STREAM, output_stream
 from towpath.contracts.job import JobSpec
-from towpath.mesh.names import IN_STREAM, output_stream
 
 _HEAD = re.compile(rb'"serial":(\d+),(?:"input":"[^"]*",)?"stored_at":"([^"]+?)Z?"')
 

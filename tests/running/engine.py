@@ -19,7 +19,7 @@ from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import EngineSpec, Retention
 from towpath.engine.query import Query
 from towpath.engine.settings import Settings
-from towpath.engine.sink import SinkConnection
+from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams
 
 WITHIN_S = 60.0
@@ -90,7 +90,7 @@ async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIter
     await streams.ensure_in()
     await streams.set_epoch("job", 1, assignment({"kind": "forward"}).output)
     settings = replace(SETTINGS, nats_url=url, directory=directory / "engine")
-    sink = SinkConnection(settings)
+    sink = SinkConnection(settings.login, settings.site)
     sink.start()
     yield Site(connection, session, settings, sink, directory / "job" / "checkpoint")
     await asyncio.to_thread(sink.close)

@@ -13,12 +13,7 @@ from running.mesh import Mesh
 from running.waiting import WITHIN_S
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
-from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobState, JobStatus, ResolvedInput, ResolvedOutput
-from towpath.contracts.migration import AmendedResult, OpenShadow, Recomputed, RecomputeWindow, ReportProgress
-from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, StopMonitor, Watch
-from towpath.contracts.site import Retention
-from towpath.mesh.names import (
+from towpath.contracts.data_plane import (
     output_stream,
     rejected_stream,
     rejected_subject,
@@ -26,6 +21,11 @@ from towpath.mesh.names import (
     shadow_subject,
     sink_subject,
 )
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import JobState, JobStatus, ResolvedInput, ResolvedOutput
+from towpath.contracts.migration import AmendedResult, OpenShadow, Recomputed, RecomputeWindow, ReportProgress
+from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, StopMonitor, Watch
+from towpath.contracts.site import Retention
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings
 from towpath.streams.pages import StoredMessage, read_after

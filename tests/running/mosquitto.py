@@ -23,13 +23,13 @@ from running.servers import Server, free_port
 from running.waiting import eventually
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
+from towpath.contracts.data_plane import IN_STREAM, MESSAGE_ID_HEADER, output_stream, sink_subject
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.message import new_identifier
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.home import Home
-from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER, output_stream, sink_subject
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.streams.pages import StoredMessage, read_after

@@ -26,8 +26,7 @@ from towpath.checker.records import recorded
 from towpath.checker.rule import Terms
 from towpath.checker.rules import Source, judge_by_rule
 from towpath.checker.verdict import Verdict
-from towpath.engine import sink
-from towpath.mesh.names import (
+from towpath.contracts.data_plane import (
     MESSAGE_ID_HEADER,
     OVERLAP,
     RESULT_ID_HEADER,
@@ -36,6 +35,7 @@ from towpath.mesh.names import (
     shadow_subject,
     sink_subject,
 )
+from towpath.streams import sink
 from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Fenced, Outgoing, Publisher
 

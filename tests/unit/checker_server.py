@@ -10,7 +10,7 @@ from typing import Any
 
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import MESSAGE_ID_HEADER
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 
 Callback = Callable[[Msg], Awaitable[None]]
 

@@ -13,8 +13,7 @@ from checker_server import Stream
 
 from towpath.brokers.overlap import Overlap
 from towpath.checker.verdict import Verdict
-from towpath.engine import sink
-from towpath.streams import publisher
+from towpath.streams import publisher, sink
 from towpath.streams.log_reader import EventsLost, LogReader
 from towpath.streams.publisher import Publisher, _Sending
 

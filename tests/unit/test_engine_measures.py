@@ -18,8 +18,8 @@ from towpath.engine.batch_reports import BatchReport
 from towpath.engine.job_measures import JobMeasures, Measured, quantiles
 from towpath.engine.job_telemetry import MOST_RESULTS, latencies
 from towpath.engine.measures import SampleBuffer, keep_sampling
-from towpath.engine.sink import StoredBatch
 from towpath.streams.publisher import Outgoing
+from towpath.streams.sink import StoredBatch
 
 AT = datetime(2026, 11, 22, 2, 39, 42, tzinfo=UTC).timestamp()
 AGENTS_AND_LATER = {"job.backlog", "job.checkpoint.size", "job.restarts"}

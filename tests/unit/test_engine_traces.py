@@ -16,9 +16,9 @@ from towpath.engine import batch_spans, event_traces
 from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, SentEvent, time_ns_of
 from towpath.engine.job_telemetry import JobTelemetry
-from towpath.engine.sink import StoredBatch
 from towpath.streams.pages import StoredMessage
 from towpath.streams.publisher import Outgoing
+from towpath.streams.sink import StoredBatch
 from towpath.telemetry.shipping import SAMPLED_EVENT
 from towpath.telemetry.tracing import span_of, trace_of, traceparent_of
 

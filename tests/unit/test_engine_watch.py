@@ -19,8 +19,8 @@ from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import EngineSpec
 from towpath.engine.query import Query
 from towpath.engine.settings import Settings
-from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
+from towpath.streams.sink import SinkConnection
 
 INPUT = EXAMPLE_ASSIGNMENT["inputs"][0]["name"]
 
@@ -102,7 +102,9 @@ def started(directory: Path, name: str) -> tuple[Query, SparkQuery]:
     settings = Settings("jfk", EngineSpec(), "", "engine", "", directory)
     assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
     checkpoint = directory / name / "checkpoint"
-    query = Query.of(cast(Any, None), settings, SinkConnection(settings), assignment, checkpoint)
+    query = Query.of(
+        cast(Any, None), settings, SinkConnection(settings.login, settings.site), assignment, checkpoint
+    )
     spark = SparkQuery()
     query.running = cast(Any, spark)
     return query, spark

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from towpath.mesh.names import MESSAGE_ID_HEADER
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.streams.publisher import Outgoing, Publisher
 
 COUNT = 6_000

@@ -8,11 +8,9 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from towpath.contracts.data_plane import DEVICE_PREFIX, rejected_topic
 from towpath.contracts.message import MAX_TOPIC, JobName, Model, SiteName, Topic
 from towpath.contracts.operators import Operator
-
-DEVICE_PREFIX = "site/"
-"""MQTT topics under this prefix belong to devices; everything else is the output of a job."""
 
 
 class Input(Model):
@@ -60,7 +58,7 @@ class Output(Model):
     @property
     def rejected_topic(self) -> str:
         """Where rejected events go."""
-        return self.dead_letter or f"{self.topic}/rejected"
+        return self.dead_letter or rejected_topic(self.topic)
 
 
 class ContainerLimits(Model):

@@ -20,7 +20,13 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.brokers.retrying import Endeavour, is_cancelled
 from towpath.brokers.site_log import connected, request
-from towpath.mesh.names import DEAD_LETTER_STREAM_PREFIX, MQTT_DELIVERY, output_stream
+from towpath.contracts.data_plane import (
+    DEAD_LETTER_STREAM_PREFIX,
+    MQTT_DELIVERY,
+    OUTPUT_STREAM_PREFIX,
+    api_prefix,
+    topic_of,
+)
 from towpath.mesh.state import SiteAccess
 from towpath.mqtt.connection import BrokerAddress, MqttConnection
 
@@ -47,7 +53,7 @@ WAIT_S = 5.0
 _ACK_WAIT_S = 60.0
 """Longer than a batch can take: the server shall not deliver it again meanwhile."""
 
-_PREFIXES = (output_stream(""), DEAD_LETTER_STREAM_PREFIX)
+_PREFIXES = (OUTPUT_STREAM_PREFIX, DEAD_LETTER_STREAM_PREFIX)
 _NOT_FOUND = 404
 _NOTHING_MORE = frozenset({"404", "408"})
 _REFUSED = 0x80
@@ -189,7 +195,7 @@ class _Passage:
 
     async def _topic(self) -> str:
         config = (await self._ask(f"STREAM.INFO.{self._stream}", {}))["config"]
-        return config["republish"]["dest"].removeprefix(MQTT_DELIVERY).replace(".", "/")
+        return topic_of(config["republish"]["dest"].removeprefix(MQTT_DELIVERY))
 
     async def _take_place(self) -> None:
         """Stand where the last acknowledgement left us, and make the place if there is none yet."""
@@ -223,7 +229,7 @@ class _Passage:
         return batch or await self._pull({"batch": 1, "expires": int(WAIT_S * 1e9)}, 1)
 
     async def _pull(self, body: dict, most: int) -> list[Msg]:
-        call = f"$JS.{self._ends.site}.API.CONSUMER.MSG.NEXT.{self._stream}.{CONSUMER}"
+        call = f"{api_prefix(self._ends.site)}.CONSUMER.MSG.NEXT.{self._stream}.{CONSUMER}"
         await self._ends.server.publish(call, json.dumps(body).encode(), reply=self._inbox)
         batch: list[Msg] = []
         while len(batch) < most:

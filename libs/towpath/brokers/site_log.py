@@ -15,7 +15,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from towpath.brokers.overlap import Seen
-from towpath.mesh.names import IN_STREAM, MESSAGE_ID_HEADER
+from towpath.contracts.data_plane import IN_STREAM, MESSAGE_ID_HEADER, api_prefix
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
 from towpath.streams.pages import last_serial, page
@@ -92,7 +92,9 @@ async def connected(access: SiteAccess, closed: Callable[[str], None]) -> AsyncI
 
 async def request(connection: Client, site: str, call: str, body: dict[str, Any]) -> dict[str, Any]:
     """The answer of the site's JetStream, maybe an `error`. Raises `TimeoutError`, `nats.errors.Error`."""
-    answer = await connection.request(f"$JS.{site}.API.{call}", json.dumps(body).encode(), timeout=_REQUEST_S)
+    answer = await connection.request(
+        f"{api_prefix(site)}.{call}", json.dumps(body).encode(), timeout=_REQUEST_S
+    )
     return json.loads(answer.data)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import re
 
-from towpath.contracts.job import DEVICE_PREFIX
-from towpath.mesh.names import device_subject
+from towpath.contracts.data_plane import DEVICE_PREFIX, device_subject
 
 log = logging.getLogger(__name__)
 

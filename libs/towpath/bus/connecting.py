@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from typing import Any
 
 import nats
@@ -14,6 +15,15 @@ log = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 0.3
 """Between attempts."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """A server, and the user we are there."""
+
+    url: str
+    user: str
+    password: str = field(repr=False)
 
 
 async def connect_persistently(url: str, **options: Any) -> Client:

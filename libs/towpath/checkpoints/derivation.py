@@ -14,6 +14,7 @@ from pathlib import Path
 
 from towpath.checkpoints.layout import is_transient, newest_commit, relocate
 from towpath.checkpoints.snapshot import snapshot
+from towpath.contracts.data_plane import Offset
 
 HEADER_LINES = 2
 """Of a file of offsets: the format's version, and the micro-batch's metadata, which has the watermark."""
@@ -56,7 +57,7 @@ def _rewritten(text: str, inputs_before: int, serials: Sequence[int]) -> str:
     """A plan with several branches reads all inputs once per branch: it does so afterwards, too."""
     lines = text.splitlines()
     branches = (len(lines) - HEADER_LINES) // inputs_before
-    offsets = [json.dumps({"serial": serial}) for serial in serials] * branches
+    offsets = [json.dumps(Offset(serial).document()) for serial in serials] * branches
     return "\n".join([*lines[:HEADER_LINES], *offsets])
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import xxhash
 
+from towpath.contracts.data_plane import Offset
+
 DIGEST_BYTES = 16
 """128 bits: no two different files of a checkpoint will collide by accident."""
 
@@ -54,8 +56,8 @@ def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) ->
     serials: dict[str, int] = {}
     for position, offset in enumerate(offsets):
         if offset is not None:
-            name = inputs[position % len(inputs)]
-            serials[name] = min(int(offset["serial"]), serials.get(name, int(offset["serial"])))
+            name, serial = inputs[position % len(inputs)], Offset.of(offset).serial
+            serials[name] = min(serial, serials.get(name, serial))
     return serials
 
 

@@ -26,8 +26,8 @@ from pydantic import Field, ValidationError
 from towpath.composition.addresses import AddressBook
 from towpath.composition.graph import Place
 from towpath.composition.violations import violations
+from towpath.contracts.data_plane import DEVICE_PREFIX
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.job import DEVICE_PREFIX
 from towpath.contracts.message import Model, SiteName
 from towpath.contracts.pipeline import PipelineJob
 from towpath.contracts.site import SiteStatus

@@ -21,13 +21,21 @@ from typing import Any
 
 from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
 from towpath.contracts.commands import ListJobs, ListOperations, ListSites, ShowOperation
+from towpath.contracts.data_plane import (
+    DEVICE_SUBJECTS,
+    UNPUBLISHED_SUBJECTS,
+    api_prefix,
+    rejected_subject,
+    shadow_subject,
+    sink_subject,
+)
 from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
 from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo
 from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.traces import EventSpan, Span
-from towpath.mesh.names import DEVICE_SUBJECTS, SERVER_QUESTIONS
+from towpath.mesh.names import SERVER_QUESTIONS
 
 Permissions = dict[str, Any]
 
@@ -64,7 +72,8 @@ _CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
 
 _BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *_CONSUMING)
 
-_RESULTS = ("sink.*.*.*", "reject.*.*.*", "shadow.sink.*.*.*", "shadow.reject.*.*.*")
+_OWN_RESULTS = (sink_subject("*", "*", "*"), rejected_subject("*", "*", "*"))
+_RESULTS = (*_OWN_RESULTS, *(shadow_subject(subject) for subject in _OWN_RESULTS))
 """Results and rejected events on their way to an output, or to the shadow beside it."""
 
 _ANSWERS = {"max": 1, "expires": "1h"}
@@ -201,8 +210,7 @@ def monitor(user: str) -> Permissions:
             f"{ROOT}.command.*.report-progress",
             f"{ROOT}.command.*.recompute-window",
             Span.wildcard(),
-            "sink.*.*.*",
-            "reject.*.*.*",
+            *_OWN_RESULTS,
             *_api("*", _LOOK_UP),
         ],
         subscribe=[inbox(user), f"{ROOT}.command.monitor.>"],
@@ -227,7 +235,7 @@ def leaf(site: str) -> Permissions:
             f"{ROOT}.command.{site}.>",
             inbox(site),
             *_results_of(site),
-            f"$JS.{site}.API.>",
+            f"{api_prefix(site)}.>",
             *_BETWEEN_STREAMS,
         ],
         deny=[_MQTT_INTERNAL],
@@ -286,20 +294,18 @@ def device() -> Permissions:
             "$SYS.>",
             "_INBOX.>",
             "towpath.>",
-            "sink.>",
-            "reject.>",
-            "shadow.>",
+            *UNPUBLISHED_SUBJECTS,
             DEVICE_SUBJECTS,
         ],
     )
 
 
 def _own_jetstream(site: str) -> list[str]:
-    return ["$JS.API.>", f"$JS.{site}.API.>", *_api("*", _LOOK_UP), *_CONSUMING]
+    return ["$JS.API.>", f"{api_prefix(site)}.>", *_api("*", _LOOK_UP), *_CONSUMING]
 
 
 def _api(domain: str, calls: tuple[str, ...]) -> list[str]:
-    return [f"$JS.{domain}.API.{call}" for call in calls]
+    return [f"{api_prefix(domain)}.{call}" for call in calls]
 
 
 def _permissions(

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import MESSAGE_ID_HEADER, RESULT_ID_HEADER, api_prefix, epochs_of
+from towpath.contracts.data_plane import api_prefix, epochs_of, output_id, overlap_range
 
 PAGE = 2000
 """Messages of one request."""
@@ -38,7 +37,7 @@ class StoredMessage:
     @property
     def identity(self) -> str:
         """The message id that it has, or will have, in the output; empty if it has none."""
-        return self.headers.get(RESULT_ID_HEADER) or self.headers.get(MESSAGE_ID_HEADER, "")
+        return output_id(self.headers)
 
 
 async def last_serial(connection: Client, site: str, stream: str) -> int:
@@ -151,7 +150,7 @@ async def pages_before(
 
 async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[str]:
     """Ids of what others stored that an output's present owner may publish, too, by its mark: see
-    `names.OVERLAP`.
+    `data_plane.OVERLAP`.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -160,12 +159,6 @@ async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[
         return set()
     reading = pages_after(connection, site, stream, after, through=through)
     return {message.identity async for messages in reading for message in messages}
-
-
-def overlap_range(mark: str) -> tuple[int, int]:
-    """Serial numbers of that: `after` < serial ≤ `through`; none of an empty mark."""
-    after, _, through = (mark or "0-0").partition("-")
-    return int(after), int(through) if through else sys.maxsize
 
 
 async def newest_before(connection: Client, site: str, stream: str, epoch: int) -> StoredMessage | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from towpath.contracts.data_plane import topic_of
 from towpath.lab.faults.items import Items
 
 
@@ -24,7 +25,7 @@ def _payload(message: Any) -> bytes:
 
 
 def _fields(message: Any) -> Mapping[str, Any]:
-    return {"topic": message.subject.replace(".", "/"), "serial": message.stream_sequence}
+    return {"topic": topic_of(message.subject), "serial": message.stream_sequence}
 
 
 def _with_payload(message: Any, payload: bytes) -> ChangedMessage:
@@ -41,7 +42,7 @@ def _no_payload(messages: Sequence[Any], payload: bytes = b"") -> Any:
 
 def _topics(messages: Sequence[Any]) -> list[str]:
     subjects = [message.subject for message in messages]
-    topics = {subject: subject.replace(".", "/") for subject in set(subjects)}
+    topics = {subject: topic_of(subject) for subject in set(subjects)}
     return [topics[subject] for subject in subjects]
 
 

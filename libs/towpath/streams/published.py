@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from nats.aio.client import Client
 
-from towpath.mesh.names import OVERLAP, epochs_of, shadow_stream
-from towpath.streams.pages import PAGE_DEADLINE_S, last_serial, overlap, overlap_range, pages_before
-from towpath.streams.publisher import BATCH_HEADER, stream_config
-
-
-def batch_label(generation: int, batch: int) -> str:
-    """How a micro-batch is called in the header of what it publishes."""
-    return f"{generation}.{batch}"
-
-
-def label_order(label: str) -> tuple[int, ...]:
-    """What labels of one run are ordered by."""
-    return tuple(int(part) for part in label.split("."))
+from towpath.contracts.data_plane import (
+    OVERLAP,
+    batch_of,
+    epochs_of,
+    label_order,
+    overlap_range,
+    shadow_stream,
+)
+from towpath.streams.pages import PAGE_DEADLINE_S, last_serial, overlap, pages_before
+from towpath.streams.publisher import stream_config
 
 
 async def published_since(
@@ -52,7 +49,7 @@ async def published_since(
     after, through = overlap_range(mark)
     for behind, newest in ((through, last), (0, min(after, last))):
         async for messages in pages_before(connection, site, stream, newest, after=behind):
-            labels = [label_order(m.headers.get(BATCH_HEADER, "0.0")) for m in messages]
+            labels = [label_order(batch_of(m.headers)) for m in messages]
             ours = zip(labels, messages, strict=True)
             found |= {message.identity for label, message in ours if label >= (generation, batch)}
             if labels[0] < (generation, batch):

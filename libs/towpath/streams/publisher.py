@@ -8,7 +8,6 @@ current epoch only, so a former owner is refused by the server.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -18,7 +17,8 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.mesh.names import (
+from towpath.contracts.data_plane import (
+    BATCH_HEADER,
     DIVERTED,
     MESSAGE_ID_HEADER,
     MQTT_QOS_HEADER,
@@ -26,6 +26,7 @@ from towpath.mesh.names import (
     RESULT_ID_HEADER,
     api_prefix,
     epochs_of,
+    life_code,
     shadow_id,
     shadow_subject,
 )
@@ -38,10 +39,6 @@ IN_FLIGHT = 4000
 
 SILENCE_S = 3.0
 """Without any acknowledgement for so long, what is unacknowledged is sent again."""
-
-BATCH_HEADER = "Towpath-Batch"
-"""`generation.batch` of the micro-batch that published the message: tells a restart what it published."""
-
 
 RETRY_S = 0.2
 """Between attempts while a site is out of reach."""
@@ -237,11 +234,9 @@ class _Sending:
 
 
 async def stream_life(connection: Client, site: str, stream: str, *, timeout_s: float = 10.0) -> str:
-    """Eight letters that stand for one life of a stream: others once it was deleted and made anew.
+    """The code of a stream's present life, see `life_code`. It begins every message id.
 
-    They begin every message id. The MQTT side of the server remembers ids of its own; a job that is
-    removed and deployed again would publish into that memory. Raises `Fenced` when there is no such
-    stream, `Unpublished` when the site does not answer.
+    Raises `Fenced` when there is no such stream, `Unpublished` when the site does not answer.
     """
     subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
     try:
@@ -251,7 +246,7 @@ async def stream_life(connection: Client, site: str, stream: str, *, timeout_s: 
     body = json.loads(answer.data)
     if "error" in body:
         raise Fenced(f"there is no {stream} at {site}")
-    return hashlib.blake2b(body["created"].encode(), digest_size=4).hexdigest()
+    return life_code(body["created"])
 
 
 async def stream_config(connection: Client, site: str, stream: str, *, timeout_s: float = 5.0) -> dict | None:

@@ -17,32 +17,18 @@ from nats.aio.client import Client
 from nats.js.api import StorageType, StreamConfig, StreamInfo
 from nats.js.errors import NotFoundError
 
+from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
-from towpath.mesh import names
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
-from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.stored_ids import StoredIds
-from towpath.streams.streams import DUPLICATE_WINDOW_S, SiteStreams, epoch_is_over
+from towpath.streams.streams import SiteStreams, epoch_is_over
 
 log = logging.getLogger(__name__)
 
-OUTPUT_SERIAL = "towpath-output-serial"
-"""Key in a shadow's metadata: the output's last serial number when the shadow was opened."""
-
-REJECTED_SERIAL = "towpath-rejected-serial"
-"""The same of the stream of rejected events."""
-
-OPERATION, EPOCHS = "towpath-operation", "towpath-epochs"
-"""Keys in a shadow's metadata: who opened it, and whose results it keeps. A shadow that is being settled
-has no subjects left to tell."""
-
-UNSETTLED = "towpath-unsettled"
-"""Key in a shadow's metadata: the epoch of an owner whose results only the shadow has. Goes once they are
-in the output."""
-
-REMEMBERED = timedelta(seconds=DUPLICATE_WINDOW_S / 2)
+REMEMBERED = timedelta(seconds=data_plane.DUPLICATE_WINDOW_S / 2)
 """Younger than this, the output remembers the ids of all that was stored since a shadow was opened."""
 
 PATIENCE_S = 10.0
@@ -69,7 +55,7 @@ class Shadows:
         info = await self._ensure(command)
         if command.interim is not None and (accepted is None or accepted < command.interim):
             await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
-        return int((info.config.metadata or {})[OUTPUT_SERIAL])
+        return int((info.config.metadata or {})[data_plane.OUTPUT_SERIAL])
 
     async def _ensure(self, command: OpenShadow) -> StreamInfo:
         """The shadow of this operation. One that an ended operation left is replaced: its epochs are used
@@ -93,30 +79,30 @@ class Shadows:
         job = command.job
         connection = self.streams.connection
         serial = await last_serial(connection, self.site, command.output.stream)
-        rejected = await last_serial(connection, self.site, names.rejected_stream(command.output.stream))
+        rejected = await last_serial(connection, self.site, data_plane.rejected_stream(command.output.stream))
         config = StreamConfig(
-            name=names.shadow_stream(job),
+            name=data_plane.shadow_stream(job),
             subjects=self._subjects(job, command.epochs),
             storage=StorageType.FILE,
-            duplicate_window=DUPLICATE_WINDOW_S,
+            duplicate_window=data_plane.DUPLICATE_WINDOW_S,
             allow_direct=True,
             metadata={
-                OUTPUT_SERIAL: str(serial),
-                REJECTED_SERIAL: str(rejected),
-                OPERATION: command.operation,
-                EPOCHS: ",".join(str(epoch) for epoch in sorted(command.epochs)),
-                **({UNSETTLED: str(min(command.epochs))} if command.interim is not None else {}),
+                data_plane.OUTPUT_SERIAL: str(serial),
+                data_plane.REJECTED_SERIAL: str(rejected),
+                data_plane.OPERATION: command.operation,
+                data_plane.EPOCHS: ",".join(str(epoch) for epoch in sorted(command.epochs)),
+                **({data_plane.UNSETTLED: str(min(command.epochs))} if command.interim is not None else {}),
             },
         )
         return await self.jetstream.add_stream(config)
 
     def _subjects(self, job: str, epochs: list[int]) -> list[str]:
-        kinds = (names.sink_subject, names.rejected_subject)
-        return [names.shadow_subject(kind(self.site, job, epoch)) for epoch in epochs for kind in kinds]
+        kinds = (data_plane.sink_subject, data_plane.rejected_subject)
+        return [data_plane.shadow_subject(kind(self.site, job, epoch)) for epoch in epochs for kind in kinds]
 
     async def _info(self, job: str) -> StreamInfo | None:
         try:
-            return await self.jetstream.stream_info(names.shadow_stream(job))
+            return await self.jetstream.stream_info(data_plane.shadow_stream(job))
         except NotFoundError:
             return None
 
@@ -133,7 +119,7 @@ class Shadows:
             await self._delete(job)
 
     async def _delete(self, job: str) -> None:
-        await self.jetstream.delete_stream(names.shadow_stream(job))
+        await self.jetstream.delete_stream(data_plane.shadow_stream(job))
 
     async def owed(self, command: SetEpoch) -> Settlement | None:
         """What a change of epoch must settle although the command does not say so: results of an owner
@@ -175,14 +161,14 @@ class Shadows:
         await self.drop(job, through=epoch)
 
     async def _frozen(self, shadow: StreamInfo, job: str) -> StreamInfo:
-        closed = [f"shadow.closed.{self.site}.{job}"]
+        closed = [data_plane.closed_shadow_subject(self.site, job)]
         if shadow.config.subjects == closed:
             return shadow
         return await self.jetstream.update_stream(shadow.config, subjects=closed)
 
     async def _settled(self, shadow: StreamInfo) -> None:
         """Note that the output has everything, before anybody may publish there who thinks so."""
-        metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != UNSETTLED}
+        metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != data_plane.UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
     async def _take_over(self, command: SetEpoch, settlement: Settlement, stored: StoredIds) -> None:
@@ -192,13 +178,15 @@ class Shadows:
         total = new = 0
         for kind, stream, after in (
             # Of rejected events all: which window an event would have been in does not matter to them.
-            (names.rejected_subject, names.rejected_stream(output), 0),
-            (names.sink_subject, output, settlement.after_position),
+            (data_plane.rejected_subject, data_plane.rejected_stream(output), 0),
+            (data_plane.sink_subject, output, settlement.after_position),
         ):
             subject, waits = kind(self.site, job, interim), kind(self.site, job, settlement.epoch)
             if stream == output:
                 new += await self._amend(publisher, command, settlement, stored)
-            async for messages in pages_after(*self._shadow(job), after, subject=names.shadow_subject(waits)):
+            async for messages in pages_after(
+                *self._shadow(job), after, subject=data_plane.shadow_subject(waits)
+            ):
                 fresh = [message for message in messages if message.identity not in stored]
                 total += len(messages)
                 new += await self._store(publisher, fresh, subject, stream)
@@ -211,26 +199,26 @@ class Shadows:
         that an earlier try has stored."""
         job, output = command.job, command.output.stream
         life = await stream_life(self.streams.connection, self.site, output)
-        subject = names.sink_subject(self.site, job, settlement.interim)
+        subject = data_plane.sink_subject(self.site, job, settlement.interim)
         amended = [
             Outgoing(subject, identity, result.body.encode())
             for result in settlement.amended
-            if (identity := f"{life}/{result.identity}") not in stored
+            if (identity := data_plane.stored_id(life, result.identity)) not in stored
         ]
         if not amended:
             return 0
-        behind = names.sink_subject(self.site, job, settlement.epoch)
-        label = await self._label(job, behind, settlement.after_position) or "0.0"
+        behind = data_plane.sink_subject(self.site, job, settlement.epoch)
+        label = await self._label(job, behind, settlement.after_position) or data_plane.NO_BATCH
         return await publisher.publish(amended, site=self.site, stream=output, batch=label)
 
     async def _label(self, job: str, sink: str, after: int) -> str | None:
         """Label of the first message of one owner behind a position of the shadow; None if there is none."""
-        first = await page(*self._shadow(job), after + 1, 1, subject=names.shadow_subject(sink))
-        return first[0].headers.get(BATCH_HEADER, "0.0") if first else None
+        first = await page(*self._shadow(job), after + 1, 1, subject=data_plane.shadow_subject(sink))
+        return data_plane.batch_of(first[0].headers) if first else None
 
     def _shadow(self, job: str) -> tuple[Client, str, str]:
         """Where to read a shadow."""
-        return self.streams.connection, self.site, names.shadow_stream(job)
+        return self.streams.connection, self.site, data_plane.shadow_stream(job)
 
     async def _stored_ids(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> StoredIds:
         """Ids that the output holds and may have forgotten as ids.
@@ -242,7 +230,7 @@ class Shadows:
         age = datetime.now(UTC) - (shadow.created or datetime.now(UTC))
         stored = StoredIds(self.streams.connection, self.site, marks if age >= REMEMBERED else {})
         await stored.read()
-        for kind, stream in zip((names.sink_subject, names.rejected_subject), marks, strict=True):
+        for kind, stream in zip((data_plane.sink_subject, data_plane.rejected_subject), marks, strict=True):
             await stored.read_overlap(stream, await self.streams.overlap_of(stream))
             label = await self._label(command.job, kind(self.site, command.job, settlement.epoch), 0)
             if label is not None:
@@ -250,7 +238,7 @@ class Shadows:
         return stored
 
     async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
-        """Stream → what was stored in it since the shadow was opened, as `names.OVERLAP` says it."""
+        """Stream → what was stored in it since the shadow was opened, as `data_plane.OVERLAP` says it."""
         connection = self.streams.connection
         return {
             stream: await self.streams.widened_overlap(
@@ -264,7 +252,7 @@ class Shadows:
     ) -> int:
         """Publish again, micro-batch by micro-batch: each message keeps the label of its own."""
         stored = 0
-        by_batch = itertools.groupby(messages, key=lambda m: m.headers.get(BATCH_HEADER, "0.0"))
+        by_batch = itertools.groupby(messages, key=lambda m: data_plane.batch_of(m.headers))
         for label, group in by_batch:
             outgoing = [Outgoing(subject, message.identity, message.body) for message in group]
             stored += await publisher.publish(outgoing, site=self.site, stream=stream, batch=label)
@@ -275,8 +263,8 @@ def _marks(output: ResolvedOutput, shadow: StreamInfo) -> list[tuple[str, int]]:
     """Output streams, with their last serial number when the shadow was opened."""
     metadata = shadow.config.metadata or {}
     return [
-        (output.stream, int(metadata.get(OUTPUT_SERIAL, "0"))),
-        (names.rejected_stream(output.stream), int(metadata.get(REJECTED_SERIAL, "0"))),
+        (output.stream, int(metadata.get(data_plane.OUTPUT_SERIAL, "0"))),
+        (data_plane.rejected_stream(output.stream), int(metadata.get(data_plane.REJECTED_SERIAL, "0"))),
     ]
 
 
@@ -289,15 +277,15 @@ def _of_the_owner(settlement: Settlement, shadow: StreamInfo) -> Settlement:
 
 
 def _operation(shadow: StreamInfo) -> str:
-    return (shadow.config.metadata or {}).get(OPERATION, "")
+    return (shadow.config.metadata or {}).get(data_plane.OPERATION, "")
 
 
 def _unsettled(shadow: StreamInfo) -> int | None:
     """The epoch of the owner whose results only the shadow has; None if the output has them all."""
-    epoch = (shadow.config.metadata or {}).get(UNSETTLED)
+    epoch = (shadow.config.metadata or {}).get(data_plane.UNSETTLED)
     return None if epoch is None else int(epoch)
 
 
 def _epochs(shadow: StreamInfo) -> list[int]:
     """Whose results it keeps, in ascending order."""
-    return [int(epoch) for epoch in (shadow.config.metadata or {}).get(EPOCHS, "0").split(",")]
+    return [int(epoch) for epoch in (shadow.config.metadata or {}).get(data_plane.EPOCHS, "0").split(",")]

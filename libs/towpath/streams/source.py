@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, topic_of
 from towpath.lab.faults import board
 from towpath.lab.faults.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.log_reader import Access, EventsLost, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
-from towpath.streams.recall import RECALL_LIMIT, RECALLED_EVENTS
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -149,7 +149,7 @@ class RangeReader(EventReader, DataSourceReader):
 
 
 class StreamReader(EventReader, DataSourceStreamReader):
-    """Plans and reads ranges of serial numbers. Offsets are `{"serial": n}`: n is processed.
+    """Plans and reads ranges of serial numbers. Offsets are those of `data_plane.Offset`.
 
     A stateful query needs a nudge when it starts. The micro-batch before the stop may have moved the
     watermark; Spark would have closed windows in a micro-batch without data, but forgets that over a
@@ -177,9 +177,9 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def initialOffset(self) -> dict:
         """Where a query without a checkpoint begins."""
         if self.after_serial != "":
-            return {"serial": int(self.after_serial)}
+            return Offset(int(self.after_serial)).document()
         first, _ = reader_for(self.access).bounds(self.stream)
-        return {"serial": first - 1}
+        return Offset(first - 1).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The bound of a micro-batch, from the options."""
@@ -187,11 +187,11 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         """The newest serial number to plan, within the read limit; `start` while paused."""
-        position = start["serial"]
         if self._paused():
             return start
+        begin = Offset.of(start)
+        position = begin.serial
         first, self.nudge = self.nudge, False
-        nudges = start.get("nudges", 0) + first
         last = self._newest(position, patient=not first)
         if first:
             last = min(last, position + FIRST_EVENTS)
@@ -200,8 +200,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
             last = position + self.exact_events if whole else position
         elif bound := self._bound(limit):
             last = min(last, position + bound)
-        planned = {"serial": max(last, position)}
-        return {**planned, "nudges": nudges} if nudges else planned
+        return Offset(max(last, position), begin.nudges + first).document()
 
     def _bound(self, limit: ReadLimit) -> int:
         """Of the micro-batch to plan, in events; 0 for none."""
@@ -228,14 +227,15 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def reportLatestOffset(self) -> dict:
         """The end of the stream: what Spark reports as backlog. As it was when the batch was planned."""
-        return {"serial": reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]}
+        return Offset(reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]).document()
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         """Equal ranges, one a task; and what is recalled, in the first micro-batch after a start."""
-        ranges = self.split(start["serial"], end["serial"])
-        is_first = end.get("nudges", 0) > start.get("nudges", 0)
-        if self.recall and is_first and start["serial"] > 0:
-            return [*ranges, Recalled(start["serial"])]
+        begin, planned = Offset.of(start), Offset.of(end)
+        ranges = self.split(begin.serial, planned.serial)
+        is_first = planned.nudges > begin.nudges
+        if self.recall and is_first and begin.serial > 0:
+            return [*ranges, Recalled(begin.serial)]
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -277,7 +277,7 @@ def as_record_batch(messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBat
     """Messages as a batch with the source's columns; serial numbers times `sign`."""
     columns = [
         pa.array([sign * m.stream_sequence for m in messages], pa.int64()),
-        pa.array([m.subject.replace(".", "/") for m in messages], pa.string()),
+        pa.array([topic_of(m.subject) for m in messages], pa.string()),
         pa.array([m.published for m in messages], pa.timestamp("us", tz="UTC")),
         pa.array([m.payload for m in messages], pa.binary()),
     ]

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from nats.aio.client import Client
 
+from towpath.contracts.data_plane import batch_of, label_order
 from towpath.streams import pages
-from towpath.streams.published import label_order
-from towpath.streams.publisher import BATCH_HEADER
 
 DIGEST_BYTES = 16
 
@@ -46,7 +45,7 @@ class StoredIds:
                 return
 
     async def read_overlap(self, stream: str, mark: str) -> None:
-        """Take in what a stream's mark spans, see `names.OVERLAP`.
+        """Take in what a stream's mark spans, see `data_plane.OVERLAP`.
 
         Raises `TimeoutError` when the site does not answer.
         """
@@ -62,4 +61,4 @@ def _digest(identity: str) -> bytes:
 
 
 def _order(message: pages.StoredMessage) -> tuple[int, ...]:
-    return label_order(message.headers.get(BATCH_HEADER, "0.0"))
+    return label_order(batch_of(message.headers))

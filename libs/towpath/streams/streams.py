@@ -24,16 +24,12 @@ from nats.js.api import (
 )
 from nats.js.errors import NotFoundError
 
+from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
-from towpath.mesh import names
-from towpath.streams.pages import newest_before, overlap_range
-from towpath.streams.recall import RECALLED_EVENTS
-
-DUPLICATE_WINDOW_S = 120.0
-"""How long a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
+from towpath.streams.pages import newest_before
 
 REQUEST_S = 10.0
 
@@ -58,10 +54,10 @@ class _Kept:
 
 
 def _kept_by(job: str, output: ResolvedOutput) -> tuple[_Kept, _Kept]:
-    rejected = names.rejected_stream(output.stream)
+    rejected = data_plane.rejected_stream(output.stream)
     return (
-        _Kept(job, output.stream, output.topic, names.sink_subject),
-        _Kept(job, rejected, output.rejected_topic, names.rejected_subject),
+        _Kept(job, output.stream, output.topic, data_plane.sink_subject),
+        _Kept(job, rejected, output.rejected_topic, data_plane.rejected_subject),
     )
 
 
@@ -79,7 +75,7 @@ class SiteStreams:
 
     async def ensure_in(self) -> None:
         """The stream that keeps what devices send."""
-        await self._ensure(self._kept(names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS]))
+        await self._ensure(self._kept(data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS]))
 
     async def set_epoch(
         self, job: str, epoch: int, output: ResolvedOutput, *, resumes: int | None = None
@@ -106,12 +102,12 @@ class SiteStreams:
             await self.accept(job, epoch, output, overlaps=ended)
 
     async def overlap_of(self, stream: str) -> str:
-        """The mark that an output stream has, as `names.OVERLAP` says it; none if there is no such stream."""
+        """An output stream's mark, see `data_plane.OVERLAP`; none if there is no such stream."""
         try:
             info = await self.jetstream.stream_info(stream)
         except NotFoundError:
             return ""
-        return (info.config.metadata or {}).get(names.OVERLAP, "")
+        return (info.config.metadata or {}).get(data_plane.OVERLAP, "")
 
     async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
         """The same, unless something was stored behind what the mark spans: whoever did that is past it. In
@@ -120,15 +116,15 @@ class SiteStreams:
             info = await self.jetstream.stream_info(stream)
         except NotFoundError:
             return ""
-        mark = (info.config.metadata or {}).get(names.OVERLAP, "")
-        is_repeated = epoch in names.epochs_of(info.config.subjects or [])
-        is_passed = info.state.last_seq > overlap_range(mark)[1]
+        mark = (info.config.metadata or {}).get(data_plane.OVERLAP, "")
+        is_repeated = epoch in data_plane.epochs_of(info.config.subjects or [])
+        is_passed = info.state.last_seq > data_plane.overlap_range(mark)[1]
         return mark if is_repeated or not is_passed else ""
 
     async def widened_overlap(self, stream: str, mark: str) -> str:
         """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
         the two nobody has published, so what the earlier one spans may still be computed again, too."""
-        earlier, through = overlap_range(await self.overlap_of(stream))
+        earlier, through = data_plane.overlap_range(await self.overlap_of(stream))
         after, _, end = mark.partition("-")
         return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
 
@@ -170,7 +166,9 @@ class SiteStreams:
         # Rejects first: whoever finds the result stream finds both.
         for kept in reversed(_kept_by(job, output)):
             await self._ensure_output(
-                kept, names.closed_subject(self.site, kept.stream), await self._current_overlap(kept.stream)
+                kept,
+                data_plane.closed_subject(self.site, kept.stream),
+                await self._current_overlap(kept.stream),
             )
 
     async def accept(
@@ -185,7 +183,7 @@ class SiteStreams:
         """Let the job's output streams accept `epoch` and nothing else, made if need be.
 
         `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
-        has, for each of the streams, what `names.OVERLAP` shall say; null: as before.
+        has, for each of the streams, what `data_plane.OVERLAP` shall say; null: as before.
         """
         # Rejects first: the result stream's change is the moment ownership changes hands.
         for kept in reversed(_kept_by(job, output)):
@@ -201,19 +199,19 @@ class SiteStreams:
             info = await self.jetstream.stream_info(stream)
         except NotFoundError:
             return None
-        return max(names.epochs_of(info.config.subjects or []), default=None)
+        return max(data_plane.epochs_of(info.config.subjects or []), default=None)
 
     async def drop_output(self, output: str) -> None:
         """Delete an output stream, and what is beside it, with all they hold."""
-        for stream in (output, names.rejected_stream(output)):
-            for name in (names.live_stream(stream), stream):
+        for stream in (output, data_plane.rejected_stream(output)):
+            for name in (data_plane.live_stream(stream), stream):
                 await self._delete(name)
 
     async def ensure_input(self, resolved: ResolvedInput, after: int | None) -> str:
         """The local stream to read `resolved` from, made if need be. Serial numbers are the origin's."""
         if resolved.site == self.site:
             return resolved.stream
-        name = names.mirror_stream(resolved.site, resolved.stream)
+        name = data_plane.mirror_stream(resolved.site, resolved.stream)
         async with self._mirroring[name]:
             try:
                 await self.jetstream.stream_info(name)
@@ -230,7 +228,7 @@ class SiteStreams:
         """
         if resolved.site == self.site:
             return
-        name = names.mirror_stream(resolved.site, resolved.stream)
+        name = data_plane.mirror_stream(resolved.site, resolved.stream)
         async with self._mirroring[name]:
             try:
                 info = await self.jetstream.stream_info(name)
@@ -249,20 +247,20 @@ class SiteStreams:
         origin = StreamSource(
             name=resolved.stream,
             # Queries look back when they start, see `StreamReader`.
-            opt_start_seq=max(1, after + 1 - RECALLED_EVENTS) if after else None,
-            external=ExternalStream(api=names.api_prefix(resolved.site), deliver=""),
+            opt_start_seq=max(1, after + 1 - data_plane.RECALLED_EVENTS) if after else None,
+            external=ExternalStream(api=data_plane.api_prefix(resolved.site), deliver=""),
         )
-        config = self._kept(names.mirror_stream(resolved.site, resolved.stream))
+        config = self._kept(data_plane.mirror_stream(resolved.site, resolved.stream))
         await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
 
     async def drop_mirror(self, resolved: ResolvedInput) -> None:
         """Delete the local copy of another site's stream, if there is one."""
         if resolved.site != self.site:
-            await self._delete(names.mirror_stream(resolved.site, resolved.stream))
+            await self._delete(data_plane.mirror_stream(resolved.site, resolved.stream))
 
     async def bounds(self, site: str, stream: str) -> StreamBounds:
         """Serial numbers a stream keeps, at any site. Raises `TowpathError` if it is out of reach."""
-        subject = f"{names.api_prefix(site)}.STREAM.INFO.{stream}"
+        subject = f"{data_plane.api_prefix(site)}.STREAM.INFO.{stream}"
         try:
             answer = await self.connection.request(subject, b"", timeout=REQUEST_S)
         except (nats.errors.Error, TimeoutError) as error:
@@ -288,17 +286,17 @@ class SiteStreams:
         public = subject_of(kept.topic)
         # Whatever is accepted now: the one-message stream may still have to pass on earlier epochs.
         every_epoch = kept.subject(self.site, kept.job, "*")
-        marks = {names.OVERLAP: overlap, names.DIVERTED: "" if diverted is None else str(diverted)}
+        marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
         stored = self._kept(kept.stream, subjects=[accepts])
         await self._ensure(
             replace(
                 stored,
-                republish=RePublish(src=every_epoch, dest=names.MQTT_DELIVERY + public),
+                republish=RePublish(src=every_epoch, dest=data_plane.MQTT_DELIVERY + public),
                 metadata={key: mark for key, mark in marks.items() if mark},
             )
         )
         live = StreamConfig(
-            name=names.live_stream(kept.stream),
+            name=data_plane.live_stream(kept.stream),
             sources=[StreamSource(name=kept.stream)],
             storage=StorageType.FILE,
             max_msgs=1,
@@ -347,4 +345,4 @@ def epoch_is_over(job: str, epoch: int, accepted: int) -> TowpathError:
 
 def _window(retention: Retention) -> float:
     """The duplicate window; a stream's window may not exceed its age limit."""
-    return min(DUPLICATE_WINDOW_S, retention.max_age_s) if retention.max_age_s else DUPLICATE_WINDOW_S
+    return min(data_plane.DUPLICATE_WINDOW_S, retention.max_age_s or data_plane.DUPLICATE_WINDOW_S)

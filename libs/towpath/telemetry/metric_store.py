@@ -97,7 +97,7 @@ class MetricStore:
                 self._retain(connection)
 
     def read(self, selection: MetricSelection, site: str) -> list[Series]:
-        """Return the series of a selection by entity and metric, without those that have no point in its time.
+        """Return a selection's series by entity and metric, without those that have no point in its time.
 
         Raises `TowpathError` (invalid) for an impossible metric, or for more points than the limit.
         """

@@ -13,13 +13,11 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.trace import StatusCode
 
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.traces import EventSpan, Span, SpanKind
 from towpath.lab.faults.clock import real_time_ns
 
 log = logging.getLogger(__name__)
-
-MESSAGE_ID = "Nats-Msg-Id"
-"""Header by which the stream recognises a repetition."""
 
 UNFINISHED = "towpath.unfinished"
 """Attribute of a span that had not ended when it was published.
@@ -135,7 +133,7 @@ class SpanShipper(SpanProcessor):
         for span in self._taken():
             try:
                 await connection.publish(
-                    span.to_subject(), span.to_bytes(), headers={MESSAGE_ID: message_id(span)}
+                    span.to_subject(), span.to_bytes(), headers={MESSAGE_ID_HEADER: message_id(span)}
                 )
             except Exception as error:
                 # Whatever is wrong with a span or the connection, the work it describes goes on.

@@ -32,6 +32,7 @@ from towpath.agent.rules import Rules
 from towpath.agent.settings import AgentSettings
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
+from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.faults import SetRules
 from towpath.contracts.message import Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
@@ -59,7 +60,6 @@ from towpath.contracts.migration import (
 )
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
-from towpath.mesh.names import api_prefix
 from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import Supervisor
 from towpath.streams.streams import SiteStreams

@@ -10,8 +10,8 @@ from time import monotonic
 
 from towpath.agent.jobs import Jobs
 from towpath.agent.stream_figures import StreamState
+from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, DesiredState
-from towpath.mesh.names import local_stream
 from towpath.telemetry.intervals import CHECKPOINT_INTERVAL_S
 
 

@@ -9,14 +9,11 @@ from typing import Any
 
 from nats.aio.client import Client
 
+from towpath.contracts.data_plane import IN_STREAM, OUTPUT_STREAM_PREFIX, api_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.names import IN_STREAM, api_prefix, output_stream
 
 LIST_S = 2.0
 """For one answer: the server has it in memory."""
-
-_OUTPUTS = output_stream("")
-"""What the names of all outputs begin with."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,9 @@ class StreamFigures:
 
     def values(self, states: dict[str, StreamState]) -> dict[str, dict[str, float]]:
         """Stream → values by metric; a rate from the second look on."""
-        kept = {n: state for n, state in states.items() if n == IN_STREAM or n.startswith(_OUTPUTS)}
+        kept = {
+            n: state for n, state in states.items() if n == IN_STREAM or n.startswith(OUTPUT_STREAM_PREFIX)
+        }
         now, before = monotonic(), self._before
         self._before = {name: (now, state.last) for name, state in kept.items()}
         values: dict[str, dict[str, float]] = {}

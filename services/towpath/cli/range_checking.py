@@ -19,11 +19,11 @@ from towpath.cli.checking import collector_at, job_on
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, load_mesh, open_bus
 from towpath.cli.output import say, working
 from towpath.contracts.commands import JobView, ListJobs
+from towpath.contracts.data_plane import IN_STREAM, device_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input
 from towpath.contracts.operators import ProcessingWindow
 from towpath.mesh.home import Home
-from towpath.mesh.names import IN_STREAM, device_subject
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access, EventsLost, LogReader
 

@@ -9,11 +9,11 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span
 from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
-from towpath.telemetry.shipping import MESSAGE_ID
 
 PLACE_S = 3.0
 """For a place to answer one request."""
@@ -62,7 +62,7 @@ async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]
             first = max(1, last - PAGE + 1)
             messages = await _page(connection, HUB_SCOPE, SPANS_STREAM, first, last - first + 1)
             for message in reversed(messages):
-                trace, _, span = message.headers.get(MESSAGE_ID, "").partition("/")
+                trace, _, span = message.headers.get(MESSAGE_ID_HEADER, "").partition("/")
                 if message.serial <= last:
                     yield trace, span.partition("/")[0]
             last = first - 1

@@ -11,8 +11,8 @@ from opentelemetry import propagate
 
 from towpath.bus import Bus
 from towpath.bus.passing import leaving
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.message import Event, new_identifier
-from towpath.mesh.names import MESSAGE_ID_HEADER
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.topics import pin_latest, resolve_inputs, written
 from towpath.coordinator.world import World
-from towpath.mesh.names import IN_STREAM
 from towpath.protocols.record import JobEntry
 
 

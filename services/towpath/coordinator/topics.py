@@ -12,9 +12,7 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.composition.graph import Stream
 from towpath.composition.schemas import check_fields
-from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
-from towpath.mesh.names import (
+from towpath.contracts.data_plane import (
     IN_STREAM,
     api_prefix,
     device_subject,
@@ -22,6 +20,8 @@ from towpath.mesh.names import (
     rejected_stream,
     turn_of,
 )
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.protocols.record import JobEntry
 
 STREAM_INFO_S = 3.0

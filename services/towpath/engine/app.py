@@ -34,8 +34,8 @@ from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
 from towpath.engine.settings import Settings
-from towpath.engine.sink import SinkConnection
 from towpath.engine.warm_up import keep_warm, warm_up
+from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
 
@@ -58,7 +58,7 @@ async def run(settings: Settings) -> None:
     planners.start()
     session = await asyncio.to_thread(start_session, settings, str(planners.launcher))
     await asyncio.to_thread(warm_up, session)
-    connection = SinkConnection(settings)
+    connection = SinkConnection(settings.login, settings.site)
     connection.start()
     queries = Queries(session, settings, connection)
     name = f"engine-{settings.site}" if settings.job is None else f"engine-{settings.site}-{settings.job}"

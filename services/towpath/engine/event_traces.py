@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, ResolvedInput
 from towpath.contracts.traces import SpanKind
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import batch_attributes
-from towpath.engine.sink import StoredBatch
-from towpath.mesh.names import local_stream
 from towpath.streams.pages import StoredMessage
+from towpath.streams.sink import StoredBatch
 from towpath.telemetry.shipping import SAMPLED_EVENT
 from towpath.telemetry.tracing import ids_of, record, span_of, trace_of
 

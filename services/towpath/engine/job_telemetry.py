@@ -15,8 +15,8 @@ from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
 from towpath.engine.job_measures import JobMeasures, Measured
-from towpath.engine.sink import StoredBatch
 from towpath.lab.faults.clock import real_time
+from towpath.streams.sink import StoredBatch
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from towpath.engine.measures import SampleBuffer
 from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
-from towpath.engine.sink import SinkConnection
 from towpath.engine.watch import Watch
 from towpath.operators.live_changes import is_live
+from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.logs import about
 from towpath.telemetry.tracing import traceparent, untraced

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.checkpoints.layout import newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
+from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow, Window
@@ -23,10 +24,9 @@ from towpath.engine.batch_reports import serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
-from towpath.engine.sink import JobSink, SinkConnection
-from towpath.mesh.names import local_stream
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.processing_windows import MicroBatchWindow
+from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
 
 log = logging.getLogger(__name__)

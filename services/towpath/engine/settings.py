@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from towpath.bus.connecting import Login
 from towpath.contracts.site import EngineSpec, Observation
 from towpath.engine.masters import is_cluster
 from towpath.mesh.state import Home, MeshState
@@ -54,6 +55,11 @@ class Settings:
         if match:
             return int(match.group(1))
         return (os.cpu_count() or 2) if self.spec.spark_master == "local[*]" else 1
+
+    @property
+    def login(self) -> Login:
+        """How the engine itself reaches the broker."""
+        return Login(self.nats_url, self.user, self.password)
 
     def access(self) -> Access:
         """How Spark's Python processes reach the broker. Writes their credentials file."""

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.types import StructType
 
 from towpath.contracts.commands import EXAMPLE_SPEC
+from towpath.contracts.data_plane import Offset
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.engine.query import compiling
@@ -70,13 +71,13 @@ class WarmUpSource(DataSource):
 
 class _Reader(DataSourceStreamReader):
     def initialOffset(self) -> dict:
-        return {"serial": 0}
+        return Offset(0).document()
 
     def latestOffset(self) -> dict:  # type: ignore[override]
-        return {"serial": 20}
+        return Offset(20).document()
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        return [InputPartition((start["serial"], end["serial"]))]
+        return [InputPartition((Offset.of(start).serial, Offset.of(end).serial))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         after, through = partition.value

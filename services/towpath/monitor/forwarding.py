@@ -15,11 +15,11 @@ from functools import partial
 
 from nats.aio.client import Client
 
+from towpath.contracts.data_plane import batch_of, rejected_stream, rejected_subject, sink_subject
 from towpath.contracts.monitor import Watch
-from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.follower import Follower
 from towpath.streams.pages import StoredMessage, last_serial, pages_before
-from towpath.streams.publisher import BATCH_HEADER, Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher
 
 PATIENCE_S = 5.0
 """For one attempt to store a batch. What is not stored stays first in the queue."""
@@ -73,7 +73,7 @@ class Forwarding:
     def _place(entry: tuple[str, StoredMessage]) -> tuple[str, str]:
         """Stream and micro-batch."""
         stream, message = entry
-        return stream, message.headers.get(BATCH_HEADER, "0.0")
+        return stream, batch_of(message.headers)
 
     @classmethod
     def _is_at(cls, place: tuple[str, str], entry: tuple[str, StoredMessage]) -> bool:

@@ -16,15 +16,10 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
+from towpath.contracts.data_plane import rejected_subject, shadow_stream, shadow_subject, sink_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.migration import AmendedResult, RecomputeWindow, Role
 from towpath.contracts.monitor import Consistent, Watch
-from towpath.mesh.names import (
-    rejected_subject,
-    shadow_stream,
-    shadow_subject,
-    sink_subject,
-)
 from towpath.monitor.forwarding import Forwarding
 from towpath.monitor.progress import RunProgress
 from towpath.monitor.windows import WindowResult, Windows

@@ -237,7 +237,7 @@ async def test_metrics_when_emitted_at_code_of_workers_and_engine_then_tell_what
                 parameters={"metric": "bundle_events", "value": "len(args.messages)"},
             ),
             rule(
-                {"code": "towpath.engine.sink:JobSink._store", "at": "exit"},
+                {"code": "towpath.streams.sink:JobSink._store", "at": "exit"},
                 "emit",
                 "result > 0",
                 parameters={

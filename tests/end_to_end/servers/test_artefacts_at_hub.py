@@ -12,8 +12,8 @@ from running.mesh import Mesh
 from running.waiting import eventually
 from towpath.artefacts.archive import digest_of
 from towpath.artefacts.hub_store import CHUNK_BYTES, STREAM, SUBJECTS, HubArtefacts, fetch
+from towpath.contracts.data_plane import api_prefix
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mesh.names import api_prefix
 
 HUB = api_prefix("hub")
 

@@ -15,7 +15,8 @@ from nats.js.errors import Error as JetStreamError
 from running.mesh import Mesh, answers_request, running_mesh
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.broker_health import BrokerHealth, has_room
-from towpath.mesh.names import SERVER_HEALTH, output_stream, sink_subject
+from towpath.contracts.data_plane import output_stream, sink_subject
+from towpath.mesh.names import SERVER_HEALTH
 from towpath.processes import find
 
 NATS = "jfk-nats"

@@ -21,6 +21,7 @@ from running.mesh import Mesh, answers_request, last_is
 from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.cli.__main__ import app
+from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import (
     LinkChanged,
@@ -32,7 +33,6 @@ from towpath.contracts.links import (
     ShapeLink,
 )
 from towpath.contracts.message import Command
-from towpath.mesh import names
 
 QUESTION = "towpath.v1.command.{site}.start-job"
 
@@ -117,7 +117,7 @@ async def test_mirror_catches_up_when_a_cut_link_is_restored(mesh: Mesh) -> None
     ):
         await owner.jetstream().add_stream(name="OUT_source", subjects=["sink.lga.source.1"])
         await origin.jetstream().publish("sink.lga.source.1", b"1")
-        external = ExternalStream(api=names.api_prefix("lga"))
+        external = ExternalStream(api=data_plane.api_prefix("lga"))
         mirror = StreamConfig(
             name="MIRROR_lga_OUT_source", mirror=StreamSource(name="OUT_source", external=external)
         )

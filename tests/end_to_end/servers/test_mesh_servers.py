@@ -27,7 +27,7 @@ from running.mesh import REFUSED_S, Mesh, answers_request, last_is, linked, rece
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import flushed
-from towpath.mesh import names
+from towpath.contracts import data_plane
 
 
 async def test_site_answers_when_hub_client_asks_its_agent(mesh: Mesh) -> None:
@@ -125,7 +125,7 @@ async def mirrored(
         for number in range(events):
             await publish(str(number).encode())
         await owner.jetstream().purge_stream(stream, seq=kept_from)
-        external = ExternalStream(api=names.api_prefix("lga"))
+        external = ExternalStream(api=data_plane.api_prefix("lga"))
         await reader.jetstream().add_stream(
             StreamConfig(name=mirror, mirror=StreamSource(name=stream, external=external))
         )
@@ -146,13 +146,16 @@ async def _stored(client: Client, subject: str, body: bytes) -> bool:
 async def test_remote_site_acknowledges_when_engine_publishes_result(mesh: Mesh) -> None:
     await linked(mesh)
     async with mesh.agent("lga") as owner, mesh.engine("jfk") as engine:
-        accepted = [names.sink_subject("lga", "merge", 3), names.rejected_subject("lga", "merge", 3)]
+        accepted = [
+            data_plane.sink_subject("lga", "merge", 3),
+            data_plane.rejected_subject("lga", "merge", 3),
+        ]
         await owner.jetstream().add_stream(name="OUT_merge", subjects=accepted)
         await eventually(lambda: _published(engine, accepted[0]))
         stored = await engine.jetstream().publish(accepted[1], b"bad", timeout=WITHIN_S)
         assert (stored.stream, stored.domain) == ("OUT_merge", "lga")
         with pytest.raises(nats.js.errors.NoStreamResponseError):
-            await engine.jetstream().publish(names.sink_subject("lga", "merge", 2), b"zombie", timeout=2)
+            await engine.jetstream().publish(data_plane.sink_subject("lga", "merge", 2), b"zombie", timeout=2)
 
 
 async def _published(client: Client, subject: str) -> bool:
@@ -245,16 +248,18 @@ async def test_operator_reads_results_when_they_lie_at_a_site(mesh: Mesh) -> Non
 async def test_device_event_is_stored_once_and_at_its_site_only_when_published(mesh: Mesh) -> None:
     async with mesh.agent("jfk") as jfk, mesh.agent("lga") as lga:
         for agent in (jfk, lga):
-            await agent.jetstream().add_stream(name=names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS])
+            await agent.jetstream().add_stream(
+                name=data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS]
+            )
         async with mesh.device("jfk") as device:
             await device.publish("site/departures", b"{}", qos=1)
             await device.publish("elsewhere/departures", b"{}", qos=0)
             await device.publish("site/departures", b"{}", qos=1)
-        await eventually(lambda: last_is(jfk, names.IN_STREAM, 2))
-        stored = await jfk.jetstream().get_msg(names.IN_STREAM, 2)
+        await eventually(lambda: last_is(jfk, data_plane.IN_STREAM, 2))
+        stored = await jfk.jetstream().get_msg(data_plane.IN_STREAM, 2)
         assert stored.subject == "site.departures"
         await asyncio.sleep(REFUSED_S)
-        assert await last_is(lga, names.IN_STREAM, 0)
+        assert await last_is(lga, data_plane.IN_STREAM, 0)
 
 
 @promise("mqtt")
@@ -268,14 +273,15 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
                 name="OUT_board",
                 subjects=["sink.jfk.board.1"],
                 republish=RePublish(
-                    src="sink.jfk.board.1", dest=names.MQTT_DELIVERY + names.device_subject("stats/hourly")
+                    src="sink.jfk.board.1",
+                    dest=data_plane.MQTT_DELIVERY + data_plane.device_subject("stats/hourly"),
                 ),
             )
         )
         async with subscriber() as board:
             await board.subscribe("stats/#", qos=1)
         await eventually(lambda: _away(agent))
-        key, value = names.MQTT_QOS_HEADER
+        key, value = data_plane.MQTT_QOS_HEADER
         for number in range(3):
             body = str(number).encode()
             await engine.jetstream().publish("sink.jfk.board.1", body, headers={key: value})

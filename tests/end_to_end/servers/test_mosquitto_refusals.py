@@ -15,8 +15,8 @@ import pytest
 from running.mosquitto import OUTPUT, SITE, Foreign, Site, foreign_mosquitto, running_site, send
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER, rejected_subject
 from towpath.contracts.site import BrokerSpec
-from towpath.mesh.names import MESSAGE_ID_HEADER, rejected_subject
 
 
 @asynccontextmanager

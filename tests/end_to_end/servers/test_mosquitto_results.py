@@ -14,8 +14,8 @@ from nats.js.errors import NotFoundError
 from running.mosquitto import OUTPUT, Site, bridge_process, running_site
 from running.promises import promise
 from running.waiting import eventually
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER, rejected_subject
 from towpath.contracts.site import BrokerKind, BrokerSpec
-from towpath.mesh.names import MESSAGE_ID_HEADER, rejected_subject
 
 RESULTS = [str(number).encode() for number in range(3000)]
 

@@ -26,11 +26,17 @@ from running.waiting import WITHIN_S, eventually
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import Identity, SerialIdentity
 from towpath.checker.verdict import judge
+from towpath.contracts.data_plane import (
+    DEVICE_SUBJECTS,
+    IN_STREAM,
+    MESSAGE_ID_HEADER,
+    MQTT_DELIVERY,
+    MQTT_QOS_HEADER,
+)
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import subject_of
 from towpath.lab.workload.departures import departures
 from towpath.lab.workload.replay import Replay, ReplayReport
-from towpath.mesh.names import DEVICE_SUBJECTS, IN_STREAM, MESSAGE_ID_HEADER, MQTT_DELIVERY, MQTT_QOS_HEADER
 
 TOPIC = "site/departures"
 OUT_TOPIC = "departures/clean"

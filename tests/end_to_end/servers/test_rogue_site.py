@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 from running.mesh import REFUSED_S, Mesh, last_is, received, running_mesh
 from running.promises import promise
 from running.waiting import eventually
-from towpath.mesh import names
+from towpath.contracts import data_plane
 from towpath.mesh.nats_config import ACCOUNT, site_config
 from towpath.mesh.state import Credential
 
@@ -118,12 +118,12 @@ async def test_rogue_site_cannot_destroy_when_the_stream_is_anothers(
 async def test_rogue_site_cannot_reach_devices_or_sessions_of_another(mesh: Mesh, rogue: Client) -> None:
     async with mesh.agent("jfk") as agent, mesh.device("jfk") as device:
         await device.subscribe("stats/hourly", qos=1)
-        await agent.jetstream().add_stream(name=names.IN_STREAM, subjects=[names.DEVICE_SUBJECTS])
+        await agent.jetstream().add_stream(name=data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS])
         for subject in ("$MQTT.msgs.stats.hourly", "site.departures"):
             await _publish(rogue, subject)
         await asyncio.sleep(REFUSED_S)
         assert await last_is(agent, "$MQTT_msgs", 0)
-        assert await last_is(agent, names.IN_STREAM, 0)
+        assert await last_is(agent, data_plane.IN_STREAM, 0)
 
 
 async def _publish(client: Client, subject: str) -> None:

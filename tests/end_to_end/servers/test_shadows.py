@@ -18,21 +18,23 @@ from running.promises import promise
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.outputs import Outputs
-from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import ResolvedOutput
-from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Settlement
-from towpath.contracts.site import Retention
-from towpath.mesh.names import (
+from towpath.contracts.data_plane import (
+    BATCH_HEADER,
+    MESSAGE_ID_HEADER,
     output_stream,
     rejected_stream,
     rejected_subject,
     shadow_stream,
     sink_subject,
 )
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Settlement
+from towpath.contracts.site import Retention
 from towpath.streams import pages, publisher
 from towpath.streams import shadows as shadows_module
 from towpath.streams.pages import last_serial, read_after
-from towpath.streams.publisher import BATCH_HEADER, Fenced, Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams
@@ -374,7 +376,7 @@ async def forget(streams: SiteStreams, epoch: int) -> None:
     had set before, up to two minutes later. Then the window is changed once more.
     """
     for stream, kind in ((OUTPUT.stream, sink_subject), (rejected_stream(OUTPUT.stream), rejected_subject)):
-        probe = {"Nats-Msg-Id": "probe", BATCH_HEADER: "1.6"}
+        probe = {MESSAGE_ID_HEADER: "probe", BATCH_HEADER: "1.6"}
         subject = kind("jfk", "hourly", epoch)
         for window_s in count(0.1, 0.01):
             config = (await streams.jetstream.stream_info(stream)).config

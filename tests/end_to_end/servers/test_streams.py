@@ -15,13 +15,13 @@ from nats.aio.client import Client
 from running.promises import promise
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
+from towpath.contracts.data_plane import batch_label, output_stream, rejected_stream, sink_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
 from towpath.contracts.site import Retention
-from towpath.mesh.names import output_stream, rejected_stream, sink_subject
 from towpath.streams.log_reader import Access, EventsLost, LogReader
-from towpath.streams.published import batch_label, published_since
+from towpath.streams.published import published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams

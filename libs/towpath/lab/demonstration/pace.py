@@ -11,9 +11,9 @@ from towpath.checker.identity import RangeIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.verdict import Verdict
+from towpath.contracts.data_plane import output_stream
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import ProcessingWindow
-from towpath.mesh.names import output_stream
 from towpath.streams.pages import last_serial, read_after
 
 

@@ -15,11 +15,11 @@ from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity, utc
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, RemoveJob
+from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.harness.events import WATERMARK_S, DrillEvent, EventClock, Load
 from towpath.lab.harness.stage import INPUT_SITE, OTHER_SITE, OUTPUT_SITE, Stage
 from towpath.lab.harness.workload import Workload, disorder_s
-from towpath.mesh.names import IN_STREAM
 from towpath.streams.pages import StoredMessage, last_serial, pages_after
 
 DEPLOY_S, REMOVE_S, ATTEMPT_S = 90.0, 60.0, 10.0

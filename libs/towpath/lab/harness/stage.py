@@ -14,12 +14,13 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
+from towpath.contracts.data_plane import api_prefix, epochs_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.names import api_prefix, epochs_of, processes_of
+from towpath.mesh.names import processes_of
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
 

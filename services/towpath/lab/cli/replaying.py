@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from towpath.cli.connection import load_mesh
 from towpath.cli.output import print_json, working
 from towpath.cli.settings import AsJson, home_of
+from towpath.contracts.data_plane import DEVICE_PREFIX
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import DEVICE_PREFIX
 from towpath.contracts.message import Topic, new_identifier
 from towpath.lab.workload.replay import RecordedEvent, Replay, ReplayReport
 from towpath.mesh.home import Home

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from towpath.bus import Bus
 from towpath.contracts.commands import DeployJob
+from towpath.contracts.data_plane import output_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import FieldType, Python
@@ -22,7 +23,6 @@ from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
-from towpath.mesh.names import output_stream
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
 from towpath.tasks import end

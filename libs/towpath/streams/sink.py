@@ -10,20 +10,28 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nats
-from pyspark.sql import DataFrame
 
+from towpath.bus.connecting import Login
+from towpath.contracts.data_plane import (
+    batch_label,
+    rejected_stream,
+    rejected_subject,
+    sink_subject,
+    stored_id,
+)
 from towpath.contracts.job import Assignment
-from towpath.engine.settings import Settings
 from towpath.lab.faults.clock import real_time_ns
 from towpath.lab.faults.items import Items
 from towpath.lab.faults.points import SINK_PUBLISH
-from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.pages import StoredMessage, page
-from towpath.streams.published import batch_label, published_since
+from towpath.streams.published import published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +46,9 @@ LOOK_UP_S = 5.0
 class SinkConnection:
     """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, login: Login, site: str) -> None:
+        self._login = login
+        self._site = site
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
         self._publisher: Publisher | None = None
@@ -66,11 +75,11 @@ class SinkConnection:
         async with self._connecting:
             if self._publisher is None:
                 client = await nats.connect(
-                    self._settings.nats_url,
-                    user=self._settings.user,
-                    password=self._settings.password,
-                    name=f"sink-{self._settings.site}",
-                    inbox_prefix=f"_INBOX.{self._settings.user}".encode(),
+                    self._login.url,
+                    user=self._login.user,
+                    password=self._login.password,
+                    name=f"sink-{self._site}",
+                    inbox_prefix=f"_INBOX.{self._login.user}".encode(),
                     max_reconnect_attempts=-1,
                     reconnect_time_wait=0.1,
                     pending_size=256 * 1024**2,
@@ -115,7 +124,7 @@ class SinkConnection:
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
                 client = (await self._connected()).connection
-                found = await page(client, self._settings.site, stream, serial, 1)
+                found = await page(client, self._site, stream, serial, 1)
             return next((message for message in found if message.serial == serial), None)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop)
@@ -190,7 +199,7 @@ class JobSink:
         if stream not in self._lives:
             self._lives[stream] = self.connection.life_of(site=self.assignment.output.site, stream=stream)
         life = self._lives[stream]
-        named = [replace(message, identity=f"{life}/{message.identity}") for message in messages]
+        named = [replace(message, identity=stored_id(life, message.identity)) for message in messages]
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
         if len(fresh) == len(named):

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.engine.sink import JobSink, SinkConnection, StoredBatch
 from towpath.streams.publisher import Outgoing, Unpublished
+from towpath.streams.sink import JobSink, SinkConnection, StoredBatch
 
 
 @dataclass

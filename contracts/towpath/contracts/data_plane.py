@@ -1,0 +1,289 @@
+"""The wire format of events and results: subjects, streams, headers, metadata, message ids and offsets.
+
+PROTOCOL.md, section 17, tells the same in prose. What a job publishes is `towpath.contracts.result`.
+Running meshes, stored streams and checkpoints hold what is made here, so a change of any of it is a change
+of format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from towpath.contracts.message import subject_of
+
+# Subjects ------------------------------------------------------------------------------------------------
+
+DEVICE_PREFIX = "site/"
+"""MQTT topics under this prefix belong to devices; everything else is the output of a job."""
+
+DEVICE_SUBJECTS = f"{subject_of(DEVICE_PREFIX)}>"
+"""Subjects of device events. The IN stream listens to them."""
+
+UNPUBLISHED_SUBJECTS = ("sink.>", "reject.>", "shadow.>")
+"""Subjects of results on their way to a stream. Only a stream makes them public."""
+
+MQTT_DELIVERY = "$MQTT.msgs."
+"""Prefix under which nats-server keeps messages for persistent MQTT sessions.
+
+A stream that republishes here reaches every QoS 1 subscriber, also one that is away at the moment:
+the server holds the message for its session. The message needs `MQTT_QOS_HEADER`.
+"""
+
+
+def device_subject(topic: str) -> str:
+    """Subject of a device topic in the IN stream."""
+    return subject_of(topic)
+
+
+def topic_of(subject: str) -> str:
+    """The MQTT topic of a subject: the reverse of `subject_of`."""
+    return subject.replace(".", "/")
+
+
+def rejected_topic(topic: str) -> str:
+    """The dead-letter topic of a job that names none: where the events it rejects go."""
+    return f"{topic}/rejected"
+
+
+def sink_subject(site: str, job: str, epoch: int | str) -> str:
+    """Where the owner of `epoch` (`*`: of any) publishes results. The stream accepts the current one only."""
+    return f"sink.{site}.{job}.{epoch}"
+
+
+def rejected_subject(site: str, job: str, epoch: int | str) -> str:
+    """Where the owner of `epoch` publishes rejected events."""
+    return f"reject.{site}.{job}.{epoch}"
+
+
+def shadow_subject(subject: str) -> str:
+    """Where results go instead of `subject` while the output does not accept them.
+
+    A subject of its own: a message on its way to the shadow can never reach the output late, and so
+    overtake what was taken over from the shadow.
+    """
+    return f"shadow.{subject}"
+
+
+def closed_subject(site: str, stream: str) -> str:
+    """The subject of an output stream that no one may publish into. It has to listen to something."""
+    return f"closed.{site}.{stream}"
+
+
+def closed_shadow_subject(site: str, job: str) -> str:
+    """The subject of a shadow that is being settled and takes nothing more."""
+    return f"shadow.closed.{site}.{job}"
+
+
+def epochs_of(subjects: Iterable[str]) -> list[int]:
+    """The epochs that a stream with these subjects accepts, in ascending order."""
+    numbers = {subject.rsplit(".", 1)[-1] for subject in subjects}
+    return sorted(int(number) for number in numbers if number.isdigit())
+
+
+def api_prefix(site: str) -> str:
+    """Prefix of the JetStream interface of a site, reachable from everywhere in the mesh."""
+    return f"$JS.{site}.API"
+
+
+# Streams -------------------------------------------------------------------------------------------------
+
+IN_STREAM = "IN"
+"""The stream of a site that keeps what devices send."""
+
+OUTPUT_STREAM_PREFIX = "OUT_"
+DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
+
+DUPLICATE_WINDOW_S = 120.0
+"""How long a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
+
+
+def output_stream(job: str, turn: int = 0) -> str:
+    """The stream that keeps a job's results. Each time they go to another topic is another turn."""
+    name = f"{OUTPUT_STREAM_PREFIX}{job}"
+    return f"{name}_{turn}" if turn else name
+
+
+def turn_of(output: str) -> int:
+    """The turn of an output stream. Names of jobs have no underscore."""
+    _, _, turn = output.removeprefix(OUTPUT_STREAM_PREFIX).partition("_")
+    return int(turn or 0)
+
+
+def rejected_stream(output: str) -> str:
+    """The stream that keeps the events a job rejected, beside the output stream of that name."""
+    return f"{DEAD_LETTER_STREAM_PREFIX}{output.removeprefix(OUTPUT_STREAM_PREFIX)}"
+
+
+def live_stream(stream: str) -> str:
+    """The one-message stream that republishes an output to its plain topic."""
+    return f"LIVE_{stream}"
+
+
+def shadow_stream(job: str) -> str:
+    """The stream that keeps results aside while two sites run a job."""
+    return f"SHADOW_{job}"
+
+
+def mirror_stream(site: str, stream: str) -> str:
+    """A site's copy of another site's stream, serial numbers kept."""
+    return f"MIRROR_{site}_{stream}"
+
+
+def local_stream(here: str, site: str, stream: str) -> str:
+    """The stream of the site `here` that has the events of `stream` of `site`: itself, or its mirror."""
+    return stream if site == here else mirror_stream(site, stream)
+
+
+# Headers -------------------------------------------------------------------------------------------------
+
+MESSAGE_ID_HEADER = "Nats-Msg-Id"
+"""A stream drops a message whose id it has seen inside its duplicate window."""
+
+RESULT_ID_HEADER = "Towpath-Result-Id"
+"""The id that a message in a shadow has in the output. In the shadow itself two owners' results must stay
+two messages, also where they say the same of the same window: which of them counts is decided later."""
+
+BATCH_HEADER = "Towpath-Batch"
+"""`generation.batch` of the micro-batch that published the message: tells a restart what it published."""
+
+MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
+"""Tells nats-server's MQTT side that the message was published with QoS 1."""
+
+
+def batch_label(generation: int, batch: int) -> str:
+    """The value of `BATCH_HEADER`."""
+    return f"{generation}.{batch}"
+
+
+NO_BATCH = batch_label(0, 0)
+"""The label of a message that has none: it comes before all others."""
+
+
+def label_order(label: str) -> tuple[int, ...]:
+    """The order of labels within one run of a job."""
+    return tuple(int(part) for part in label.split("."))
+
+
+def batch_of(headers: Mapping[str, str]) -> str:
+    """The label of the micro-batch that published a message."""
+    return headers.get(BATCH_HEADER, NO_BATCH)
+
+
+# Metadata of streams -------------------------------------------------------------------------------------
+
+OVERLAP = "towpath-overlap"
+"""Key in an output stream's metadata, `after-through`: serial numbers of what others stored while the present
+owner already worked in the shadow, or before it got the output back. What it publishes at first may be there,
+under ids the server forgets. `after-`: they are being shut out, the end is not known yet."""
+
+DIVERTED = "towpath-diverted"
+"""Key in an output stream's metadata: an older epoch whose results a shadow stream takes meanwhile. Its
+owner is not fenced, even at the moment when neither stream accepts it."""
+
+OUTPUT_SERIAL = "towpath-output-serial"
+"""Key in a shadow's metadata: the output's last serial number when the shadow was opened."""
+
+REJECTED_SERIAL = "towpath-rejected-serial"
+"""The same of the stream of rejected events."""
+
+OPERATION = "towpath-operation"
+"""Key in a shadow's metadata: the operation that opened it."""
+
+EPOCHS = "towpath-epochs"
+"""Key in a shadow's metadata: the epochs whose results it keeps, with commas between them. A shadow that is
+being settled has no subjects left to tell."""
+
+UNSETTLED = "towpath-unsettled"
+"""Key in a shadow's metadata: the epoch of an owner whose results only the shadow has. Goes once they are
+in the output."""
+
+
+def overlap_range(mark: str) -> tuple[int, int]:
+    """The serial numbers `after` < n ≤ `through` that a value of `OVERLAP` spans; none for an empty one."""
+    after, _, through = (mark or "0-0").partition("-")
+    return int(after), int(through) if through else sys.maxsize
+
+
+# Message ids ---------------------------------------------------------------------------------------------
+
+ID_SEPARATOR = "/"
+
+REJECTED_MARK = "rejected"
+"""Second part of the id of a rejected event: no stream's code is this word."""
+
+PROCESSED_MARK = "processed"
+"""Second part of the id of a processing window. A job that was another operator before numbers its results by
+one or two whole numbers, too: the word keeps them apart."""
+
+PLAIN_ID = r"\A[ -~]{1,199}\z"
+"""Ids that travel as they are: printable ASCII, and short, for a header. Of others a digest travels."""
+
+
+def life_code(created: str) -> str:
+    """Eight letters that stand for one life of a stream, by when it was created as its server says it.
+
+    The MQTT side of nats-server remembers message ids of its own. A job that is removed and deployed again
+    would publish into that memory, so its ids begin with another code.
+    """
+    return hashlib.blake2b(created.encode(), digest_size=4).hexdigest()
+
+
+def input_code(site: str, stream: str, subject: str | None) -> str:
+    """Six letters that stand for an input: two of the few streams a job ever reads will not have the same.
+
+    Serial numbers of another stream are others, and so are message ids made from them.
+    """
+    text = "/".join((site, stream, subject or ""))
+    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
+
+
+def stored_id(life: str, identity: str) -> str:
+    """The message id in the output of what a job calls `identity`."""
+    return f"{life}{ID_SEPARATOR}{identity}"
+
+
+def shadow_id(subject: str, identity: str) -> str:
+    """The message id in the shadow of what is published to `subject`: another one for each epoch."""
+    return f"{subject.rsplit('.', 1)[-1]}{ID_SEPARATOR}{identity}"
+
+
+def output_id(headers: Mapping[str, str]) -> str:
+    """The message id that a stored message has, or will have, in the output; empty if it has none."""
+    return headers.get(RESULT_ID_HEADER) or headers.get(MESSAGE_ID_HEADER, "")
+
+
+# Offsets -------------------------------------------------------------------------------------------------
+
+RECALLED_EVENTS = 1_000
+"""So many events before a start are read once more, for their times. Where jobs share the stream, so many
+more at a time until one is the job's. A mirror begins so many events earlier."""
+
+RECALL_LIMIT = 20_000
+"""No query looks back farther."""
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A source's offset in a Spark checkpoint, `{"serial": n}` or `{"serial": n, "nudges": k}`: all events up
+    to serial number n are processed.
+
+    A stateful query counts `nudges` up when it starts: the offset differs from the start, and a micro-batch
+    runs, be there events or not. An event that the source recalls for its time alone has its serial number
+    times -1; events of a stream are numbered from 1.
+    """
+
+    serial: int
+    nudges: int = 0
+
+    @classmethod
+    def of(cls, document: Mapping[str, int]) -> Self:
+        """The offset in the JSON that Spark keeps."""
+        return cls(int(document["serial"]), int(document.get("nudges", 0)))
+
+    def document(self) -> dict[str, int]:
+        """The JSON for Spark to keep."""
+        return {"serial": self.serial, "nudges": self.nudges} if self.nudges else {"serial": self.serial}
