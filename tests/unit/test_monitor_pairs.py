@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from towpath.checker.pairs import Pairs, difference
+from towpath.monitor.pairs import Pairs, difference
 
 
 def body(**changes: Any) -> bytes:

@@ -13,10 +13,10 @@ from collections import deque
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.checker.pairs import Pairs, Suspicion, difference
 from towpath.contracts.data_plane import shadow_stream, shadow_subject, sink_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.monitor import Consistent, Watch
+from towpath.monitor.pairs import Pairs, Suspicion, difference
 from towpath.monitor.progress import RunProgress
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import StoredMessage, page
