@@ -11,7 +11,7 @@ from enum import StrEnum
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.protocols.step import Actor, Step
-from towpath.protocols.strategies import MIGRATIONS
+from towpath.protocols.table import MIGRATIONS
 
 
 class FaultName(StrEnum):
