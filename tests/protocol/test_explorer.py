@@ -11,7 +11,7 @@ from simulation.explorer import Explorer, Plan
 from simulation.scenario import outcome, parse_scenario
 from simulation.weakness import Weakness
 from towpath.contracts.commands import StrategyName
-from towpath.protocols import strategies
+from towpath.protocols import table as strategies
 from towpath.protocols.record import JobEntry
 from towpath.protocols.step import Step
 

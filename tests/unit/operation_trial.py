@@ -15,7 +15,7 @@ from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.operators import ProcessingWindow
 from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.strategies import strategy_of
+from towpath.protocols.table import strategy_of
 
 JOB = "hourly-jfk"
 SPEC = JobSpec.model_validate(EXAMPLE_SPEC)

@@ -19,7 +19,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.metrics import Series
 from towpath.contracts.traces import Span, Trace
-from towpath.protocols.handover import HANDOVER
+from towpath.protocols.strategies.handover import HANDOVER
 from towpath.reports.facts import Measured, MigrationFacts, unit_of
 
 BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)

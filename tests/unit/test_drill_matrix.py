@@ -23,7 +23,7 @@ from towpath.lab.drill.matrix import (
 from towpath.lab.drill.run import in_order
 from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
 from towpath.lab.harness.workload import PROCESSING
-from towpath.protocols.strategies import MIGRATIONS
+from towpath.protocols.table import MIGRATIONS
 
 
 def test_matrix_when_listed_then_every_step_of_every_strategy_meets_every_process() -> None:

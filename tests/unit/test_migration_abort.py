@@ -27,7 +27,7 @@ from towpath.protocols.abort import ABORTED
 from towpath.protocols.course import Phase
 from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.strategies import MIGRATIONS, strategy_of
+from towpath.protocols.table import MIGRATIONS, strategy_of
 
 JOB = "hourly-jfk"
 OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")

@@ -19,10 +19,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.forecasts import Cost, costs_of, expected
 from towpath.coordinator.migrations import check_comparison
-from towpath.protocols import handover
 from towpath.protocols.choice import ASKED_FOR, choose
-from towpath.protocols.handover import HANDOVER as HANDOVER_STEPS
 from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.strategies import handover
+from towpath.protocols.strategies.handover import HANDOVER as HANDOVER_STEPS
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER, AUTO = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.AUTO

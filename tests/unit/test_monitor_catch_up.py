@@ -6,7 +6,7 @@ import pytest
 
 from towpath.monitor.identity_check import LEVEL_LEAST_S, LEVEL_TRIGGERS
 from towpath.monitor.progress import CatchUp
-from towpath.protocols.handover import CATCH_UP_S, CATCH_UP_TRIGGERS
+from towpath.protocols.strategies.handover import CATCH_UP_S, CATCH_UP_TRIGGERS
 
 
 def test_target_has_caught_up_when_it_is_where_the_source_was_one_interval_ago() -> None:

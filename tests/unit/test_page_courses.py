@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 
 from towpath.contracts.commands import StrategyName
-from towpath.protocols.strategies import MIGRATIONS
+from towpath.protocols.table import MIGRATIONS
 
 TEXT = (resources.files("towpath.api") / "page" / "courses.js").read_text()
 NAMES = re.compile(r"\.\.\.(\w+)|\"([\w-]+)\"")

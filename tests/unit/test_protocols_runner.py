@@ -14,10 +14,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import OperationBegun, OperationEnded, StepDone
 from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
-from towpath.protocols.duties import FETCH_S
 from towpath.protocols.record import ENDED
 from towpath.protocols.runner import Runner, Superseded
-from towpath.protocols.strategies import strategy_of
+from towpath.protocols.shared_steps import FETCH_S
+from towpath.protocols.table import strategy_of
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

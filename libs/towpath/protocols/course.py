@@ -7,10 +7,10 @@ from enum import StrEnum
 from typing import Any
 
 from towpath.contracts.commands import JournalEntry, MigrationFigures, OperationKind, OperationState
-from towpath.protocols.duties import first_processed_at
 from towpath.protocols.record import OperationRecord
+from towpath.protocols.shared_steps import first_processed_at
 from towpath.protocols.step import Step
-from towpath.protocols.strategies import strategy_of
+from towpath.protocols.table import strategy_of
 
 
 class Phase(StrEnum):

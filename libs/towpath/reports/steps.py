@@ -10,11 +10,11 @@ from typing import Any
 from towpath.contracts.commands import OperationKind, OperationView, StrategyName
 from towpath.protocols.attempts import Attempt, attempts
 from towpath.protocols.course import Phase
-from towpath.protocols.deploy import DEPLOY
-from towpath.protocols.remove import REMOVE_AND_PURGE
+from towpath.protocols.operations.deploy import DEPLOY
+from towpath.protocols.operations.remove import REMOVE_AND_PURGE
+from towpath.protocols.operations.update import ADJUST, REDIRECT, UPDATE
 from towpath.protocols.step import Step, Strategy
-from towpath.protocols.strategies import MIGRATIONS
-from towpath.protocols.update import ADJUST, REDIRECT, UPDATE
+from towpath.protocols.table import MIGRATIONS
 
 
 @dataclass(frozen=True)

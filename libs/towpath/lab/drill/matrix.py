@@ -14,7 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
 from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload
 from towpath.protocols.step import Actor, Step
-from towpath.protocols.strategies import MIGRATIONS
+from towpath.protocols.table import MIGRATIONS
 
 
 class FaultName(StrEnum):

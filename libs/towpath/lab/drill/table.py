@@ -10,7 +10,7 @@ from rich.text import Text
 
 from towpath.lab.drill.matrix import STRATEGIES, FaultName
 from towpath.lab.drill.report import CellReport, DrillReport
-from towpath.protocols.strategies import MIGRATIONS
+from towpath.protocols.table import MIGRATIONS
 
 CLEAN, NOT_CLEAN = "●", "✗"
 

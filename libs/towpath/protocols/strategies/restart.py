@@ -6,7 +6,7 @@ begin after the source's last serial numbers with an empty checkpoint of the nex
 
 from __future__ import annotations
 
-from towpath.protocols.general import STEPS
 from towpath.protocols.step import Strategy, restored
+from towpath.protocols.strategies.general import STEPS
 
 RESTART = Strategy("restart", STEPS, restored)

@@ -18,7 +18,8 @@ from towpath.contracts.migration import (
     ShipCheckpoint,
 )
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, StopMonitor, Watch
-from towpath.protocols.duties import (
+from towpath.protocols.record import OperationRecord
+from towpath.protocols.shared_steps import (
     AS_OWNER,
     AS_STRANGER,
     FETCH_S,
@@ -34,7 +35,6 @@ from towpath.protocols.duties import (
     reset_source,
     reset_target,
 )
-from towpath.protocols.record import OperationRecord
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
 
 CATCH_UP_S = 80.0

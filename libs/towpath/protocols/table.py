@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from towpath.contracts.commands import OperationKind, StrategyName
-from towpath.protocols.deploy import DEPLOY
-from towpath.protocols.general import GENERAL
-from towpath.protocols.handover import HANDOVER
-from towpath.protocols.parallel import PARALLEL
+from towpath.protocols.operations.deploy import DEPLOY
+from towpath.protocols.operations.remove import REMOVE, REMOVE_AND_PURGE
+from towpath.protocols.operations.update import ADJUST, REDIRECT, UPDATE
 from towpath.protocols.record import OperationRecord
-from towpath.protocols.remove import REMOVE, REMOVE_AND_PURGE
-from towpath.protocols.restart import RESTART
 from towpath.protocols.step import Strategy
-from towpath.protocols.update import ADJUST, REDIRECT, UPDATE
+from towpath.protocols.strategies.general import GENERAL
+from towpath.protocols.strategies.handover import HANDOVER
+from towpath.protocols.strategies.parallel import PARALLEL
+from towpath.protocols.strategies.restart import RESTART
 
 MIGRATIONS: dict[StrategyName, Strategy] = {
     StrategyName.RESTART: RESTART,

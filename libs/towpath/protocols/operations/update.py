@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from towpath.contracts.job import Derivation
 from towpath.contracts.migration import CloseOutput, StartJob, StopJob
-from towpath.protocols.deploy import check_spec
-from towpath.protocols.duties import FETCH_S, set_epoch, unset_epoch
+from towpath.protocols.operations.deploy import check_spec
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
+from towpath.protocols.shared_steps import FETCH_S, set_epoch, unset_epoch
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.migration import PauseTransfer, ResumeJob
-from towpath.protocols.duties import (
+from towpath.protocols.record import OperationRecord
+from towpath.protocols.shared_steps import (
     AS_OWNER,
     AS_STRANGER,
     FETCH_S,
@@ -25,7 +26,6 @@ from towpath.protocols.duties import (
     reset_target,
     set_epoch,
 )
-from towpath.protocols.record import OperationRecord
 from towpath.protocols.step import Actor, Step, Strategy, restored
 
 

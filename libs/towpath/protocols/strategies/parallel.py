@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from towpath.contracts.migration import OpenShadow, ReportProgress, ResumeJob, SetEpoch, Settlement, StopJob
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
-from towpath.protocols.duties import (
+from towpath.protocols.record import OperationRecord
+from towpath.protocols.shared_steps import (
     AS_OWNER,
     AS_STRANGER,
     FETCH_S,
@@ -24,9 +25,8 @@ from towpath.protocols.duties import (
     reset_source,
     reset_target,
 )
-from towpath.protocols.handover import NO_MONITOR, set_epoch, stop_monitor
-from towpath.protocols.record import OperationRecord
 from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
+from towpath.protocols.strategies.handover import NO_MONITOR, set_epoch, stop_monitor
 
 AGREEMENT_S = 3600.0
 """Upper bound of waiting for agreement: with long windows and a small S it may take many of them."""

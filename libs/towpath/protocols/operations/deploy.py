@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.contracts.migration import CheckSpec, DropOutput, SetEpoch, SiteCommand, StartJob, StopJob
-from towpath.protocols.duties import FETCH_S, set_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
+from towpath.protocols.shared_steps import FETCH_S, set_epoch
 from towpath.protocols.step import Actor, Compensation, Step, Strategy
 
 
