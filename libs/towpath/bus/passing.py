@@ -10,9 +10,9 @@ import nats.errors
 
 from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE_COMMANDS
 from towpath.contracts.message import Message
+from towpath.hooks.items import Items
+from towpath.hooks.points import BUS_RECEIVE, BUS_SEND
 from towpath.lab.faults.injected import InjectedFault
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import BUS_RECEIVE, BUS_SEND
 
 _OF_RULES: frozenset[type[Message]] = frozenset({*FAULT_COMMANDS, *RULE_COMMANDS, *FAULT_EVENTS, *METRICS})
 """Messages about rules. No rule is about them: it could never be unloaded."""

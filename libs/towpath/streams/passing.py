@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from towpath.lab.faults.items import Items
+from towpath.hooks.items import Items
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.lab.faults import board
-from towpath.lab.faults.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.log_reader import Access, EventsLost, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 from towpath.streams.recall import RECALL_LIMIT, RECALLED_EVENTS

@@ -7,8 +7,8 @@ from typing import Any
 
 from towpath.bus import Withheld
 from towpath.contracts.message import Command, Model
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import AGENT_COMMAND
+from towpath.hooks.items import Items
+from towpath.hooks.points import AGENT_COMMAND
 
 Handler = Callable[[Any], Awaitable[Model]]
 

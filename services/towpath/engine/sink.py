@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.engine.settings import Settings
+from towpath.hooks.items import Items
+from towpath.hooks.points import SINK_PUBLISH
 from towpath.lab.faults.clock import real_time_ns
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import SINK_PUBLISH
 from towpath.mesh.names import rejected_stream, rejected_subject, sink_subject
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import batch_label, published_since

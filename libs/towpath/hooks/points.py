@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from towpath.lab.faults.items import Items
+from towpath.hooks.items import Items
 
 T = TypeVar("T")
 
