@@ -7,8 +7,7 @@ import json
 import time
 from typing import Any
 
-from towpath.hooks.items import Items
-from towpath.hooks.points import SOURCE_READ
+from towpath.hooks.points import SOURCE_READ, Items
 from towpath.lab.faults import board
 
 EVENT = b'{"delay": 20}'

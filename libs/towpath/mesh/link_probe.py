@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from time import monotonic
+from time import monotonic, time
 
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
-from towpath.lab.faults.clock import real_time
 from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S
 from towpath.telemetry.link_figures import Send, measured_bandwidth, measured_round_trip
 from towpath.telemetry.samples import samples_of
@@ -65,7 +64,7 @@ async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sa
     except _FAILURES as error:
         measured = ", ".join(values) or "nothing"
         log.debug("of the way to %s %s is measured: %s", other, measured, error)
-    return samples_of(f"link:{other}", real_time(), values)
+    return samples_of(f"link:{other}", time(), values)
 
 
 async def echo(command: Echo) -> EchoAnswer:

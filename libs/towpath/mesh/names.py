@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.message import subject_of
+from towpath.contracts.message import HUB_SCOPE, subject_of
 
 IN_STREAM = "IN"
 """The stream of a site that keeps what devices send."""

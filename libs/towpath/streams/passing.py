@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from towpath.hooks.items import Items
+from towpath.hooks.points import Items
 
 
 @dataclass(frozen=True)

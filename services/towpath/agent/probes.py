@@ -8,7 +8,7 @@ from random import uniform
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Sample
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import LinkProbe

@@ -10,7 +10,7 @@ from nats.errors import Error as NatsError
 from pydantic import ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span
 from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
 from towpath.telemetry.shipping import MESSAGE_ID

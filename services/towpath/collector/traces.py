@@ -16,7 +16,7 @@ from towpath.collector.span_reading import (
 )
 from towpath.collector.trace_summaries import by_trace, is_of_event, summary
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList
 from towpath.telemetry.trace_tree import merged
 from towpath.telemetry.tracing import span_of

@@ -16,8 +16,8 @@ from typing import Any
 from towpath.checker.identity import utc
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Metric
 from towpath.contracts.job import ResolvedOutput
+from towpath.contracts.metrics import Metric
 from towpath.contracts.site import SiteState
 from towpath.lab.scenarios.chaostoolkit.connection import Connected, connected
 from towpath.mesh.names import api_prefix
