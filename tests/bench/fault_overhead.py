@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from towpath.contracts.faults import LoadedRule, Rule
 from towpath.contracts.message import now
+from towpath.hooks.points import Point
 from towpath.lab.faults.active import ActiveRule
-from towpath.lab.faults.points import Point
 from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.surroundings import Surroundings
 from towpath.streams import source

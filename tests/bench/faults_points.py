@@ -23,9 +23,9 @@ from measured_mesh import MeasuredMesh
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
+from towpath.hooks.points import SOURCE_READ
 from towpath.lab.faults.board import Board
 from towpath.lab.faults.loading import LoadedRules
-from towpath.lab.faults.points import SOURCE_READ
 from towpath.streams.passing import EVENTS, ChangedMessage
 from towpath.streams.source import as_record_batch
 

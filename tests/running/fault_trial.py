@@ -10,8 +10,8 @@ from typing import Any
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleReport, RuleSet
 from towpath.contracts.message import now
+from towpath.hooks.points import Items
 from towpath.lab.faults.active import ActiveRule
-from towpath.lab.faults.items import Items
 from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.surroundings import Surroundings
 

@@ -7,9 +7,8 @@ import json
 import time
 from typing import Any
 
+from towpath.hooks.points import SOURCE_READ, Items
 from towpath.lab.faults import board
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import SOURCE_READ
 
 EVENT = b'{"delay": 20}'
 EVENTS = Items[bytes](

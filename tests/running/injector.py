@@ -18,14 +18,13 @@ import pytest
 from running import fault_victim
 from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
-from towpath.agent.rules import Rules
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleEnded, RuleList, SetRules, UnloadRules
+from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleEnded, RuleList, UnloadRules
 from towpath.contracts.message import Command
+from towpath.lab.extension import at_site
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, find, launch, stop
-from towpath.tasks import end
 
 VICTIM, SLEEPER, WRITER = "jfk-victim", "jfk-sleeper", "jfk-writer"
 
@@ -76,10 +75,7 @@ class Trial:
         stack = AsyncExitStack()
         connecting = Bus.connect(access.nats_url, access.agent.user, access.agent.password, name=site)
         bus = await stack.enter_async_context(await connecting)
-        rules = Rules(self.home, site, bus)
-        stack.push_async_callback(rules.close)
-        stack.push_async_callback(end, [asyncio.create_task(rules.watch())])
-        await bus.serve(SetRules, rules.set_rules, site=site)
+        await stack.enter_async_context(at_site(self.home.root, site, bus))
         self.agents[site] = stack
 
     async def end_agent(self, site: str) -> None:

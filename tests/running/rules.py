@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towpath.contracts.faults import LoadedRule, Metric, Rule, RuleCount, RuleReport, RuleSet
+from towpath.contracts.faults import LoadedRule, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
+from towpath.contracts.metrics import Metric
 
 LEASE_S = 120.0
 

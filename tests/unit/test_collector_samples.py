@@ -11,8 +11,7 @@ from towpath.collector.migrations import samples_of_end, samples_of_steps
 from towpath.collector.rule_metrics import LATE_S, Waiting, sample_of
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState, OperationView
 from towpath.contracts.events import OperationEnded
-from towpath.contracts.faults import Metric
-from towpath.contracts.metrics import Sample
+from towpath.contracts.metrics import Metric, Sample
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from towpath.contracts.faults import RuleLoaded
 from towpath.contracts.links import LinkChanged, LinkConditions
 from towpath.coordinator import announcements
 from towpath.coordinator.announcements import Announcements
-from towpath.lab.faults.points import BUS_SEND
+from towpath.hooks.points import BUS_SEND
 
 EVENT = LinkChanged(site="jfk", conditions=LinkConditions())
 

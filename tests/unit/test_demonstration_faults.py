@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from towpath.contracts.faults import Metric
+from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults import text
 from towpath.lab.demonstration.faults.batches import SETTLE_S, batches_of, phases_of
 from towpath.lab.demonstration.faults.report import Batch, Mark

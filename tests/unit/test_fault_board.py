@@ -13,10 +13,10 @@ import pytest
 from running.fault_trial import PARCELS, loaded, parcels, read_reports, serials, write_rules
 from towpath.contracts import message
 from towpath.contracts.faults import RuleReport
+from towpath.hooks.points import SINK_PUBLISH, SOURCE_READ
 from towpath.lab.faults import active
 from towpath.lab.faults.board import Board
 from towpath.lab.faults.clock import real_time
-from towpath.lab.faults.points import SINK_PUBLISH, SOURCE_READ
 
 AT = {"point": "source.read"}
 DROP = {"fault": "drop"}

@@ -11,7 +11,8 @@ import pytest
 from running.fault_trial import PARCELS, Parcel, parcels, serials
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
-from towpath.lab.faults.injected import InjectedFault, injected
+from towpath.hooks.points import InjectedFault
+from towpath.lab.faults.injected import injected
 from towpath.lab.faults.registry import CODE, POINT, PointFault, faults, made
 
 

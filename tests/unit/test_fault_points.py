@@ -13,8 +13,7 @@ import pytest
 from running.fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
 from running.waiting import WITHIN_S, until
 from towpath.contracts.faults import DataPoint
-from towpath.lab.faults.injected import InjectedFault
-from towpath.lab.faults.points import POINTS, Point
+from towpath.hooks.points import POINTS, InjectedFault, Point
 
 AT = {"point": "source.read"}
 LONG_MS = 600_000

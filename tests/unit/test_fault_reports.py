@@ -11,8 +11,9 @@ import pytest
 
 from running.fault_trial import read_reports
 from running.waiting import WITHIN_S
-from towpath.contracts.faults import Metric, RuleCount
+from towpath.contracts.faults import RuleCount
 from towpath.contracts.message import now
+from towpath.contracts.metrics import Metric
 from towpath.lab.faults import reports as module
 from towpath.lab.faults.loading import executor
 from towpath.lab.faults.reports import Reports

@@ -16,8 +16,8 @@ import pytest
 from running.fault_trial import Bench, loaded, read_reports
 from running.waiting import WITHIN_S
 from towpath.contracts.faults import Moment
+from towpath.hooks.points import InjectedFault
 from towpath.lab.faults.active import ActiveRule
-from towpath.lab.faults.injected import InjectedFault
 from towpath.lab.faults.weaving import Weaver
 
 MODULE = """

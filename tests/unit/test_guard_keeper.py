@@ -15,12 +15,12 @@ import pytest
 
 from running.guard_trial import SCOPE, keeping, loaded, new_home, running
 from running.waiting import eventually, until
-from towpath.contracts.faults import LoadedRule, Metric, Rule, RuleCount, RuleReport, RuleSet
+from towpath.contracts.faults import LoadedRule, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
+from towpath.contracts.metrics import Metric
 from towpath.lab.guard import usage
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.guard.report_reader import ReportReader
-from towpath.lab.guard.scopes import scope_of
 from towpath.lab.guard.usage import Usage
 from towpath.mesh.home import Home
 
@@ -236,4 +236,4 @@ def test_scope_is_the_longest_site_that_fits_when_names_begin_alike(
     home: Home, process: str, scope: str
 ) -> None:
     home.create_site("jfk-east")
-    assert scope_of(home, process) == scope
+    assert home.scope_of(process) == scope

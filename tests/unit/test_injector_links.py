@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from towpath.contracts.faults import HUB_SCOPE, Rule
+from towpath.contracts.faults import Rule
 from towpath.contracts.links import LinkConditions, LinkList, LinkView, ListLinks, RestoreLink, ShapeLink
-from towpath.contracts.message import Command
+from towpath.contracts.message import HUB_SCOPE, Command
 from towpath.lab.injector import record
 from towpath.lab.injector.links import LinkRules
 from towpath.lab.injector.loaded import LoadedRules

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from towpath.contracts.faults import Metric
+from towpath.contracts.metrics import Metric
 from towpath.contracts.scenario import MetricProbe, ThroughputProbe
 from towpath.lab.scenarios import sampler as sampling
 from towpath.lab.scenarios.probes import measure

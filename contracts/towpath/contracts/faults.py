@@ -14,12 +14,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.message import NAME_PATTERN, ROOT, Command, Event, JobName, Message, Model, SiteName
+from towpath.contracts.message import NAME_PATTERN, ROOT, Command, Event, JobName, Model, Scope, SiteName
+from towpath.contracts.metrics import Metric
 
 _INJECTOR = f"{ROOT}.command.injector"
-
-HUB_SCOPE = "hub"
-"""Scope of the services and servers beside the hub; every other scope is a site."""
 
 CODE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$"
 """`module:function` or `module:Class.method`."""
@@ -29,8 +27,6 @@ DEFAULT_LEASE_S = 5.0
 """Longer than a short pause of the injector, shorter than anybody's patience with a fault nobody holds."""
 
 RuleName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Scope = SiteName
-"""`hub`, or the name of a site."""
 
 
 class DataPoint(StrEnum):
@@ -190,29 +186,6 @@ class RuleCount(Model):
     last_error: str | None = None
 
 
-class Metric(Message):
-    """One measurement. Not kept: who wants a history collects it."""
-
-    subject = f"{ROOT}.metric.{{site}}.{{entity}}.{{name}}"
-    example = {
-        "site": "jfk",
-        "entity": "jfk-engine",
-        "name": "batch_processing_s",
-        "value": 0.21,
-        "at": "2026-01-01T00:00:00Z",
-        "labels": {"job": "delays"},
-    }
-
-    site: Scope
-    entity: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
-    """What was measured: a process, a job, a link."""
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
-    """Ends with its unit: `_s`, `_bytes`, `_events`."""
-    value: float
-    at: datetime
-    labels: dict[str, str] = {}
-
-
 class RuleView(Model):
     """A loaded rule and what came of it."""
 
@@ -300,6 +273,7 @@ class LoadRules(RulesToLoad, Command[RuleList]):
     Answered when all scopes that are up have them: their processes follow within half a second.
     """
 
+    exempt = True
     subject = f"{_INJECTOR}.load-rules"
     answer = RuleList
     example = {
@@ -320,6 +294,7 @@ class RenewRules(Command[RuleList]):
     """Give rules another lease; answers with all that are loaded. Loads nothing: what is not loaded any more,
     or in another version, is left as it is."""
 
+    exempt = True
     subject = f"{_INJECTOR}.renew-rules"
     answer = RuleList
     example = {"id": "f8", "versions": {"slow-every-1000th": 1}, "lease_s": 12.0}
@@ -333,6 +308,7 @@ class RenewRules(Command[RuleList]):
 class UnloadRules(Command[RuleList]):
     """Unload rules; answers with those that are left. Harmless when they are not loaded."""
 
+    exempt = True
     subject = f"{_INJECTOR}.unload-rules"
     answer = RuleList
     example = {"id": "f2", "names": ["slow-every-1000th"]}
@@ -344,6 +320,7 @@ class UnloadRules(Command[RuleList]):
 class ListRules(Command[RuleList]):
     """All loaded rules, and how often they acted."""
 
+    exempt = True
     subject = f"{_INJECTOR}.list-rules"
     answer = RuleList
     example = {"id": "f3"}
@@ -352,6 +329,7 @@ class ListRules(Command[RuleList]):
 class ExplainRule(Command[Explanation]):
     """What a rule would do, and what is wrong with it; nothing is loaded."""
 
+    exempt = True
     subject = f"{_INJECTOR}.explain-rule"
     answer = Explanation
     example = {
@@ -370,6 +348,7 @@ class ExplainRule(Command[Explanation]):
 class DescribeFaults(Command[FaultCatalogue]):
     """What rules are made of."""
 
+    exempt = True
     subject = f"{_INJECTOR}.describe-faults"
     answer = FaultCatalogue
     example = {"id": "f5"}
@@ -395,6 +374,7 @@ class MetricList(Model):
 class ListMetrics(Command[MetricList]):
     """The newest metrics that the injector has heard; it keeps ten thousand, in memory."""
 
+    exempt = True
     subject = f"{_INJECTOR}.list-metrics"
     answer = MetricList
     example = {"id": "f7", "after": 0, "name": "batch_processing_s", "limit": 100}
@@ -427,6 +407,7 @@ class SetRules(Command[RulesSet]):
     Sent again and again as long as there are any; an empty list ends what is left.
     """
 
+    exempt = True
     subject = f"{ROOT}.command.{{site}}.set-rules"
     answer = RulesSet
     example = {"id": "f6", "site": "jfk", "revision": 3, "lease_s": 5.0, "rules": []}
@@ -452,6 +433,7 @@ class RuleEnd(StrEnum):
 class RuleLoaded(Event):
     """A rule was loaded."""
 
+    exempt = True
     subject = f"{ROOT}.event.fault.{{rule}}.loaded"
     example = {"at": "2026-01-01T00:00:00Z", "rule": "slow-every-1000th", "version": 1, "scopes": ["jfk"]}
 
@@ -463,6 +445,7 @@ class RuleLoaded(Event):
 class RuleEnded(Event):
     """A rule is not loaded any more."""
 
+    exempt = True
     subject = f"{ROOT}.event.fault.{{rule}}.ended"
     example = {
         "at": "2026-01-01T00:00:00Z",
@@ -502,4 +485,3 @@ RULE_COMMANDS: tuple[type[Command[Any]], ...] = (SetRules,)
 """Served by agents."""
 
 FAULT_EVENTS: tuple[type[Event], ...] = (RuleLoaded, RuleEnded)
-METRICS: tuple[type[Message], ...] = (Metric,)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from string import Formatter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -32,6 +33,12 @@ JobName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Topic = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=MAX_TOPIC)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,64}$")]
 
+HUB_SCOPE = "hub"
+"""Scope of the services and servers beside the hub; every other scope is a site."""
+
+Scope = SiteName
+"""`hub`, or the name of a site."""
+
 RESERVED_SITE_NAMES = frozenset({"coordinator", "monitor", "injector", "collector", "links", "hub", "job"})
 """Names a site may not have, because services answer commands under them."""
 
@@ -48,13 +55,9 @@ def new_identifier() -> str:
     return uuid.uuid4().hex[:12]
 
 
-clock_skew = timedelta(0)
-"""By how much this process's clock is off: on purpose, while a fault rule says so."""
-
-
 def now() -> datetime:
     """The current time in UTC: the only clock that messages carry."""
-    return datetime.now(UTC) + clock_skew
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 class Model(BaseModel):
@@ -96,6 +99,8 @@ class Message(Model):
 
     subject: ClassVar[str]
     example: ClassVar[dict[str, Any]]
+    exempt: ClassVar[bool] = False
+    """It passes no named point (`towpath.hooks`): what looks there is steered by such messages."""
 
     def to_subject(self) -> str:
         """The concrete subject of this message: placeholders filled from its fields."""

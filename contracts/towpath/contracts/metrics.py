@@ -6,13 +6,13 @@ keeps its own series; the collector asks them all and answers as if there were o
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, Field, StringConstraints, model_validator
 
-from towpath.contracts.faults import Scope
-from towpath.contracts.message import ROOT, Command, Model, SiteName
+from towpath.contracts.message import ROOT, Command, Message, Model, Scope, SiteName
 
 _COLLECTOR = f"{ROOT}.command.collector"
 
@@ -319,8 +319,35 @@ class Sample(Model):
     value: float
 
 
+class Metric(Message):
+    """One measurement. Not kept: who wants a history collects it."""
+
+    subject = f"{ROOT}.metric.{{site}}.{{entity}}.{{name}}"
+    example = {
+        "site": "jfk",
+        "entity": "jfk-engine",
+        "name": "batch_processing_s",
+        "value": 0.21,
+        "at": "2026-01-01T00:00:00Z",
+        "labels": {"job": "delays"},
+    }
+
+    exempt = True
+    site: Scope
+    entity: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    """What was measured: a process, a job, a link."""
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
+    """Ends with its unit: `_s`, `_bytes`, `_events`."""
+    value: float
+    at: datetime
+    labels: dict[str, str] = {}
+
+
 METRIC_COMMANDS: tuple[type[Command[Any]], ...] = (QueryMetrics, DescribeMetrics)
 """Served by the collector."""
 
 SITE_METRIC_COMMANDS: tuple[type[Command[Any]], ...] = (ReadMetrics, Echo)
 """Served by agents; the collector serves `Echo` for the hub."""
+
+METRICS: tuple[type[Message], ...] = (Metric,)
+"""Published as they are measured, by whichever process measures."""

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from towpath.contracts.faults import Scope
-from towpath.contracts.message import ROOT, Command, Identifier, Message, Model
+from towpath.contracts.message import ROOT, Command, Identifier, Message, Model, Scope
 
 _COLLECTOR = f"{ROOT}.command.collector"
 

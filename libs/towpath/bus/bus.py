@@ -23,7 +23,7 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import CommandRefused
 from towpath.contracts.message import Command, Message, Model
 from towpath.contracts.reply import Reply
-from towpath.lab.faults.injected import InjectedFault
+from towpath.hooks.points import InjectedFault
 from towpath.tasks import end
 from towpath.telemetry.shipping import SpanShipper
 

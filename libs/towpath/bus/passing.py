@@ -1,4 +1,4 @@
-"""What fault rules do to messages that a service sends and receives."""
+"""The named points that messages pass on their way out of a service and into one."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import Any
 
 import nats.errors
 
-from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE_COMMANDS
 from towpath.contracts.message import Message
-from towpath.lab.faults.injected import InjectedFault
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import BUS_RECEIVE, BUS_SEND
-
-_OF_RULES: frozenset[type[Message]] = frozenset({*FAULT_COMMANDS, *RULE_COMMANDS, *FAULT_EVENTS, *METRICS})
-"""Messages about rules. No rule is about them: it could never be unloaded."""
+from towpath.hooks.points import BUS_RECEIVE, BUS_SEND, InjectedFault, Items
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ async def leaving(kind: type[Message], subject: str, body: bytes) -> Sequence[by
 
     Raises what a rule means to raise, as an error of sending.
     """
-    if not BUS_SEND.rules or kind in _OF_RULES:
+    if not BUS_SEND.rules or kind.exempt:
         return (body,)
     try:
         passed = await BUS_SEND.through_async([_Envelope(subject, body)], _ENVELOPES)
@@ -57,7 +51,7 @@ async def leaving(kind: type[Message], subject: str, body: bytes) -> Sequence[by
 
 async def arriving(kind: type[Message], subject: str, body: bytes) -> Sequence[bytes]:
     """The bodies to take in instead of one that came. Raises `InjectedFault` if a rule means to refuse it."""
-    if not BUS_RECEIVE.rules or kind in _OF_RULES:
+    if not BUS_RECEIVE.rules or kind.exempt:
         return (body,)
     passed = await BUS_RECEIVE.through_async([_Envelope(subject, body)], _ENVELOPES)
     return [envelope.body for envelope in passed]

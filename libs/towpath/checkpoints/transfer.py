@@ -36,8 +36,7 @@ from towpath.checkpoints.layout import digest_of_inventory, inventory, newest_co
 from towpath.checkpoints.lineage import Outdated
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import CHECKPOINT_SHIP
+from towpath.hooks.points import CHECKPOINT_SHIP, Items
 from towpath.tasks import check_cancelled
 from towpath.telemetry.tracing import traceparent
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.private_file import make_private_directory
 
 
@@ -79,6 +80,12 @@ class Home:
         return self.root / "secrets"
 
     @property
+    def own_commands(self) -> Path:
+        """How people command a mesh of containers, where that is not `docker compose`: the first line
+        starts it, the second one is its compose command."""
+        return self.root / "commands.txt"
+
+    @property
     def faults(self) -> Path:
         """The rules that processes of this mesh carry out, and what they report of them."""
         return self.root / "faults"
@@ -93,7 +100,17 @@ class Home:
 
     def fault_environment(self, scope: str, process: str) -> dict[str, str]:
         """What tells the process of this name, and those it starts, where its rules are."""
-        return {"TOWPATH_FAULTS": str(self.fault_rules(scope)), "TOWPATH_PROCESS": process}
+        return {
+            "TOWPATH_HOOKS": "towpath.lab.extension",
+            "TOWPATH_FAULTS": str(self.fault_rules(scope)),
+            "TOWPATH_PROCESS": process,
+        }
+
+    def scope_of(self, process: str) -> str:
+        """The site whose name the process's begins with, or `hub`. Of two sites the longer name counts."""
+        sites = (path.name for path in (self.root / "sites").glob("*"))
+        fitting = [site for site in sites if process.startswith(f"{site}-")]
+        return max(fitting, key=len, default=HUB_SCOPE)
 
     def site(self, site: str) -> Path:
         """Everything of one site."""

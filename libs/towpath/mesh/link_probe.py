@@ -8,14 +8,13 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from statistics import median
-from time import monotonic
+from time import monotonic, time
 
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Echo, EchoAnswer, Sample
-from towpath.lab.faults.clock import real_time
 from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S, samples_of
 
 log = logging.getLogger(__name__)
@@ -75,7 +74,7 @@ async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sa
     except _FAILURES as error:
         measured = ", ".join(values) or "nothing"
         log.debug("of the way to %s %s is measured: %s", other, measured, error)
-    return samples_of(f"link:{other}", real_time(), values)
+    return samples_of(f"link:{other}", time(), values)
 
 
 async def measured_round_trip(send: Send) -> float:

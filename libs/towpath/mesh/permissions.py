@@ -30,9 +30,9 @@ from towpath.contracts.data_plane import (
     sink_subject,
 )
 from towpath.contracts.events import EVENTS_STREAM
-from towpath.contracts.faults import HUB_SCOPE, Metric, SetRules
-from towpath.contracts.message import ROOT
-from towpath.contracts.metrics import Echo
+from towpath.contracts.faults import SetRules
+from towpath.contracts.message import HUB_SCOPE, ROOT
+from towpath.contracts.metrics import Echo, Metric
 from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.traces import EventSpan, Span
 from towpath.mesh.names import SERVER_QUESTIONS

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE
-from towpath.lab.faults.board import watch
+from towpath.contracts.message import HUB_SCOPE
+from towpath.hooks.extension import watch
 from towpath.tasks import end
 from towpath.telemetry.logs import start_logging
 from towpath.telemetry.tracing import start_tracing

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.contracts.data_plane import topic_of
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 
 
 @dataclass(frozen=True)

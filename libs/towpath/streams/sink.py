@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import nats
@@ -23,9 +24,7 @@ from towpath.contracts.data_plane import (
     stored_id,
 )
 from towpath.contracts.job import Assignment
-from towpath.lab.faults.clock import real_time_ns
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import SINK_PUBLISH
+from towpath.hooks.points import SINK_PUBLISH, Items
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
@@ -186,12 +185,12 @@ class JobSink:
         results = [Outgoing(sink, i, b) for i, bad, b in rows if not bad]
         if SINK_PUBLISH.rules:
             results = [*SINK_PUBLISH.through(results, RESULTS, job=job, topic=output.topic)]
-        begun_ns = real_time_ns()
+        begun_ns = time_ns()
         new = self._store(batch, output.stream, results)
         self.results += new
         # Results of which some were stored before are repeated: when they were first stored is not known.
         if self.on_stored is not None and 0 < new == len(results):
-            self.on_stored(StoredBatch(batch, results, begun_ns, real_time_ns()))
+            self.on_stored(StoredBatch(batch, results, begun_ns, time_ns()))
 
     def _store(self, batch: int, stream: str, messages: list[Outgoing]) -> int:
         if not messages:

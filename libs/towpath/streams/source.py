@@ -20,8 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, topic_of
-from towpath.lab.faults import board
-from towpath.lab.faults.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
+from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.log_reader import Access, EventsLost, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 
@@ -241,7 +240,6 @@ class StreamReader(EventReader, DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The events of a range, as Arrow batches. What fault rules let pass of them: the job's progress
         is the range, whatever became of its events."""
-        board.watch()
         if isinstance(partition, Recalled):
             for messages in self._recalled(partition.through):
                 yield as_record_batch(messages, sign=-1)

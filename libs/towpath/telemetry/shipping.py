@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from time import time_ns
 from typing import Any, Protocol
 
 from opentelemetry.context import Context
@@ -15,7 +16,6 @@ from opentelemetry.trace import StatusCode
 
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.traces import EventSpan, Span, SpanKind
-from towpath.lab.faults.clock import real_time_ns
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class SpanShipper(SpanProcessor):
             service=self.service,
             site=self.site,
             begun_ns=begun_ns,
-            ended_ns=max(span.end_time or real_time_ns(), begun_ns),
+            ended_ns=max(span.end_time or time_ns(), begun_ns),
             error=(span.status.description or "failed") if failed else None,
             attributes=attributes,
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from towpath.agent.app import run
 from towpath.agent.settings import AgentSettings
-from towpath.lab.faults.board import watch
+from towpath.hooks.extension import watch
 from towpath.telemetry.logs import start_logging
 
 

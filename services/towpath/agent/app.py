@@ -28,12 +28,10 @@ from towpath.agent.outputs import Outputs
 from towpath.agent.passing import looked_at
 from towpath.agent.reception import Reception
 from towpath.agent.roles import Roles
-from towpath.agent.rules import Rules
 from towpath.agent.settings import AgentSettings
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.data_plane import api_prefix
-from towpath.contracts.faults import SetRules
 from towpath.contracts.message import Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
@@ -58,6 +56,7 @@ from towpath.contracts.migration import (
     StopJob,
     TryCode,
 )
+from towpath.hooks.extension import at_site
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
 from towpath.mesh.nats_config import HUB_DOMAIN
@@ -83,7 +82,12 @@ async def run(settings: AgentSettings) -> None:
     supervisor = Supervisor(brokers, settings.home.run)
     try:
         supervisor.start()
-        async with _connected(settings) as (bus, redis), _following(settings, bus), showing_life(bus):
+        async with (
+            _connected(settings) as (bus, redis),
+            # From the first moment: that an engine does not start may be what a rule is about.
+            at_site(settings.home.root, settings.site, bus),
+            showing_life(bus),
+        ):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
             artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
@@ -117,19 +121,6 @@ async def run(settings: AgentSettings) -> None:
     finally:
         await containment.close()
         await supervisor.stop()
-
-
-@contextlib.asynccontextmanager
-async def _following(settings: AgentSettings, bus: Bus) -> AsyncIterator[None]:
-    """Carry out fault rules, from the first moment: an engine that does not start may be one of them."""
-    rules = Rules(settings.home, settings.site, bus)
-    await bus.serve(SetRules, rules.set_rules, site=settings.site)
-    watching = asyncio.create_task(rules.watch())
-    try:
-        yield
-    finally:
-        await end([watching])
-        await rules.close()
 
 
 @contextlib.asynccontextmanager

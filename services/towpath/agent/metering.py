@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import uniform
+from time import time
 
 from towpath.agent.engine_measures import SiteMeasures
 from towpath.agent.job_figures import JobFigures
@@ -15,9 +16,8 @@ from towpath.agent.stream_figures import StreamFigures, stream_states
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import ReadMetrics, Sample, SeriesList
-from towpath.lab.faults.clock import real_time
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import LinkProbe
 from towpath.mesh.state import MeshState
@@ -104,13 +104,13 @@ def sources(
         return _all("process", {name: seen[user] for name, user in users.items() if user in seen})
 
     async def surroundings() -> list[Sample]:
-        return samples_of("site", real_time(), await asyncio.to_thread(machine.look))
+        return samples_of("site", time(), await asyncio.to_thread(machine.look))
 
     return [storage, usage, wires, surroundings, engines.new]
 
 
 def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:
-    at = real_time()
+    at = time()
     return [s for name, found in values.items() for s in samples_of(f"{kind}:{name}", at, found)]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from towpath.bus import Withheld
 from towpath.contracts.message import Command, Model
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import AGENT_COMMAND
+from towpath.hooks.points import AGENT_COMMAND, Items
 
 Handler = Callable[[Any], Awaitable[Model]]
 

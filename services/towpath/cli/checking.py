@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from towpath.checker.verdict import CLOCK_SKEW_S, NOTICES, Verdict, judge, value
 from towpath.cli import check_options as given
 from towpath.cli.check_options import invalid_option
 from towpath.cli.connection import ask, load_mesh
+from towpath.cli.extensions import Recording, recordings
 from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.commands import JobView, ListJobs
@@ -192,11 +193,12 @@ async def _computed(
     home: Home, site: str, topic: str, against: str, airport: str | None, limit: int | None
 ) -> Truth:
     """What the job that publishes on `topic` should make of the recorded departures."""
-    if against != "departures":
-        raise invalid_option("no such recording", "against", against, "departures, or input")
+    known = recordings()
+    if against not in known:
+        raise invalid_option("no such recording", "against", against, ", ".join([*known, "input"]))
     spec = job_on((await ask(home, ListJobs())).jobs, site, topic).spec
     with working("computing what the results should be …"):
-        return await asyncio.to_thread(_window_truth, spec, airport, limit)
+        return await asyncio.to_thread(_window_truth, spec, known[against], airport, limit)
 
 
 def job_on(jobs: Sequence[JobView], site: str, topic: str) -> JobView:
@@ -214,10 +216,11 @@ def job_on(jobs: Sequence[JobView], site: str, topic: str) -> JobView:
     return job
 
 
-def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Truth:
-    # These import pandas, which takes longer than most commands run.
+def _window_truth(
+    spec: JobSpec, load: Callable[[], Recording], airport: str | None, limit: int | None
+) -> Truth:
+    # It imports pandas, which takes longer than most commands run.
     from towpath.checker.truth import window_truth
-    from towpath.lab.workload.departures import departures_frame
 
     window = spec.operator
     if not isinstance(window, Window) or window.shape is not WindowShape.TUMBLING:
@@ -228,7 +231,7 @@ def _window_truth(spec: JobSpec, airport: str | None, limit: int | None) -> Trut
         raise invalid_option(
             "depends on when events came", "topic", spec.output.topic, "a window with event_time"
         )
-    frame = departures_frame(airport, limit)
+    frame = load()(airport, limit)
     truth = window_truth(frame, window.event_time, window.size_s, window.key, window.aggregates, spec.name)
     return {**truth}
 

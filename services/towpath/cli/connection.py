@@ -11,8 +11,7 @@ from towpath.bus import Bus
 from towpath.cli.command_spans import command_span
 from towpath.cli.container_meshes import nothing_runs
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.telemetry.tracing import start_tracing

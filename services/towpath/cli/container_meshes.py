@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory
@@ -33,16 +31,10 @@ def compose_instead(home: Home, command: str) -> str | None:
     """
     if not home.secrets.is_dir():
         return None
-    # Here: what containers take is nothing for a mesh of processes.
-    from towpath.lab.emulation.project import Project
-
-    project = Project(home)
-    if not project.topology_file.exists():
+    if not home.own_commands.exists():
         return f"docker compose {COMPOSE[command]}"
-    if command == "up":
-        return f"towpath --home {shlex.quote(str(home.root.parent))} fog up"
-    file = shlex.quote(str(project.compose_file))
-    return f"docker compose --file {file} --project-name {project.name} {COMPOSE[command]}"
+    up, compose = home.own_commands.read_text().splitlines()
+    return up if command == "up" else f"{compose} {COMPOSE[command]}"
 
 
 def not_of_processes(home: Home, command: str) -> TowpathError:

@@ -12,11 +12,11 @@ import typer
 
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
+from towpath.cli.extensions import run_pages
 from towpath.cli.output import say, working
 from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import is_name
-from towpath.lab.harness.journal import FILE
 from towpath.mesh.home import Home
 
 IDENTIFIER = r"[A-Za-z0-9-]{1,64}"
@@ -53,10 +53,9 @@ def report(
     # Here, because matplotlib would make every other command a second slower.
     from towpath.reports.page import write_page
 
-    directory = run_directory(about)
     with working(f"writing a report on {about}"):
-        if directory is not None:
-            text, path = _scenario(directory), output or directory / "report.html"
+        if (run := _run_page(about)) is not None:
+            text, path = run[1], output or run[0] / "report.html"
         else:
             text = asyncio.run(_from_mesh(home_of(context), about))
             path = output or Path(f"report-{about}.html")
@@ -66,16 +65,9 @@ def report(
         say("no browser could be started")
 
 
-def run_directory(about: str) -> Path | None:
-    """The directory of a scenario's run: as given, or where `towpath scenario run NAME` puts it."""
-    candidates = (Path(about), Path(f"scenario-{about}"))
-    return next((place for place in candidates if (place / FILE).is_file()), None)
-
-
-def _scenario(directory: Path) -> str:
-    from towpath.lab.scenarios.report_page import run_page
-
-    return run_page(directory)
+def _run_page(about: str) -> tuple[Path, str] | None:
+    pages = (page(about) for page in run_pages())
+    return next((page for page in pages if page is not None), None)
 
 
 async def _from_mesh(home: Home, about: str) -> str:

@@ -14,8 +14,8 @@ from towpath.collector.results import Results
 from towpath.collector.rule_metrics import RuleMetrics
 from towpath.collector.settings import CollectorSettings
 from towpath.collector.traces import Traces
-from towpath.contracts.faults import HUB_SCOPE
 from towpath.contracts.live import ReadResults
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.link_probe import echo

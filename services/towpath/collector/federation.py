@@ -11,7 +11,7 @@ import nats.errors
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import (
     MAX_POINTS,
     MetricSelection,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from time import time
 
 from towpath.bus import Bus
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Sample
-from towpath.lab.faults.clock import real_time
-from towpath.lab.guard.scopes import scope_of
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import LinkProbe
 from towpath.processes import listed
@@ -74,7 +73,7 @@ class HubProcesses:
             stats = self._bus.connection.stats
             used[OWN]["process.network.received"] = float(stats["in_bytes"])
             used[OWN]["process.network.sent"] = float(stats["out_bytes"])
-        at = real_time()
+        at = time()
         return [s for name, values in used.items() for s in samples_of(f"process:{name}", at, values)]
 
     def _look(self) -> dict[str, dict[str, float]]:
@@ -85,5 +84,5 @@ class HubProcesses:
         return {
             record.name: {**used[record.name], "process.restarts": float(record.restarts)}
             for record in living
-            if scope_of(self._home, record.name) == HUB_SCOPE
+            if self._home.scope_of(record.name) == HUB_SCOPE
         }

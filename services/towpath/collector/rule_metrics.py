@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from towpath.bus import Bus
-from towpath.contracts.faults import HUB_SCOPE, Metric
-from towpath.contracts.metrics import Sample
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.metrics import Metric, Sample
 from towpath.telemetry.selection import RULE_PREFIX
 
 MOST_WAITING = 50_000

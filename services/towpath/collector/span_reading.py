@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span
 from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
 

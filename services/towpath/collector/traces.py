@@ -17,7 +17,7 @@ from towpath.collector.span_reading import (
     spans_of,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.traces import ListTraces, ShowTrace, Span, Trace, TraceList, TraceSummary
 from towpath.telemetry.trace_tree import merged
 from towpath.telemetry.tracing import span_of

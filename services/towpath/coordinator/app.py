@@ -12,8 +12,7 @@ from nats.errors import Error as NatsError
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE
-from towpath.contracts.message import Model
+from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from towpath.engine.app import run
 from towpath.engine.settings import Settings
-from towpath.lab.faults.board import watch
+from towpath.hooks.extension import watch
 from towpath.telemetry.logs import start_logging
 
 

@@ -7,6 +7,7 @@ import logging
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from time import time
 from typing import Any
 
 from towpath.contracts.job import Assignment
@@ -15,7 +16,6 @@ from towpath.engine.batch_reports import BatchReport
 from towpath.engine.batch_spans import BatchSpans
 from towpath.engine.event_traces import EventTraces, LookUp, time_ns_of
 from towpath.engine.job_measures import JobMeasures, Measured
-from towpath.lab.faults.clock import real_time
 from towpath.streams.sink import StoredBatch
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class JobTelemetry:
         """What was measured since the last time."""
         if not self.enabled:
             return []
-        return self.measures.samples(real_time(), results=results, rejected=rejected)
+        return self.measures.samples(time(), results=results, rejected=rejected)
 
 
 def latencies(published: StoredBatch) -> Iterable[float]:

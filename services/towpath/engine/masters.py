@@ -11,11 +11,9 @@ machines. Those read the site's streams, and keep state, so some things must be 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from towpath.contracts.site import EngineSpec
-from towpath.lab.faults.board import FAULTS, PROCESS
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 """Prefix of the settings of Spark's state store."""
@@ -64,8 +62,6 @@ def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
         "spark.executor.extraJavaOptions": java_options,
         "spark.task.maxFailures": str(TASK_ATTEMPTS),
         "spark.network.timeout": f"{SILENT_S}s",
-        # Executors elsewhere do not inherit the environment: where the site's fault rules are.
-        **{f"spark.executorEnv.{name}": os.environ[name] for name in (FAULTS, PROCESS) if name in os.environ},
     }
 
 

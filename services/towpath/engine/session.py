@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from towpath.engine.class_archive import archive_option
 from towpath.engine.masters import ROCKSDB, is_cluster, placed
 from towpath.engine.settings import Settings
-from towpath.lab.faults import spark_daemon
+from towpath.hooks.extension import spark_settings
 from towpath.streams.source import StreamSource
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -25,8 +25,6 @@ TUNING = {
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    # Python workers look at fault rules, whatever they run.
-    "spark.python.daemon.module": spark_daemon.__name__,
     # For a Python worker to report: the default of 15 s fails queries on a machine that is overloaded.
     "spark.python.authenticate.socketTimeout": "60s",
     # State: RocksDB with changelogs, so that a commit writes what changed and not everything.
@@ -96,7 +94,7 @@ def start_session(settings: Settings, python: str = sys.executable) -> SparkSess
         .config(f"{ROCKSDB}.maxMemoryUsageMB", str(settings.spec.state_memory_mb))
         .config("spark.driver.extraJavaOptions", f"{archive_option()} {java_options}".strip())
     )
-    for key, value in (TUNING | placed(settings.spec, java_options)).items():
+    for key, value in (TUNING | placed(settings.spec, java_options) | spark_settings()).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(StreamSource)

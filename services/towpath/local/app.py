@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
 from towpath.mesh.state import MeshState, reachable

@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 PROCESS = """
 import os, sys
 from towpath.lab.faults import board
-from towpath.lab.faults.points import SINK_PUBLISH
+from towpath.hooks.points import SINK_PUBLISH
 
 board.watch()
 board.watch()

@@ -22,7 +22,8 @@ from running.guard_trial import (
 )
 from running.waiting import WITHIN_S, eventually, until
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import Metric, RuleCount
+from towpath.contracts.faults import RuleCount
+from towpath.contracts.metrics import Metric
 from towpath.lab.guard.process import guard_spec
 from towpath.lab.guard.scopes import guard_name, held_path
 from towpath.mesh.home import Home

@@ -23,9 +23,8 @@ from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Metric
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
-from towpath.contracts.metrics import Echo, QueryMetrics, SeriesList
+from towpath.contracts.metrics import Echo, Metric, QueryMetrics, SeriesList
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,12 +14,12 @@ from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.openapi import openapi
 from towpath.contracts.export.reference import reference
-from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, METRICS, RULE_COMMANDS, Rule
+from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS, Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
-from towpath.contracts.metrics import METRIC_COMMANDS, SITE_METRIC_COMMANDS
+from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS
 from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.pipeline import PIPELINE_COMMANDS, PIPELINE_EVENTS, PipelineSpec

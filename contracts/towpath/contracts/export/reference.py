@@ -20,7 +20,6 @@ from towpath.contracts.export.field_types import cell, default_of, named_types, 
 from towpath.contracts.faults import (
     FAULT_COMMANDS,
     FAULT_EVENTS,
-    METRICS,
     RULE_COMMANDS,
     DataPoint,
     Moment,
@@ -34,6 +33,7 @@ from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import (
     METRIC_COMMANDS,
+    METRICS,
     METRICS_TABLE,
     SITE_METRIC_COMMANDS,
     Aggregation,

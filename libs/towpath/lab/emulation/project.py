@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -81,7 +82,15 @@ class Project:
         settings = ComposeSettings.of(topology, str(self.home.secrets), tag)
         write_secrets(mesh, self.home.secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
+        write_private_file(self.home.own_commands, f"{self._up()}\n{self._compose_command()}\n")
         return mesh
+
+    def _up(self) -> str:
+        return f"towpath --home {shlex.quote(str(self.home.root.parent))} fog up"
+
+    def _compose_command(self) -> str:
+        file = shlex.quote(str(self.compose_file))
+        return f"docker compose --file {file} --project-name {self.name}"
 
     def create(self) -> None:
         """Make all containers, and start those that are no nodes. Raises `TowpathError`."""

@@ -12,13 +12,12 @@ from random import Random
 from time import monotonic
 from typing import Any, TypeVar
 
-from towpath.contracts.faults import AtCode, AtPoint, LoadedRule, Metric, RuleCount
+from towpath.contracts.faults import AtCode, AtPoint, LoadedRule, RuleCount
+from towpath.contracts.metrics import Metric
+from towpath.hooks.points import InjectedFault, Items, Passed
 from towpath.lab.faults.clock import real_time
 from towpath.lab.faults.conditions import compile_condition, compile_value
 from towpath.lab.faults.fields import CallFields, PassingFields
-from towpath.lab.faults.injected import InjectedFault
-from towpath.lab.faults.items import Items
-from towpath.lab.faults.points import Passed
 from towpath.lab.faults.registry import (
     CODE,
     POINT,

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING
 
-from towpath.lab.faults.points import POINTS
+from towpath.hooks.points import POINTS
 
 if TYPE_CHECKING:
     from towpath.contracts.faults import RuleSet

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
-
-from towpath.contracts import message
 
 real_time = time.time
 """Unix seconds by the machine's clock, whatever rules do."""
@@ -27,7 +24,6 @@ def skew(owner: str, seconds: float) -> None:
     else:
         _skews.pop(owner, None)
     total = skewed_by()
-    message.clock_skew = timedelta(seconds=total)
     time.time = _skewed_time if total else real_time
     time.time_ns = _skewed_time_ns if total else real_time_ns
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 from towpath.lab.faults.registry import Call
 
 

@@ -1,4 +1,4 @@
-"""What a fault means to raise: the one thing of a rule that reaches the code it looks at."""
+"""The exceptions that `throw` raises, by name."""
 
 from __future__ import annotations
 
@@ -6,19 +6,9 @@ import builtins
 import sys
 from functools import cache
 
+from towpath.hooks.points import InjectedFault
+
 DEFAULT = "InjectedFault"
-
-
-class InjectedFault(Exception):
-    """Raised on purpose by a rule. What `throw` raises under another name is also this."""
-
-    def __init__(self, message: str = "injected fault") -> None:
-        # Not the next constructor in line: that of another exception may ask for anything.
-        Exception.__init__(self, message)
-        self.message = message
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def is_exception(name: str) -> bool:

@@ -20,8 +20,8 @@ from towpath.contracts.faults import (
     RuleSet,
     TargetKind,
 )
+from towpath.hooks.points import POINTS
 from towpath.lab.faults.active import ActiveRule
-from towpath.lab.faults.points import POINTS
 from towpath.lab.faults.registry import Target
 from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.surroundings import Surroundings

@@ -22,7 +22,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import Moment, RuleAction, TargetKind
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 
 T = TypeVar("T")
 FaultT = TypeVar("FaultT", bound="type[Fault]")

@@ -8,7 +8,8 @@ import threading
 from collections import deque
 from pathlib import Path
 
-from towpath.contracts.faults import Metric, RuleCount, RuleReport
+from towpath.contracts.faults import RuleCount, RuleReport
+from towpath.contracts.metrics import Metric
 
 log = logging.getLogger(__name__)
 

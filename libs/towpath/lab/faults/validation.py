@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail
-from towpath.contracts.faults import HUB_SCOPE, AtCode, OnTarget, Rule, TargetKind
+from towpath.contracts.faults import AtCode, OnTarget, Rule, TargetKind
+from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.code_points import find_exception, parameters_of
 from towpath.lab.faults.expressions import OWN_SITE
 from towpath.lab.faults.rule_expressions import exceptions_of, expressions_of, field_of

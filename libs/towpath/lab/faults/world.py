@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.faults import HUB_SCOPE, AtPoint, DataPoint, OnTarget, Rule, RuleEvent
+from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleEvent
+from towpath.contracts.message import HUB_SCOPE
 
 _SERVERS = ("nats", "redis", "mosquitto")
 """Ends of the names of processes that run no Python: no rule sets their clock."""

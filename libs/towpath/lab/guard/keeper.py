@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, Metric, RuleSet, RulesSet
+from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet
+from towpath.contracts.metrics import Metric
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time
 from towpath.lab.guard.process import guard_spec

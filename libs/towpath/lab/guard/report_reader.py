@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 from pydantic import ValidationError
 
-from towpath.contracts.faults import Metric, RuleCount, RuleReport
+from towpath.contracts.faults import RuleCount, RuleReport
+from towpath.contracts.metrics import Metric
 
 log = logging.getLogger(__name__)
 

@@ -1,10 +1,9 @@
-"""Which scope a process belongs to, by its name, and where the guard of a scope keeps its things."""
+"""The name of a scope's guard, and where it keeps its things."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from towpath.contracts.faults import HUB_SCOPE
 from towpath.mesh.home import Home
 
 _GUARD = "-guard"
@@ -31,10 +30,3 @@ def held_path(home: Home, scope: str) -> Path:
 def progress_path(home: Home, scope: str) -> Path:
     """How far the rules have come that a scope's guard carries out."""
     return home.faults / f"{scope}.progress.json"
-
-
-def scope_of(home: Home, process: str) -> str:
-    """The site whose name the process's begins with, or `hub`. Of two such sites the longer name counts."""
-    sites = (path.name for path in (home.root / "sites").glob("*"))
-    fitting = [site for site in sites if process.startswith(f"{site}-")]
-    return max(fitting, key=len, default=HUB_SCOPE)

@@ -10,10 +10,11 @@ from pathlib import Path
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import HUB_SCOPE, OnTarget, TargetKind
+from towpath.contracts.faults import OnTarget, TargetKind
+from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.registry import Target
 from towpath.lab.guard.held_record import Held
-from towpath.lab.guard.scopes import is_guard, scope_of
+from towpath.lab.guard.scopes import is_guard
 from towpath.mesh.home import Home
 from towpath.mesh.names import is_engine_process
 from towpath.processes import find
@@ -36,7 +37,7 @@ def target_of(home: Home, event: OnTarget) -> Target:
             value=event.name,
             allowed="any other process",
         )
-    directory = _data(home, scope_of(home, event.name))
+    directory = _data(home, home.scope_of(event.name))
     return Target(
         event.target,
         event.name,

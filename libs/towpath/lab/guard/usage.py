@@ -7,7 +7,6 @@ import time
 
 import psutil
 
-from towpath.lab.guard.scopes import scope_of
 from towpath.mesh.home import Home
 from towpath.processes import listed
 
@@ -57,4 +56,4 @@ class Usage:
         """Whether the nearest process with a pid file, from this one upwards, is of the scope."""
         while pid and pid not in names:
             pid = parents.get(pid)
-        return bool(pid) and scope_of(self._home, names[pid]) == self._scope
+        return bool(pid) and self._home.scope_of(names[pid]) == self._scope

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.bus import Bus
-from towpath.contracts.faults import Metric
+from towpath.contracts.metrics import Metric
 from towpath.contracts.scenario import Collection
 from towpath.lab.harness.journal import Entry, Journal
 

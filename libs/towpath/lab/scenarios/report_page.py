@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 from towpath.contracts.message import now
 from towpath.contracts.scenario import Scenario
-from towpath.lab.harness.journal import Entry, of, read_journal
+from towpath.lab.harness.journal import FILE, Entry, of, read_journal
 from towpath.lab.scenarios.course import Course, Curve, course
 from towpath.lab.scenarios.picture import figure_of
 from towpath.lab.scenarios.probes import title, tolerance
@@ -19,6 +19,16 @@ from towpath.reports.curves import number
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.markup import element, listed, paragraph, section, table
 from towpath.reports.page import page
+
+
+def found_run_page(about: str) -> tuple[Path, str] | None:
+    """The directory of a scenario's run, as given or where `towpath scenario run NAME` puts it, and its page.
+
+    Null when there is none. Raises `TowpathError`.
+    """
+    candidates = (Path(about), Path(f"scenario-{about}"))
+    directory = next((place for place in candidates if (place / FILE).is_file()), None)
+    return None if directory is None else (directory, run_page(directory))
 
 
 def run_page(directory: Path) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import HUB_SCOPE, OnTarget
+from towpath.contracts.faults import OnTarget
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.scenario import Scenario, Step
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal

@@ -12,8 +12,8 @@ import aiohttp
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.contracts.faults import Metric
 from towpath.contracts.job import JobState, JobStatus
+from towpath.contracts.metrics import Metric
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.lab.harness.load import Device
 from towpath.lab.harness.observer import ObservedJob

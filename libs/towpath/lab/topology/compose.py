@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.topology import Topology
 from towpath.lab.topology.secrets import CONTAINER_HOME, SERVERS, digest_name, secret_name
 from towpath.mesh.state import MeshState

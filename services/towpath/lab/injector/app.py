@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from towpath.bus import Bus
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.injector.handlers import Handlers
 from towpath.lab.injector.metrics import Metrics

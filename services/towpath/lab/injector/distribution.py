@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from towpath.contracts.faults import HUB_SCOPE, LoadedRule, RuleCount, RulesSet
+from towpath.contracts.faults import LoadedRule, RuleCount, RulesSet
+from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.expressions import OWN_SITE
 from towpath.lab.injector.courier import Courier, Deliver, Letter

@@ -9,7 +9,6 @@ from functools import partial
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorDetail, TowpathError
 from towpath.contracts.faults import (
-    HUB_SCOPE,
     DescribeFaults,
     ExplainRule,
     Explanation,
@@ -17,7 +16,6 @@ from towpath.contracts.faults import (
     ListMetrics,
     ListRules,
     LoadRules,
-    Metric,
     RenewRules,
     Rule,
     RuleList,
@@ -25,6 +23,8 @@ from towpath.contracts.faults import (
     SetRules,
     UnloadRules,
 )
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.metrics import Metric
 from towpath.lab.faults.explanation import explain
 from towpath.lab.faults.validation import problems
 from towpath.lab.faults.world import World

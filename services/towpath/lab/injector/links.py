@@ -11,9 +11,9 @@ from typing import cast
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import DEFAULT_LEASE_S, HUB_SCOPE, OnTarget, RuleCount, TargetKind
+from towpath.contracts.faults import DEFAULT_LEASE_S, OnTarget, RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
-from towpath.contracts.message import Command
+from towpath.contracts.message import HUB_SCOPE, Command
 from towpath.lab.faults.conditions import Evaluation, compile_condition
 from towpath.lab.faults.registry import LinkFault, made
 from towpath.lab.injector.loaded import Loaded, LoadedRules

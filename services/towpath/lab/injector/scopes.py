@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from towpath.contracts.faults import HUB_SCOPE, AtPoint, DataPoint, OnTarget, Rule, TargetKind
-from towpath.lab.guard.scopes import scope_of
+from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, TargetKind
+from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.home import Home
 
 AT_HUB_TOO = frozenset({DataPoint.BUS_SEND, DataPoint.BUS_RECEIVE})
@@ -21,7 +21,7 @@ def scopes_of(rule: Rule, sites: Sequence[str], home: Home) -> tuple[str, ...]:
     if isinstance(event, OnTarget):
         return (_scope_of_target(event, where.site, home),)
     if where.process is not None:
-        return (scope_of(home, where.process),)
+        return (home.scope_of(where.process),)
     if where.site is not None:
         return (where.site,)
     at_sites_only = isinstance(event, AtPoint) and event.point not in AT_HUB_TOO
@@ -39,4 +39,4 @@ def _scope_of_target(event: OnTarget, site: str | None, home: Home) -> str:
         case TargetKind.CONTAINER:
             return site or HUB_SCOPE
         case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
-            return scope_of(home, event.name)
+            return home.scope_of(event.name)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from towpath.bus import Bus
-from towpath.contracts.faults import HUB_SCOPE
+from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.links.handlers import Handlers
 from towpath.lab.links.record import Record
 from towpath.lab.links.settings import Settings

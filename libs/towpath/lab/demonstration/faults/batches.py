@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import fmean
 
-from towpath.contracts.faults import Metric
+from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults.report import Batch, Mark, Phase
 from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL
 

@@ -15,10 +15,10 @@ from towpath.contracts.faults import (
     ListMetrics,
     ListRules,
     LoadRules,
-    Metric,
     Rule,
     UnloadRules,
 )
+from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults.report import Mark
 from towpath.tasks import end
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from towpath.contracts.message import Model
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 

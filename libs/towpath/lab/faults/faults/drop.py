@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 

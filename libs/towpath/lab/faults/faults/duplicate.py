@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from towpath.contracts.message import Model
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 

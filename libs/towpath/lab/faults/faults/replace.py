@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from towpath.contracts.message import Model
-from towpath.lab.faults.items import Items
+from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 

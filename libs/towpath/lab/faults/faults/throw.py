@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pydantic import Field, field_validator
 
 from towpath.contracts.message import Model
+from towpath.hooks.points import Items
 from towpath.lab.faults.injected import DEFAULT, injected, is_exception
-from towpath.lab.faults.items import Items
 from towpath.lab.faults.registry import Call, CallFault, PointFault, T, fault
 
 

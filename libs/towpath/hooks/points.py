@@ -1,7 +1,8 @@
 """The named points of the data path, and how a rule looks at what passes one.
 
 Code at a point asks `if POINT.rules:` and goes on: that is all a point costs without a rule. With one it
-hands over everything that is about to pass at once, and goes on with what it gets back.
+hands over everything that is about to pass at once, and goes on with what it gets back. This module imports
+little: every Python worker of Spark imports it.
 
     if SOURCE_READ.rules:
         messages = SOURCE_READ.through(messages, MESSAGES, job=self.job)
@@ -9,13 +10,40 @@ hands over everything that is about to pass at once, and goes on with what it ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from towpath.lab.faults.items import Items
-
 T = TypeVar("T")
+
+
+class InjectedFault(Exception):
+    """Raised on purpose by a rule. It is also the exception that the rule names, if it names one."""
+
+    def __init__(self, message: str = "injected fault") -> None:
+        # Not the next constructor in line: that of another exception may ask for anything.
+        Exception.__init__(self, message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Items(Generic[T]):
+    """How to read and change what passes a named point."""
+
+    payload: Callable[[T], bytes]
+    fields: Callable[[T], Mapping[str, Any]]
+    """What conditions may name, `payload` aside: `topic`, `serial`, `job`…"""
+    with_payload: Callable[[T, bytes], T]
+    columns: Mapping[str, Callable[[Sequence[T]], Sequence[Any]]] = field(default_factory=dict)
+    """One field of all items, `payload` too, where that is quicker than item by item."""
+
+    def column(self, name: str, items: Sequence[T]) -> Sequence[Any] | None:
+        """One field of all items; null where no column is known."""
+        column = self.columns.get(name)
+        return None if column is None else column(items)
 
 
 @dataclass
@@ -53,7 +81,7 @@ class Point:
     def __init__(self, name: str) -> None:
         self.name = name
         self.rules: tuple[PassageRule, ...] = ()
-        """Those that look at this point now; set by the board."""
+        """Those that look at this point now; set by the extension, if there is one."""
 
     def through(self, items: Sequence[T], access: Items[T], **context: Any) -> Sequence[T]:
         """What passes instead of `items`; blocks for as long as rules hold it up.

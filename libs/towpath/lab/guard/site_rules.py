@@ -1,24 +1,33 @@
-"""The fault rules of a site: what the injector says shall hold here is written down and carried out."""
+"""The fault rules of a site: what the injector tells its agent is written down and carried out."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Self
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import RulesSet, SetRules
 from towpath.lab.guard.keeper import Keeper
 from towpath.mesh.home import Home
+from towpath.tasks import end
 
 
-class Rules:
+class SiteRules:
     """Answers the injector. Rules end with their lease whatever happens to this process."""
 
     def __init__(self, home: Home, site: str, bus: Bus) -> None:
-        self._site = site
         self._keeper = Keeper(home, site, bus.publish)
         self._revision = -1
         self._setting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._watching = asyncio.create_task(self._keeper.watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await end([self._watching])
+        await self._keeper.close()
 
     async def set_rules(self, command: SetRules) -> RulesSet:
         """See `SetRules`. Raises `TowpathError` (fenced) when newer rules hold already: it comes late."""
@@ -33,11 +42,3 @@ class Rules:
                 )
             self._revision = command.revision
             return await self._keeper.set(command.revision, command.lease_s, command.rules, command.shared)
-
-    async def watch(self) -> None:
-        """Report what came of rules, for ever."""
-        await self._keeper.watch()
-
-    async def close(self) -> None:
-        """End what is held: before engine and broker end, which may be paused."""
-        await self._keeper.close()
