@@ -14,10 +14,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from running.waiting import WITHIN_S
+from towpath.contracts.data_plane import MESSAGE_ID_HEADER
 from towpath.contracts.traces import Span, SpanKind
 from towpath.tasks import end
 from towpath.telemetry import shipping, tracing
-from towpath.telemetry.shipping import MESSAGE_ID, SAMPLED_EVENT, UNFINISHED, SpanShipper
+from towpath.telemetry.shipping import SAMPLED_EVENT, UNFINISHED, SpanShipper
 from towpath.telemetry.tracing import (
     OTLP_ENDPOINTS,
     continuing,
@@ -53,7 +54,7 @@ class FakeConnection:
         span = Span.from_bytes(payload)
         self.subjects.append(subject)
         self.spans.append(span)
-        self.identifiers.append((headers or {})[MESSAGE_ID])
+        self.identifiers.append((headers or {})[MESSAGE_ID_HEADER])
         self.arrived.set()
 
     async def flush(self, timeout: int = 10) -> None:
