@@ -90,7 +90,7 @@ REST = (
     folder("page", 4, "the live page in a browser"),
     folder("laboratory", 9, "fault rules, scenarios and the guard", ONE_WORKER),
     folder("demonstrations", 15, "`demo`, `demo-fog` and `demo-faults`, small", ONE_WORKER),
-    folder("documents", 20, "every command that README and pages show", ONE_WORKER),
+    folder("documents", 30, "every command that README and pages show", ONE_WORKER),
     folder("cluster", 3, "a site whose tasks run on a Spark cluster", ONE_WORKER),
     folder("chaos", 10, "a sample of the drill; a demonstration whose processes are killed", ONE_WORKER),
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
