@@ -190,7 +190,7 @@ def test_link_in_a_directory_when_it_leads_out_of_the_root_then_nothing_is_packe
 def test_link_when_it_leads_to_a_directory_above_itself_then_that_is_said(root: Path) -> None:
     code = write(root / "code", a="")
     (code / "again").symlink_to(code)
-    with pytest.raises(TowpathError, match="a directory that it lies in"):
+    with pytest.raises(TowpathError, match="a directory that contains it"):
         pack(code, root)
 
 
