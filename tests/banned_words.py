@@ -39,7 +39,6 @@ NOT_YET = (
     "libs/towpath/protocols/",
     "libs/towpath/streams/",
     "libs/towpath/tasks.py",
-    "services/towpath/api/page/",
     "services/towpath/cli/",
     "services/towpath/coordinator/",
     "services/towpath/engine/",
