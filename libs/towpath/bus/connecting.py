@@ -19,7 +19,7 @@ RETRY_PAUSE_S = 0.3
 
 @dataclass(frozen=True)
 class Login:
-    """A server, and the user we are there."""
+    """A server, and the user of the connection there."""
 
     url: str
     user: str

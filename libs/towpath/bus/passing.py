@@ -1,4 +1,4 @@
-"""The named points that messages pass on their way out of a service and into one."""
+"""Lead messages through named points on their way out of a service and into one."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ async def run(settings: AgentSettings) -> None:
         supervisor.start()
         async with (
             _connected(settings) as (bus, redis),
-            # From the first moment: that an engine does not start may be what a rule is about.
+            # From the first moment on, because a rule may keep an engine from starting.
             at_site(settings.home.root, settings.site, bus),
             showing_life(bus),
         ):
