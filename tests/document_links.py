@@ -32,7 +32,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name behind `#`: headings as GitHub writes them, and anchors set by hand."""
+    """Return the targets behind `#`: headings as GitHub writes them, and anchors set by hand."""
     found: set[str] = set()
     prose = without_code(text)
     for heading in _HEADING.findall(prose):

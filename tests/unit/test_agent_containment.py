@@ -115,7 +115,7 @@ async def test_image_when_it_is_missing_then_is_loaded_from_its_archive(
     ("image", "archive", "field", "said"),
     [
         ("site:9", None, "container.image", "no registry gives it"),
-        ("site:9", "other.tar", "container.image", "holds another image"),
+        ("site:9", "other.tar", "container.image", "contains another image"),
         ("site:2", "nothing.tar", "container.image_archive", "No such file"),
     ],
 )

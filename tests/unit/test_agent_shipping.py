@@ -73,7 +73,7 @@ async def test_shipment_when_called_off_while_it_copies_then_ends_without_sendin
         await asyncio.sleep(0)
         copying.may_go_on.set()
         await asyncio.wait_for(resetting, WITHIN_S)
-        with pytest.raises(TowpathError, match="called off"):
+        with pytest.raises(TowpathError, match="was cancelled"):
             await asyncio.wait_for(shipping, WITHIN_S)
     finally:
         copying.may_go_on.set()
@@ -91,7 +91,7 @@ async def test_shipment_when_that_of_an_earlier_migration_still_copies_then_begi
         await asyncio.sleep(0)
         assert copying.copies == 1
         copying.may_go_on.set()
-        with pytest.raises(TowpathError, match="called off"):
+        with pytest.raises(TowpathError, match="was cancelled"):
             await asyncio.wait_for(earlier, WITHIN_S)
         assert isinstance(await asyncio.wait_for(later, WITHIN_S), Shipped)
     finally:

@@ -149,7 +149,7 @@ def test_path_when_the_root_is_in_a_container_then_it_is_found_as_people_name_it
 )
 def test_path_when_the_root_is_in_a_container_then_nothing_beside_it_is_found(root: Path, named: str) -> None:
     _outside(root)
-    with pytest.raises(TowpathError, match="must lie in the artefact root") as refused:
+    with pytest.raises(TowpathError, match="must be in the artefact root") as refused:
         resolve_inside(root, named.format(root=root), Path("/home/ann/jobs"))
     assert "/home/ann/jobs;" in str(refused.value.detail.allowed)
 
@@ -171,7 +171,7 @@ def test_path_when_its_directory_may_not_be_entered_then_it_is_refused_saying_so
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "exists", refuse)  # Root may enter everything.
-    with pytest.raises(TowpathError, match="may not read it"):
+    with pytest.raises(TowpathError, match="may not read this file"):
         resolve_inside(root, "code")
 
 
@@ -190,7 +190,7 @@ def test_link_in_a_directory_when_it_leads_out_of_the_root_then_nothing_is_packe
 def test_link_when_it_leads_to_a_directory_above_itself_then_that_is_said(root: Path) -> None:
     code = write(root / "code", a="")
     (code / "again").symlink_to(code)
-    with pytest.raises(TowpathError, match="a directory that it lies in"):
+    with pytest.raises(TowpathError, match="a directory that contains it"):
         pack(code, root)
 
 
@@ -217,9 +217,9 @@ def _pipe(root: Path) -> Path:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (_empty, "holds no Python module"),
+        (_empty, "contains no Python module"),
         (_climbing, r"holds '\.\./a\.py'"),
-        (_broken, "is no readable zip"),
+        (_broken, "is not a readable zip"),
         (lambda root: write(root, module="") / "module.py", "neither a wheel nor a zip nor a directory"),
         (_pipe, "neither a file nor a directory"),
     ],

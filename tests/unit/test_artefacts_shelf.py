@@ -151,6 +151,6 @@ async def test_code_when_it_does_not_import_then_the_engine_is_never_asked(
 
 async def test_code_when_no_digest_names_it_then_it_is_refused(shelf: Shelf, hub: Hub, code: bytes) -> None:
     named = job(code).model_copy(update={"artefact": None})
-    with pytest.raises(TowpathError, match="code is taken from the hub only"):
+    with pytest.raises(TowpathError, match="code is taken only from the hub"):
         await Artefacts(None, "", shelf).in_place(named)  # type: ignore[arg-type]
     assert hub.fetched == []

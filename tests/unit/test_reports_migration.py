@@ -31,7 +31,7 @@ def test_page_when_nothing_was_measured_then_says_what_is_missing() -> None:
     page = check_self_contained(migration_page(facts(measured=Measured(), trace=None, untraced="too old")))
     assert page.titles[1:] == SECTIONS
     assert len(page.pictures) == 1
-    assert f"Nobody has measured this of {JOB} in that time: throughput" in page.text
+    assert f"No site measured this of {JOB} in that time: throughput" in page.text
     assert "There is no trace: too old." in page.text
 
 
@@ -45,7 +45,7 @@ def test_page_when_a_site_is_silent_then_names_it_and_shows_the_others() -> None
 def test_page_when_the_collector_is_silent_then_says_so_once() -> None:
     page = check_self_contained(migration_page(facts(measured=Measured(failure="nobody answers"))))
     assert "There are no measurements: nobody answers." in page.text
-    assert "Nobody has measured" not in page.text
+    assert "No site measured" not in page.text
 
 
 @pytest.mark.parametrize(

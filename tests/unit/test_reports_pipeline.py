@@ -99,7 +99,7 @@ def test_page_when_everything_is_known_then_shows_graph_versions_and_measurement
         "second: added.",
         "third: removed.",
         "Throughput: 316 on average at jfk, 330 events/s at most.",
-        "Nobody has measured anything of second",
+        "No site measured anything of second",
     ):
         assert part in page.text
 

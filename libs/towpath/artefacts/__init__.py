@@ -1,1 +1,1 @@
-"""User code on its way to the engines: packed, named by content, kept at the hub, tried before it runs."""
+"""User code on its way to the engines: packed, named by content, stored at the hub, tried before it runs."""

@@ -1,4 +1,4 @@
-"""Packs user code into one zip whose bytes depend on its content alone, and names it by their digest."""
+"""Pack user code into one zip whose bytes depend on its content alone, and name it by its digest."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from towpath.artefacts.root import FIELD, outside
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 MAX_BYTES = 64 * 1024**2
-"""Of one artefact, packed and unpacked: far above any code, far below what would fill a site's disk."""
+"""Greatest size of an artefact, packed and unpacked: more than any code, far less than a site's disk."""
 
 MAX_FILES = 10_000
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The earliest time a zip can hold: every file has it."""
+"""The earliest time that a zip can store. Every file has it."""
 
 _READABLE = 0o100644 << 16
-"""Regular file, readable for all, in the place where a zip keeps Unix modes."""
+"""A regular file that all may read, as a zip stores Unix modes."""
 
 
 def digest_of(content: bytes) -> str:
-    """The name of an artefact: its SHA-256, 64 hexadecimal digits."""
+    """Return the name of an artefact: its SHA-256, 64 hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
 def pack(path: Path, root: Path) -> bytes:
-    """The artefact at `path`, a real path inside `root`, as one zip.
+    """Return the artefact at `path`, a real path inside `root`, as one zip.
 
-    A wheel stays as it is. A directory or zip becomes a zip that is the same for the same files, whatever
-    their order and times. Compiled Python and hidden files are left out. Raises `TowpathError`: something
-    else, links that lead out of `root`, unreadable files, too much.
+    A wheel stays as it is. A directory or zip becomes a zip that is the same for the same files, in any order
+    and with any times. Compiled Python and hidden files are left out. Raises `TowpathError` for anything
+    else, for links that lead out of `root`, for unreadable files, and for too much content.
     """
     try:
         if path.is_dir():
@@ -45,7 +45,7 @@ def pack(path: Path, root: Path) -> bytes:
     except OSError as error:
         raise _refused(path, f"cannot be read: {error.strerror or error}") from error
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise _refused(path, f"is no readable zip: {error}") from error
+        raise _refused(path, f"is not a readable zip: {error}") from error
     raise _refused(path, "is neither a wheel nor a zip nor a directory")
 
 
@@ -72,7 +72,7 @@ def _repacked(path: Path) -> bytes:
 
 
 def _of_directory(directory: Path, root: Path, above: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file. Links are followed as long as they stay inside the root."""
+    """Yield name and content of each file. Links are followed while they stay inside the root."""
     for entry in directory.iterdir():
         if not _is_kept(entry.name):
             continue
@@ -81,7 +81,7 @@ def _of_directory(directory: Path, root: Path, above: tuple[Path, ...]) -> Itera
             raise outside(root, str(entry))
         if real.is_dir():
             if real in above:
-                raise _refused(entry, "is a link to a directory that it lies in")
+                raise _refused(entry, "is a link to a directory that contains it")
             for name, content in _of_directory(real, root, (*above, directory)):
                 yield f"{entry.name}/{name}", content
         elif not real.is_file():
@@ -93,7 +93,7 @@ def _of_directory(directory: Path, root: Path, above: tuple[Path, ...]) -> Itera
 
 
 def _zipped(files: Iterable[tuple[str, bytes]], path: Path) -> bytes:
-    """Uncompressed, so that the bytes do not depend on a compressor's version."""
+    """Return an uncompressed zip, because a compressor's version would change the bytes."""
     contents: dict[str, bytes] = {}
     size = 0
     for name, content in files:
@@ -117,7 +117,7 @@ def _is_kept(name: str) -> bool:
 
 def _check_any_code(names: Iterable[str], path: Path) -> None:
     if not any(name.endswith(".py") for name in names):
-        raise _refused(path, "holds no Python module")
+        raise _refused(path, "contains no Python module")
 
 
 def _too_large(path: Path) -> TowpathError:

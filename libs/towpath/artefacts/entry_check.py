@@ -1,6 +1,6 @@
-"""Tries user code in a process that is thrown away, before an engine that runs other jobs imports it.
+"""Try user code in a disposable process, before an engine that runs other jobs imports it.
 
-Code that exits, hangs or takes all memory when it is imported does so there.
+Code that exits, hangs or takes all memory at import does so in that process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 FIELD = "operator.entry"
 
 WITHIN_S = 15.0
-"""Importing PySpark and pandas takes one second, several on a machine under load."""
+"""Time for the trial. Importing PySpark and pandas takes one second, and several on a machine under load."""
 
 MEMORY_BYTES = 2 * 1024**3
-"""Of address space; PySpark with pandas and Arrow takes 0.4 GiB."""
+"""Address space of the trial. PySpark with pandas and Arrow takes 0.4 GiB."""
 
 VERDICT_BYTES = 64 * 1024
 
@@ -41,10 +41,10 @@ async def check_entry(
     within_s: float = WITHIN_S,
     memory_bytes: int = MEMORY_BYTES,
 ) -> None:
-    """Raise `TowpathError` (invalid) when `entry` of `archive` does not import or cannot be called.
+    """Raise `TowpathError` (invalid) if `entry` of `archive` does not import or cannot be called.
 
-    The error has the exception of the user's code and its line. `archive` is null for code that the
-    interpreter's environment has. The process sees no environment variables of ours.
+    The error has the exception of the user's code and its line. `archive` is None for code in the
+    interpreter's environment. The process gets none of this process's environment variables.
     """
     with tempfile.TemporaryDirectory(prefix="towpath-trial-") as scratch:
         process = await asyncio.create_subprocess_exec(
@@ -78,7 +78,7 @@ async def _verdict(process: Process, within_s: float) -> str | None:
     except TimeoutError:
         return _too_long(within_s)
     finally:
-        # The whole group: what the code started must not outlive it.
+        # End the whole group, because processes that the code started must not outlive it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -101,12 +101,12 @@ def _too_long(within_s: float) -> str:
 
 
 def _environment(scratch: str) -> dict[str, str]:
-    """No credentials, no settings: what a program needs to be found and to write text."""
+    """Return an environment without credentials and settings, with what a program needs to run."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": scratch,
         "TMPDIR": scratch,
         "LANG": "C.UTF-8",
-        "OPENBLAS_NUM_THREADS": "1",  # Each thread takes address space, of which there is a limit.
+        "OPENBLAS_NUM_THREADS": "1",  # Each thread takes address space, which is limited.
         "OMP_NUM_THREADS": "1",
     }

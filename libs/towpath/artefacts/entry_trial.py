@@ -1,7 +1,7 @@
-"""Runs alone, in a process that is thrown away: imports user code and says whether its entry can be called.
+"""Import user code in a disposable process, and say whether its entry can be called.
 
-`python -I entry_trial.py ARCHIVE ENTRY MEMORY_BYTES SECONDS`, where ARCHIVE may be empty. Needs nothing
-but the standard library. Prints one JSON object: `{"problem": null}`, or what is wrong, as text.
+`python -I entry_trial.py ARCHIVE ENTRY MEMORY_BYTES SECONDS`, where ARCHIVE may be empty. It needs only
+the standard library. It prints one JSON object: `{"problem": null}`, or the problem as text.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MESSAGE_CHARACTERS = 600
 
 
 def problem_of(archive: str, entry: str) -> str | None:
-    """What is wrong with an entry; None if it can be called with a frame and parameters."""
+    """Return the problem of an entry. None if it can be called with a frame and parameters."""
     module_name, _, function_name = entry.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except BaseException as error:  # Also SystemExit, and whatever else code may raise at import.
+    except BaseException as error:  # Also SystemExit and anything else that code may raise at import.
         return f"does not import: {_told(error, archive)}"
     function = getattr(module, function_name, None)
     if function is None:
@@ -43,7 +43,7 @@ def _mismatch(function: Any) -> str | None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return None  # Some compiled functions do not say what they take.
+        return None  # Some compiled functions do not declare their parameters.
     try:
         signature.bind("frame", "parameters")
     except TypeError as error:
@@ -52,7 +52,7 @@ def _mismatch(function: Any) -> str | None:
 
 
 def _told(error: BaseException, archive: str) -> str:
-    """The exception and the line of the user's code that raised it."""
+    """Return the exception and the line of the user's code that raised it."""
     text = f"{type(error).__name__}: {error}".removesuffix(": ")
     if isinstance(error, SyntaxError):
         return text[:MESSAGE_CHARACTERS]
@@ -67,7 +67,7 @@ def _told(error: BaseException, archive: str) -> str:
 def _confine(memory_bytes: int, seconds: int) -> None:
     for limit, soft, hard in (
         (resource.RLIMIT_AS, memory_bytes, memory_bytes),
-        # A signal that says why comes first: the hard limit's is one that anything may have sent.
+        # The soft limit's signal tells the reason. The hard limit's could come from anywhere.
         (resource.RLIMIT_CPU, seconds, seconds + 1),
         (resource.RLIMIT_CORE, 0, 0),
     ):
@@ -78,7 +78,7 @@ def _confine(memory_bytes: int, seconds: int) -> None:
 
 
 def main() -> None:
-    """Try the entry that the arguments name, and end whatever it left running."""
+    """Try the entry that the arguments name. End all processes that it left running."""
     archive, entry, memory_bytes, seconds = sys.argv[1:]
     verdict = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)

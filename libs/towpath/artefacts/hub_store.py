@@ -1,7 +1,7 @@
 """Artefacts at the hub, in a JetStream object store: written by the coordinator, read by every site.
 
-Sites read it message by message with direct gets instead of the client's `get`: that makes a consumer at
-the hub, which waits for ever when the link breaks in the midst.
+Sites read them message by message with direct gets. The client's own `get` makes a consumer at the hub,
+and waits without end when the link breaks midway.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from towpath.contracts.message import now
 BUCKET = "artefacts"
 STREAM = f"OBJ_{BUCKET}"
 SUBJECTS = f"$O.{BUCKET}.>"
-"""Where the coordinator publishes artefacts."""
+"""Subjects under which the coordinator publishes artefacts."""
 
 _META, _CHUNK = f"$O.{BUCKET}.M.", f"$O.{BUCKET}.C."
 
 CHUNK_BYTES = 512 * 1024
 REQUEST_S = 5.0
-"""For one message from the hub: on a link of 1 Mbit/s a chunk takes four seconds."""
+"""Deadline for one message from the hub: on a link of 1 Mbit/s a chunk takes four seconds."""
 
 FETCH_S = 60.0
 AGAIN_S = 0.2
@@ -40,25 +40,26 @@ NOBODY_LISTENS, NOT_THERE = "503", "404"
 
 
 class HubArtefacts:
-    """The object store, through a connection to the hub itself."""
+    """The object store, over a connection to the hub itself."""
 
     def __init__(self, connection: Client) -> None:
         self._connection = connection
         self._jetstream = connection.jetstream(timeout=10.0)
         self._writing = asyncio.Lock()
-        """One at a time: what looks unfinished while it is held belongs to nobody."""
+        """Lock for writers: while one holds it, no other has an unfinished artefact."""
 
     async def ensure(self) -> None:
-        """Make the object store if there is none."""
+        """Create the object store if it does not exist."""
         config = ObjectStoreConfig(bucket=BUCKET, storage=StorageType.FILE)
         try:
             await self._jetstream.create_object_store(BUCKET, config)
         except BadRequestError:
-            # It exists, with what an earlier version of the client made of the same settings.
+            # It exists with other settings, because an earlier version of the client filled them in
+            # differently.
             await self._jetstream.stream_info(STREAM)
 
     async def put(self, content: bytes) -> str:
-        """Keep an artefact; its digest. One that is there already is only marked as used."""
+        """Store an artefact and return its digest. One that is already there is only marked as used."""
         digest = digest_of(content)
         async with self._writing:
             store = self._store()
@@ -70,13 +71,13 @@ class HubArtefacts:
         return digest
 
     async def holds(self, digest: str) -> bool:
-        """Whether an artefact is kept. Raises `TimeoutError` when the hub does not answer."""
+        """True if an artefact is stored. Raises `TimeoutError` when the hub does not answer."""
         return await _described(self._connection, "$JS.API", digest) is not None
 
     async def discard(self, keep: set[str], unused_s: float) -> list[str]:
         """Delete artefacts that are not in `keep` and were not put within `unused_s` seconds.
 
-        Also parts of those whose putting was interrupted. Returns the digests.
+        Also delete parts of those whose `put` was interrupted. Returns the digests.
         """
         gone: list[str] = []
         async with self._writing:
@@ -102,7 +103,7 @@ class HubArtefacts:
 
 
 class _Description:
-    """What the store says of one artefact."""
+    """The store's description of one artefact."""
 
     def __init__(self, message: Msg) -> None:
         body: dict[str, Any] = json.loads(message.data)
@@ -113,7 +114,7 @@ class _Description:
 
 
 async def fetch(connection: Client, api: str, digest: str, *, within_s: float = FETCH_S) -> bytes:
-    """An artefact, from the hub whose JetStream answers under `api`; whole and as its digest says.
+    """Return an artefact from the hub whose JetStream answers under `api`, complete and with its digest.
 
     Raises `TowpathError`: unreachable, or failed when the hub has no such artefact.
     """
@@ -123,7 +124,7 @@ async def fetch(connection: Client, api: str, digest: str, *, within_s: float = 
             if described is None:
                 raise TowpathError(
                     ErrorCode.FAILED,
-                    "the hub does not keep this artefact any more; deploy or update the job again",
+                    "the hub no longer has this artefact: deploy or update the job again",
                     field="artefact",
                     value=digest,
                 )
@@ -137,7 +138,10 @@ async def fetch(connection: Client, api: str, digest: str, *, within_s: float = 
         ) from error
     if digest_of(content) != digest:
         raise TowpathError(
-            ErrorCode.FAILED, "what the hub keeps is not what its name says", field="artefact", value=digest
+            ErrorCode.FAILED,
+            "the content at the hub does not match its digest",
+            field="artefact",
+            value=digest,
         )
     return content
 
@@ -149,7 +153,7 @@ async def _chunks(connection: Client, api: str, described: _Description) -> byte
         wanted = {"seq": after + 1, "next_by_subj": described.chunks_at}
         message = await _persistently(connection, api, wanted)
         if message is None:
-            break  # Deleted meanwhile: the digest tells.
+            break  # It was deleted meanwhile. The digest will not match.
         parts.append(message.data)
         after = int((message.headers or {})["Nats-Sequence"])
     return b"".join(parts)
@@ -163,7 +167,7 @@ async def _described(connection: Client, api: str, digest: str) -> _Description 
 
 
 async def _persistently(connection: Client, api: str, wanted: dict[str, Any]) -> Msg | None:
-    """One stored message; None if there is none. A link that is down is given a second chance.
+    """Return one stored message, or None if there is none. A link that is down gets a second chance.
 
     Raises `TimeoutError`.
     """
@@ -180,7 +184,7 @@ async def _persistently(connection: Client, api: str, wanted: dict[str, Any]) ->
             return None
         if status != NOBODY_LISTENS:
             return message
-    raise TimeoutError(f"nobody answers for {STREAM}")
+    raise TimeoutError(f"no one answers for {STREAM}")
 
 
 def _named(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""The one directory that user code may come from."""
+"""The one directory from which user code may come."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ FIELD = "operator.artefact"
 
 
 def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
-    """The real path of an artefact, absolute or relative to `root`; neither `..` nor links lead out of it.
+    """Return the real path of an artefact, absolute or relative to `root`. `..` and links must stay inside.
 
-    People know the root as `called`, if that is another path: it was put into a container.
-    Raises `TowpathError` (not allowed, also when it may not be read, or invalid when it is not there), naming
-    the root.
+    Errors name the root as `called` if that is given: in a container, people know it by another path.
+    Raises `TowpathError`: not allowed if it is outside or unreadable, invalid if it does not exist.
     """
     real_root, known_as = root.resolve(), called or root.resolve()
     below = Path(named)
@@ -29,10 +28,10 @@ def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
     except PermissionError as error:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            "the coordinator may not read it",
+            "the coordinator may not read this file",
             field=FIELD,
             value=named,
-            allowed="what all users of the machine may read",
+            allowed="a file that all users of the machine may read",
         ) from error
     if not is_there:
         raise TowpathError(
@@ -46,7 +45,7 @@ def resolve_inside(root: Path, named: str, called: Path | None = None) -> Path:
 
 
 def as_called(error: TowpathError, root: Path, called: Path | None) -> TowpathError:
-    """The same refusal, with paths as people know them who call the root so."""
+    """Return the same refusal, with paths as people know them who call the root `called`."""
     if called is None:
         return error
     known: dict[str, Any] = {
@@ -58,10 +57,10 @@ def as_called(error: TowpathError, root: Path, called: Path | None) -> TowpathEr
 
 
 def outside(root: Path, named: str) -> TowpathError:
-    """The refusal of code from elsewhere."""
+    """Return the refusal of code from outside of the root."""
     return TowpathError(
         ErrorCode.NOT_ALLOWED,
-        "user code must lie in the artefact root",
+        "user code must be in the artefact root",
         field=FIELD,
         value=named,
         allowed=f"a path in {root.resolve()}; --artefact-root DIR of the command that brought the mesh up "

@@ -1,7 +1,7 @@
-"""The artefacts that a site has, on its own disk: a site that is cut off goes on with what is here.
+"""The artefacts on a site's own disk. With them, a site that is cut off can go on.
 
 <digest>.zip          the artefact, read-only
-<digest>.<entry>      this entry of it was tried and can be called
+<digest>.<entry>      marks that this entry was tried and can be called
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _PART = ".part"
 
 
 class Shelf:
-    """Files of one site. Every artefact is complete or not there; methods block briefly."""
+    """Files of one site. An artefact is either complete or absent. Methods block briefly."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def find(self, digest: str) -> Path | None:
-        """The artefact, if it is here and undamaged. One that is damaged is thrown away."""
+        """Return the artefact if it is here and undamaged. A damaged one is deleted."""
         path = self._path(digest)
         try:
             content = path.read_bytes()
@@ -37,11 +37,11 @@ class Shelf:
         return path
 
     def keep(self, digest: str, content: bytes) -> Path:
-        """Put an artefact here, durably."""
+        """Store an artefact durably."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(digest)
         part = path.with_suffix(_PART)
-        part.unlink(missing_ok=True)  # Of an agent that was killed: read-only, so it cannot be overwritten.
+        part.unlink(missing_ok=True)  # Left by a killed agent. It is read-only.
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -51,11 +51,11 @@ class Shelf:
         return path
 
     def note_callable(self, digest: str, entry: str) -> None:
-        """Remember that an entry was tried and can be called."""
+        """Record that an entry was tried and can be called."""
         self._mark(digest, entry).touch()
 
     def is_callable(self, digest: str, entry: str) -> bool:
-        """Whether an entry was tried here before and could be called."""
+        """True if an entry was tried here before and could be called."""
         return self._mark(digest, entry).exists()
 
     def discard(self, keep: set[str], unused_s: float) -> list[str]:

@@ -1,1 +1,1 @@
-"""Brokers of a site: where devices publish and where results appear, behind one small interface."""
+"""Brokers of a site, where devices publish and results appear, behind one small interface."""

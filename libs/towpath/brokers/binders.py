@@ -1,4 +1,4 @@
-"""Which binder serves which kind of broker."""
+"""The binders of all kinds of brokers."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ BINDERS: Mapping[BrokerKind, Callable[[SiteAccess, Home], BrokerBinder]] = {
 
 
 def binder_of(access: SiteAccess, home: Home) -> BrokerBinder:
-    """The binder of a site's broker."""
+    """Return the binder of a site's broker."""
     return BINDERS[access.spec.broker.kind](access, home)

@@ -1,12 +1,12 @@
-"""From a broker into the site's IN stream: QoS 1, a session that outlives connections, nothing lost.
+"""From a broker into the site's IN stream, with QoS 1 and a session that outlives connections.
 
-A message is acknowledged to the broker when the stream has stored it, in the order of receipt. Whatever
-fails (broker, stream, this process), both connections are made anew, and the broker delivers again what was
-not acknowledged. What of that is stored already is read from the end of the stream itself, and left out:
-see `overlap` for the little that must remain in doubt. Messages of QoS 0 come at most once, as sent.
+A message is acknowledged to the broker when the stream has stored it, in the order of receipt. When
+anything fails (broker, stream, this process), both connections are opened again, and the broker delivers
+unacknowledged messages again. Those that are already stored are recognised by the end of the stream and
+left out. See `overlap` for the few that remain in doubt. Messages of QoS 0 come at most once, as sent.
 
-Retained messages are not stored: they come again with each subscription, and are as old as they may be. What
-a device publishes while the subscription stands arrives as an event, retained or not.
+Retained messages are not stored, because they come again with each subscription and may be of any age. A
+message that a device publishes during the subscription arrives as an event, retained or not.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from towpath.mqtt.connection import BrokerAddress, MqttConnection
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-"""Between looks at what should have happened, when nothing does."""
+"""Between checks while nothing happens."""
 
 OVERLAP_S = 2.0
-"""What a broker delivers again comes at once: so long after the last of it, no more will come."""
+"""A broker delivers again at once. When this long has passed since the last of it, no more will come."""
 
 MOST_ON_THE_WAY = 5000
-"""Events that the stream has yet to acknowledge; with more, the broker is held up."""
+"""Events that the stream has yet to acknowledge. With more, the broker is not read."""
 
 UNSTORABLE = "IN holds topics under site/ without dots, spaces, wildcards and empty levels"
 
@@ -53,7 +53,7 @@ class _Delivery:
     subject: str
     seen: Seen
     done: bool = False
-    """Whether it may be acknowledged."""
+    """True if it may be acknowledged."""
 
     @property
     def again(self) -> bool:
@@ -61,7 +61,7 @@ class _Delivery:
 
 
 class Intake:
-    """What devices send, from the broker into IN, for ever."""
+    """Carries what devices send from the broker into IN, until cancelled."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Intake:
         self._filters = [*filters]
         self._file = file
         self.refused = RefusedTopics()
-        """What cannot be stored."""
+        """Counts topics that IN cannot store."""
         self._endeavour = Endeavour("events from the broker", self._attempt)
 
     @property
     def trouble(self) -> str | None:
-        """Why no events come at the moment."""
+        """Return the reason why no events come now. None if they do."""
         return self._endeavour.trouble
 
     async def run(self) -> None:
@@ -92,7 +92,9 @@ class Intake:
     async def _attempt(self, endeavour: Endeavour) -> None:
         site = self._access.spec.name
         lost: list[str] = []
-        address = await asyncio.to_thread(self._address)  # Anew each time: a password may be mended.
+        address = await asyncio.to_thread(
+            self._address
+        )  # Read each time, because the password may have been corrected.
         async with (
             connected(self._access, lost.append) as server,
             MqttConnection(address, self._client_id, session=True) as broker,
@@ -115,24 +117,24 @@ class Intake:
                 raise ConnectionError(lost[0])
 
     def _session(self, present: bool) -> tuple[str, list[str]]:
-        """The name of the session at the broker, and subscriptions that are to be taken back."""
+        """Return the name of the session at the broker, and the subscriptions to cancel."""
         record = self._file.load() if present else self._file.renew(self._filters)
         self._file.save(record.model_copy(update={"filters": self._filters}))
         return record.session, [each for each in record.filters if each not in self._filters]
 
 
 class _Transfer:
-    """What is under way over one pair of connections."""
+    """Messages under way over one pair of connections."""
 
     def __init__(self, broker: MqttConnection, refused: RefusedTopics, file: SessionFile) -> None:
         self._broker = broker
         self._refused = refused
         self._file = file
-        # Invariant: all that came with QoS 1 and is not acknowledged, in order of receipt.
+        # Invariant: all messages with QoS 1 that are not acknowledged, in order of receipt.
         self._unacknowledged: deque[_Delivery] = deque()
         self._on_the_way: dict[int, _Delivery] = {}
         self._passed = 0
-        """Messages that were not stored since the last that was."""
+        """Messages left out since the last stored one."""
         self._changed_at = 0.0
 
     def begin(self, stream: SiteLog, session: str, stored: Sequence[Identity]) -> None:
@@ -144,14 +146,14 @@ class _Transfer:
         self._changed_at = asyncio.get_running_loop().time()
 
     def stored(self, number: int) -> None:
-        """The stream has this event."""
+        """Note that the stream has stored this event."""
         delivery = self._on_the_way.pop(number, None)
         if delivery is not None:
             delivery.done = True
             self._broker.wake()
 
     async def turn(self) -> None:
-        """Pass on what came, acknowledge what is stored, wait for more. Raises when a side fails."""
+        """Pass messages on, acknowledge stored ones, and wait for more. Raises when a side fails."""
         if len(self._on_the_way) < MOST_ON_THE_WAY:
             for message in self._broker.take_arrived():
                 await self._take(message)
@@ -201,7 +203,8 @@ class _Transfer:
         self._refused.add(delivery.message.topic, why)
         self._passed += 1
         if self._passed == HISTORY:
-            # Packet ids have moved on unseen: what was stored before must not be taken for what comes now.
+            # The broker used packet ids that were not stored. So stored messages must not be compared with
+            # later ones.
             self._session = (await asyncio.to_thread(self._file.renew)).session
 
 

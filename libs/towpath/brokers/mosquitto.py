@@ -1,6 +1,6 @@
-"""The binder of Mosquitto: one that the agent runs, or any broker of MQTT 3.1.1 or 5 that runs already.
+"""The binder of Mosquitto: one that the agent runs, or any running broker of MQTT 3.1.1 or 5.
 
-An existing broker must keep what it has for a persistent session: Mosquitto's own default drops messages
+An existing broker must keep all messages of a persistent session. By default, Mosquitto drops messages
 beyond 1,000 while the bridge is away (`max_queued_messages`), and sends 20 at a time
 (`max_inflight_messages`).
 """
@@ -25,7 +25,7 @@ from towpath.mqtt.connection import BrokerAddress
 from towpath.processes import ChildSpec
 
 STOP_S = 5.0
-"""For Mosquitto to write its sessions when it ends."""
+"""Time for Mosquitto to write its sessions when it ends."""
 
 
 class MosquittoBroker:
@@ -44,7 +44,7 @@ class MosquittoBroker:
         self._bridge = access.bridge
         self._directory = home.broker(access.spec.name)
         self._log = home.log(f"{access.spec.name}-mosquitto")
-        # The same for ever, and no other mesh's: the session at the broker goes by it.
+        # The id never changes and no other mesh has it, because the broker recognises the session by it.
         mesh = hashlib.blake2b(access.bridge.password.encode(), digest_size=4).hexdigest()
         client_id = f"towpath-{access.spec.name}-{mesh}"
         filters = access.spec.broker.subscribe
@@ -53,11 +53,11 @@ class MosquittoBroker:
         self._outlet = Outlet(access, self._address, f"{client_id}-results", lambda: file.load().since)
 
     def create(self) -> Sequence[ChildSpec]:
-        """A Mosquitto, with its configuration written; none where the broker runs elsewhere."""
+        """Return a Mosquitto with its configuration written. None where the broker runs elsewhere."""
         access = self._access
         if access.spec.broker.host is not None:
             return ()
-        # A container has one of its own.
+        # A container has a user of its own.
         program = "mosquitto" if access.spec.container.is_docker else mosquitto_binary()
         directory = make_private_directory(self._directory)
         host, port = access.spec.listen, access.broker_port
@@ -84,19 +84,19 @@ class MosquittoBroker:
         )
 
     async def mirror(self) -> None:
-        """From the broker's topics into IN."""
+        """Carry messages from the broker's topics into IN."""
         await self._intake.run()
 
     async def publish(self) -> None:
-        """From the output streams to the broker's topics."""
+        """Carry results from the output streams to the broker's topics."""
         await self._outlet.run()
 
     def trouble(self) -> str | None:
-        """The first thing that is in the way."""
+        """Return the first problem, or None."""
         return self._intake.trouble or self._outlet.trouble
 
     def _address(self) -> BrokerAddress:
-        """How the broker is reached. Raises `TowpathError` for a file that is not there."""
+        """Return the broker's address and credentials. Raises `TowpathError` for a missing file."""
         access, broker = self._access, self._access.spec.broker
         if broker.host is None:
             own = self._bridge

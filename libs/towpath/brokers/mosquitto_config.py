@@ -1,8 +1,8 @@
-"""Renders the files of a Mosquitto that the agent runs. Pure: state in, texts out.
+"""Render the files of a Mosquitto that the agent runs. Pure: state in, texts out.
 
-Mosquitto acknowledges a device when it has a message in memory; it writes its sessions to the disk every few
-seconds and when it ends. A Mosquitto that is killed may lose what it took in between and had not yet passed
-on to the bridge: the site's own server as broker does not.
+Mosquitto acknowledges a device when it has a message in memory. It writes its sessions to the disk every
+few seconds and when it ends. A Mosquitto that is killed may lose what it took meanwhile and had not yet
+passed on to the bridge. The site's own server as broker loses nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from towpath.mesh.state import Credential
 from towpath.mqtt.connection import WINDOW
 
 SAVE_EVERY_S = 5
-"""Between two writes of all sessions. In good health they are small: what is stored is forgotten."""
+"""Between two writes of all sessions. They are normally small, because stored messages are forgotten."""
 
 _ITERATIONS = 101
-"""As mosquitto_passwd has it. Our passwords are 192 random bits: nothing to be slowed down."""
+"""As mosquitto_passwd has it. More would gain nothing, because the passwords are 192 random bits."""
 
 
 def configuration(directory: Path, *, listen: str, port: int) -> str:
-    """`mosquitto.conf`. Queues have no limit: a device's acknowledged message is never dropped."""
+    """Return `mosquitto.conf`. Queues have no limit: a device's acknowledged message is never dropped."""
     lines = [
         f"listener {port} {listen}",
         "allow_anonymous false",
@@ -39,19 +39,20 @@ def configuration(directory: Path, *, listen: str, port: int) -> str:
         "set_tcp_nodelay true",
         "connection_messages false",
         "log_dest stderr",
-        # Only heeded when started by root: else it would become a user who may not read its files.
+        # Only a Mosquitto started by root heeds this. Otherwise it would become a user who may not read its
+        # files.
         f"user {pwd.getpwuid(os.geteuid()).pw_name}",
     ]
     return "\n".join(lines) + "\n"
 
 
 def passwords(users: Sequence[Credential]) -> str:
-    """The password file: hashes, in the form of mosquitto_passwd. The same for the same users."""
+    """Return the password file: hashes, in the form of mosquitto_passwd. Equal for equal users."""
     return "".join(f"{user.user}:{_hashed(user)}\n" for user in users)
 
 
 def access_list(bridge: str, device: str) -> str:
-    """Who may do what: devices write under `site/` and read results, the bridge the other way round."""
+    """Return the access rules: devices write under `site/` and read results, the bridge the reverse."""
     rules = (
         f"user {bridge}",
         "topic read site/#",

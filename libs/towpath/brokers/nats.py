@@ -8,19 +8,22 @@ from towpath.processes import ChildSpec
 
 
 class NatsBroker:
-    """Nothing is to be carried: the server acknowledges a device when IN has stored its event, and output
-    streams republish to the topics of their subscribers."""
+    """Carries nothing: the server does it all.
+
+    It acknowledges a device when IN has stored its event. Output streams republish to the topics of their
+    subscribers.
+    """
 
     def create(self) -> Sequence[ChildSpec]:
-        """None: a site runs this server whatever its broker."""
+        """Return no process, because a site runs this server with any broker."""
         return ()
 
     async def mirror(self) -> None:
-        """The server does it."""
+        """Return at once, because the server does it."""
 
     async def publish(self) -> None:
-        """The server does it."""
+        """Return at once, because the server does it."""
 
     def trouble(self) -> str | None:
-        """None: what is wrong with the server shows in its process."""
+        """Return None, because the server's process shows its problems."""
         return None

@@ -1,9 +1,9 @@
-"""Tells a message that a broker delivers again from a new one that looks the same. Pure.
+"""Tell a message that a broker delivers again from a new one that looks the same. Pure.
 
 A broker of MQTT sends a QoS 1 message again, on the next connection of a session, until it has our
 acknowledgement: with the DUP flag, under the same packet id, and in the order of the first time (MQTT 5,
-4.4 and 4.6). We acknowledge in the order of receipt. So what is delivered again and was stored before can
-only be one thing: *the end of what was stored*, whole and in order, before anything new.
+4.4 and 4.6). The bridge acknowledges in the order of receipt. So messages that come again and were stored
+before can only be *the end of what was stored*, whole and in order, before anything new.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 HISTORY = 20_000
-"""Messages back to which a repetition is recognised: as many as a broker may leave unacknowledged here, and
-far below the 65,535 after which packet ids come round."""
+"""Messages among which a repetition is recognised: as many as a broker may leave unacknowledged here.
+
+That is far below the 65,535 after which packet ids are used again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What identifies a delivery: the broker's packet id, and a digest of topic and payload."""
+    """Identity of a delivery: the broker's packet id, and a digest of topic and payload."""
 
     packet: int
     digest: str
@@ -36,7 +37,7 @@ class Delivered(Protocol):
 
     @property
     def again(self) -> bool:
-        """Whether it bears the DUP flag."""
+        """True if it has the DUP flag."""
         ...
 
 
@@ -44,16 +45,16 @@ MessageT = TypeVar("MessageT", bound=Delivered)
 
 
 class Overlap(Generic[MessageT]):
-    """Compares what comes first on a connection with what was stored last.
+    """Compares the first messages of a connection with those that were stored last.
 
     A message counts as known only if the messages that come with it run through the very end of what was
-    stored, all with the DUP flag. As long as that is open, messages are held. Whatever remains in doubt
-    counts as new: better twice than never. Two things remain in doubt:
+    stored, all with the DUP flag. While that is open, messages are held. Those that remain in doubt count as
+    new: twice is better than never. Two cases remain in doubt:
 
-    - A broker that uses a packet id anew as soon as it is free, unlike Mosquitto, which counts up: after a
+    - A broker that uses a packet id again as soon as it is free, unlike Mosquitto, which counts up. After a
       loss, its next message may look like the one before. Nothing stored is recognised there.
-    - A broker that was killed and restored an older state of the session: it repeats what it knows to have
-      been unacknowledged then.
+    - A broker that was killed and restored an older state of the session. It repeats the messages that were
+      unacknowledged in that state.
     """
 
     def __init__(self, stored: Sequence[Seen]) -> None:
@@ -64,15 +65,15 @@ class Overlap(Generic[MessageT]):
         self._next = 0
         self._held: list[MessageT] = []
         self.is_open = bool(self._place)
-        """Whether anything that comes may still be a repetition."""
+        """True if a message may still be a repetition."""
 
     @property
     def holds(self) -> bool:
-        """Whether messages are held."""
+        """True if messages are held."""
         return bool(self._held)
 
     def offer(self, message: MessageT) -> tuple[list[MessageT], list[MessageT]]:
-        """Take the next message; return those now found known, and those now found new, in order."""
+        """Take the next message. Return those now found known, and those now found new, in order."""
         if not self.is_open:
             return [], [message]
         if not self._held:
@@ -86,6 +87,6 @@ class Overlap(Generic[MessageT]):
         return self.give_up(), []
 
     def give_up(self) -> list[MessageT]:
-        """Wait no longer: return what is held."""
+        """Wait no longer. Return the held messages."""
         held, self._held, self.is_open = self._held, [], False
         return held

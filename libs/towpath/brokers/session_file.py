@@ -1,4 +1,4 @@
-"""What a bridge must remember about its session at the broker: a name for it, and the subscriptions."""
+"""The record of a bridge's session at the broker: its name and its subscriptions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from towpath.mesh.private_file import make_private_directory, write_private_file
 
 
 class BridgeRecord(Model):
-    """The content of the file."""
+    """Content of the file."""
 
     session: str = Field(default_factory=lambda: secrets.token_hex(4))
-    """Another one whenever the broker begins a new session: packet ids begin anew as well."""
+    """It changes when the broker begins a new session, because packet ids then begin again."""
     filters: list[str] = []
-    """What is subscribed to, or was about to be."""
+    """Present subscriptions, and those that were about to be made."""
     since: datetime = Field(default_factory=now)
-    """When the first bridge of the site began: results that are older had other subscribers."""
+    """Start of the site's first bridge. Older results had other subscribers."""
 
 
 class SessionFile:
-    """The record on disk, replaced whole or not at all. Blocks for a moment; may be called from threads."""
+    """The record on disk, replaced whole or not at all. Blocks for a moment. Threads may call it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
 
     def load(self) -> BridgeRecord:
-        """The record; a new one, saved, when there is none."""
+        """Return the record. If there is none, save and return a new one."""
         with self._lock:
             try:
                 return BridgeRecord.model_validate_json(self._path.read_bytes())
@@ -40,14 +40,14 @@ class SessionFile:
                 return self.save(BridgeRecord())
 
     def save(self, record: BridgeRecord) -> BridgeRecord:
-        """On the disk when this returns."""
+        """Save the record and return it. It is on the disk then."""
         with self._lock:
             make_private_directory(self._path.parent)
             write_private_file(self._path, record.model_dump_json())
             return record
 
     def renew(self, filters: list[str] | None = None) -> BridgeRecord:
-        """Begin a new session; what was stored before has nothing to do with what comes."""
+        """Begin a new session. Messages stored before are then not compared with new ones."""
         with self._lock:
             old = self.load()
             return self.save(BridgeRecord(filters=filters or old.filters, since=old.since))

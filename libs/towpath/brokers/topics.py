@@ -1,4 +1,4 @@
-"""Which topics of a broker the IN stream can hold."""
+"""Topics of a broker that the IN stream can hold."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ log = logging.getLogger(__name__)
 
 _STORABLE = re.compile(rf"{re.escape(DEVICE_PREFIX)}[^\s./*>\x00]+(/[^\s./*>\x00]+)*")
 _LONGEST = 1000
-"""Characters; nats-server takes lines of 4,096 bytes."""
+"""Most characters of a topic. nats-server takes lines of 4,096 bytes."""
 _NAMED = 1000
-"""Topics that are named in the log; more than these are only counted."""
+"""Topics that the log names. Further ones are only counted."""
 
 
 def storable_subject(topic: str) -> str | None:
-    """The subject of a device topic in IN. None for a topic outside `site/`, or one with dots, white space,
-    wildcards or empty levels: NATS has no name for it."""
+    """Return the subject of a device topic in IN, or None if NATS has no name for it.
+
+    It has none for a topic outside `site/`, or one with dots, white space, wildcards or empty levels.
+    """
     if len(topic) > _LONGEST or _STORABLE.fullmatch(topic) is None:
         return None
     return device_subject(topic)
 
 
 class RefusedTopics:
-    """Counts what cannot be stored, and says so once for each topic."""
+    """Counts messages that cannot be stored, and logs each topic once."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Messages that were passed over."""
+        """Messages that were left out."""
         self._named: set[str] = set()
 
     def add(self, topic: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The mesh's nervous system: typed commands, replies and events over NATS."""
+"""Typed commands, replies and events over NATS."""
 
 from towpath.bus.bus import Bus, Withheld
 from towpath.bus.event_log import ensure_events_stream, follow_events

@@ -1,4 +1,4 @@
-"""One NATS connection that speaks contracts: sends commands, serves them, publishes and follows events."""
+"""One NATS connection that speaks contracts: send commands, serve them, publish and follow events."""
 
 from __future__ import annotations
 
@@ -34,26 +34,28 @@ CommandT = TypeVar("CommandT", bound=Command[Any])
 MessageT = TypeVar("MessageT", bound=Message)
 
 RETRY_PAUSE_S = 0.3
-"""Between attempts of a command that nobody heard: long enough not to flood, short beside any deadline."""
+"""Between attempts of a command that no one received: too long to flood, short beside any deadline."""
 
 
 REMEMBERED_ANSWERS = 2000
-"""Answers kept to recognise repeated commands. A repetition comes within one deadline, that is
-within minutes; at the rate at which an agent gets commands this covers hours."""
+"""Answers kept to recognise repeated commands.
+
+A repetition comes within one deadline, that is within minutes. At the rate at which an agent gets commands
+this number covers hours."""
 
 
 class _Unanswered(TowpathError):
-    """No reply came, as opposed to a reply that says no."""
+    """Error: no reply came, as opposed to a refusal."""
 
 
 class Withheld(Exception):
-    """A handler raises it to leave the sender of a command without an answer."""
+    """Raised by a handler that wants to leave a command without an answer."""
 
 
 class Bus:
-    """A connection to the mesh. Reconnects for ever; use as an async context manager.
+    """A connection to the mesh. It reconnects until closed. Use it as an async context manager.
 
-    Handlers run as tasks owned by the bus: leaving the context cancels and awaits them.
+    Handlers run as tasks of the bus. Leaving the context cancels and awaits them.
     """
 
     def __init__(self, connection: Client) -> None:
@@ -66,11 +68,11 @@ class Bus:
     async def connect(
         cls, url: str, user: str, password: str, *, name: str, within_s: float | None = None
     ) -> Self:
-        """Connect, waiting for the server as long as `within_s` (seconds; None: for ever).
+        """Connect. Wait for the server for `within_s` seconds, or without limit if that is None.
 
         Raises `TowpathError` (unreachable) when the server does not answer in time.
         """
-        # Users may read replies to themselves only.
+        # A user may read only the replies to itself.
         inbox = f"_INBOX.{user}".encode() if user else b"_INBOX"
         try:
             async with asyncio.timeout(within_s):
@@ -81,7 +83,7 @@ class Bus:
                 )
         except TimeoutError as error:
             raise TowpathError(
-                ErrorCode.UNREACHABLE, "no connection to the mesh", field="url", value=url
+                ErrorCode.UNREACHABLE, "the mesh does not answer", field="url", value=url
             ) from error
 
     async def __aenter__(self) -> Self:
@@ -99,10 +101,10 @@ class Bus:
         try:
             await asyncio.wait_for(self.connection.close(), 5)
         except (TimeoutError, nats.errors.Error):
-            log.warning("connection did not close in time")
+            log.warning("the connection did not close in time")
 
     def ship(self, shipper: SpanShipper) -> None:
-        """Let the process's spans leave over this connection; the last ones when it is closed."""
+        """Send the process's spans over this connection. Closing it sends the last ones."""
         self._shipping.add(asyncio.create_task(shipper.ship(self.connection), name="ship spans"))
 
     async def request(
@@ -115,10 +117,10 @@ class Bus:
     ) -> AnswerT:
         """Send a command and return its answer. Raises `TowpathError`.
 
-        While nobody listens (a service restarts, a link is down), the same command is sent again
-        until the deadline; with `attempt_s` also when no answer came for so long, because the
-        receiver may have died. Whoever serves it recognises the repetition by its `id`. Without
-        `own_span` the receiver's work becomes part of the present span: of one that outlives this process.
+        While no one listens (a service restarts, a link is down), the same command is sent again until the
+        deadline. With `attempt_s` it is also sent again when no answer came for that long, because the
+        receiver may have died. The receiver recognises the repetition by its `id`. Without `own_span` the
+        receiver's work becomes part of the present span: for spans that outlive this process.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + deadline_s
@@ -149,7 +151,7 @@ class Bus:
                 if not answers:
                     await _lost()
         except (NoRespondersError, InjectedFault) as error:
-            what = str(error) if isinstance(error, InjectedFault) else "nobody answers this command"
+            what = str(error) if isinstance(error, InjectedFault) else "no one answers this command"
             raise _Unanswered(ErrorCode.UNREACHABLE, what, field="subject", value=subject) from error
         except (TimeoutError, NatsTimeoutError, ConnectionClosedError) as error:
             raise _Unanswered(
@@ -158,7 +160,7 @@ class Bus:
         return parse_reply(command, answers[0])
 
     async def publish(self, message: Message) -> None:
-        """Send a message without waiting for anybody."""
+        """Send a message without waiting for a receiver."""
         headers, subject = trace_headers(), message.to_subject()
         for body in await leaving(type(message), subject, message.to_bytes()):
             await self.connection.publish(subject, body, headers=headers)
@@ -169,11 +171,11 @@ class Bus:
         handler: Callable[[CommandT], Awaitable[Model]],
         **fixed: str,
     ) -> None:
-        """Answer commands of `kind`; `fixed` are subject fields, for example `site="jfk"`.
+        """Answer commands of `kind`. `fixed` are subject fields, for example `site="jfk"`.
 
-        Commands run concurrently, each in a task. A handler raises `TowpathError` to refuse; the
-        sender gets it as a structured reply, and for commands to services a `CommandRefused` event
-        tells those who did not wait for one.
+        Commands run concurrently, each in a task. A handler raises `TowpathError` to refuse, and the sender
+        gets it as a structured reply. If the command went to a service, a `CommandRefused` event also tells
+        those who did not wait for the reply.
         """
 
         async def on_message(message: Msg) -> None:
@@ -194,14 +196,14 @@ class Bus:
                 await self._reply(kind, message, await self._decide(kind, handler, body))
 
     async def _reply(self, kind: type[CommandT], message: Msg, reply: Reply[Any] | None) -> None:
-        """Send an answer, if there is one and somebody waits for it."""
+        """Send an answer, if there is one and the sender waits for it."""
         if reply is None or not message.reply:
             return
         try:
             for body in await leaving(kind, message.reply, reply.model_dump_json().encode()):
                 await self.connection.publish(message.reply, body)
         except (nats.errors.Error, OSError) as error:
-            log.warning("the answer to %s is not sent: %s", kind.verb(), error)
+            log.warning("the answer to %s could not be sent: %s", kind.verb(), error)
 
     async def _decide(
         self, kind: type[CommandT], handler: Callable[[CommandT], Awaitable[Model]], body: bytes
@@ -228,7 +230,7 @@ class Bus:
         return Reply[Any](ok=False, error=detail)
 
     async def _once(self, command: CommandT, handler: Callable[[CommandT], Awaitable[Model]]) -> Reply[Any]:
-        """Carry a command out, or join or repeat the answer of the same command sent before.
+        """Execute a command. For a repetition, join the execution or repeat its answer.
 
         A failure is forgotten, so that the sender may try again.
         """
@@ -243,11 +245,12 @@ class Bus:
         except BaseException as error:
             del self._answers[key]
             answer.set_exception(error if isinstance(error, Exception) else ConnectionError("interrupted"))
-            answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
+            answer.exception()  # Retrieved, so that asyncio does not warn if no one waits for it.
             raise
         answer.set_result(reply)
         if is_looking(type(command)):
-            # Answers of megabytes, every second: who asks again is told how it is by then.
+            # Not remembered: such answers may have megabytes and come every second. A repetition gets a new
+            # one.
             del self._answers[key]
         while len(self._answers) > REMEMBERED_ANSWERS:
             self._answers.popitem(last=False)
@@ -275,9 +278,9 @@ class Bus:
 
 
 async def _lost() -> NoReturn:
-    """A rule lets a message get lost: no answer comes before the time is up."""
+    """Wait without end, because a fault rule lets a message get lost. The caller's deadline ends this."""
     await asyncio.Event().wait()
-    raise AssertionError("nobody sets the event")
+    raise AssertionError("no one sets the event")
 
 
 def _failure(error: Exception) -> ErrorDetail:
@@ -285,7 +288,7 @@ def _failure(error: Exception) -> ErrorDetail:
 
 
 def parse_reply(command: Command[AnswerT], body: bytes) -> AnswerT:
-    """The answer in a reply's body. Raises the `TowpathError` it carries, or one if it is unreadable."""
+    """Return the answer in a reply's body. Raises the `TowpathError` in it, or one if it is unreadable."""
     try:
         return Reply[command.answer].model_validate_json(body).unwrap()  # type: ignore[name-defined,return-value]
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""How a connection to a NATS server comes about, and that it never gives up."""
+"""Connect to a NATS server, and never give up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RETRY_PAUSE_S = 0.3
 
 @dataclass(frozen=True)
 class Login:
-    """A server, and the user we are there."""
+    """A server, and the user of the connection there."""
 
     url: str
     user: str
@@ -27,7 +27,7 @@ class Login:
 
 
 async def connect_persistently(url: str, **options: Any) -> Client:
-    """Connect, again and again: also after a refusal, since a server that restarts refuses for a moment."""
+    """Connect, and try again also after a refusal, because a server that restarts refuses for a moment."""
     while True:
         try:
             return await nats.connect(
@@ -45,10 +45,11 @@ async def connect_persistently(url: str, **options: Any) -> Client:
 
 
 async def flushed(connection: Client) -> None:
-    """Return when the server has processed everything that was sent before, subscriptions among it.
+    """Return when the server has processed everything that was sent before, subscriptions included.
 
-    The client's own `flush` writes its ping at once, past commands that still wait to be written: its answer
-    says nothing of them. But it does not come before they are written, so that a second one does.
+    The client's own `flush` writes its ping at once, ahead of commands that still wait to be written. So its
+    answer says nothing about them. But it comes only after they are written, so that a second `flush` waits
+    for them.
     """
     await connection.flush()
     await connection.flush()

@@ -1,4 +1,4 @@
-"""The EVENTS stream of the hub: everything the mesh said of itself, for late subscribers too."""
+"""The hub's EVENTS stream: all events of the mesh, kept for late subscribers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEEP_BYTES = 256 * 1024**2
 
 
 async def ensure_events_stream(bus: Bus) -> None:
-    """Make the EVENTS stream if it does not exist. The bus must be connected to the hub."""
+    """Create the EVENTS stream if it does not exist. The bus must be connected to the hub."""
     config = StreamConfig(
         name=EVENTS_STREAM,
         subjects=[EVENTS_WILDCARD],
@@ -36,9 +36,9 @@ async def ensure_events_stream(bus: Bus) -> None:
 async def follow_events(
     bus: Bus, *, from_start: bool = False, subject: str = EVENTS_WILDCARD, follow: bool = True
 ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-    """Yield (subject, body) of events in order, each once; past ones first when `from_start`.
+    """Yield subject and body of events in order, each once. With `from_start`, past events come first.
 
-    Ends when `follow` is false and no more events are kept.
+    Without `follow`, end when there are no more stored events.
     """
     policy = DeliverPolicy.ALL if from_start else DeliverPolicy.NEW
     subscription = await bus.connection.jetstream().subscribe(

@@ -1,4 +1,4 @@
-"""The named points that messages pass on their way out of a service and into one."""
+"""Lead messages through named points on their way out of a service and into one."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _ENVELOPES = Items(
 
 
 class SendingFailed(InjectedFault, nats.errors.Error):
-    """A rule made sending fail: to the sender as if the connection had."""
+    """A rule made sending fail. The sender sees it as a failure of the connection."""
 
 
 async def leaving(kind: type[Message], subject: str, body: bytes) -> Sequence[bytes]:
-    """The bodies to send instead of one of a message of this kind, or of an answer to it.
+    """Return the bodies to send instead of that of one message of this kind, or of an answer to it.
 
-    Raises what a rule means to raise, as an error of sending.
+    Raises the error of a rule as an error of sending.
     """
     if not BUS_SEND.rules or kind.exempt:
         return (body,)
@@ -50,7 +50,7 @@ async def leaving(kind: type[Message], subject: str, body: bytes) -> Sequence[by
 
 
 async def arriving(kind: type[Message], subject: str, body: bytes) -> Sequence[bytes]:
-    """The bodies to take in instead of one that came. Raises `InjectedFault` if a rule means to refuse it."""
+    """Return the bodies to receive instead of one. Raises `InjectedFault` if a rule refuses the message."""
     if not BUS_RECEIVE.rules or kind.exempt:
         return (body,)
     passed = await BUS_RECEIVE.through_async([_Envelope(subject, body)], _ENVELOPES)

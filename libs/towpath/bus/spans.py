@@ -1,7 +1,7 @@
-"""Which messages make spans, and what those say.
+"""Decide which messages make spans, and with which attributes.
 
-A client that changes something begins a trace. All else makes spans only inside one: a mesh that is merely
-watched would fill its streams with traces of that.
+A client that changes something begins a trace. Other messages make spans only inside one. Otherwise a mesh
+that is merely watched would fill its streams with traces of that.
 """
 
 from __future__ import annotations
@@ -27,33 +27,37 @@ LOOKING = frozenset(
 """First words of the commands that change nothing."""
 
 CLIENTS_COMMAND = tuple(f"{ROOT}.command.{service}." for service in ("coordinator", "injector", "links"))
-"""What clients send. All else is sent on behalf of one of these, or by a process that keeps order by itself:
-an engine that is told again and again to run what it cannot would fill the stream."""
+"""Prefixes of clients' commands.
+
+All other commands are sent on behalf of one of these, or by a process that repeats them by itself. An
+engine that is told again and again to run an impossible job would fill the stream."""
 
 TRACEPARENT = "traceparent"
 """W3C's name of the header."""
 
 
 def is_looking(kind: type[Command[Any]]) -> bool:
-    """Whether such a command changes nothing."""
+    """True if the command changes nothing."""
     return kind.verb().partition("-")[0] in LOOKING
 
 
 def trace_headers() -> dict[str, Any] | None:
-    """What a message that is sent now says of the trace it belongs to, or that it shall not be part of any;
-    None outside of one."""
+    """Return headers that name the trace of a message sent now, or say that it has none.
+
+    None outside of a trace.
+    """
     current = traceparent_to_send()
     return {TRACEPARENT: current} if current is not None else None
 
 
 def begins_trace(kind: type[Command[Any]]) -> bool:
-    """Whether such a command makes a trace where there is none."""
+    """True if the command begins a trace where there is none."""
     return kind.subject.startswith(CLIENTS_COMMAND) and not is_looking(kind)
 
 
 @contextmanager
 def requesting(command: Command[Any], *, own_span: bool) -> Iterator[None]:
-    """Around sending a command and waiting for its answer."""
+    """Record sending a command and waiting for its answer."""
     if not (own_span and (is_traced() or begins_trace(type(command)))):
         yield
         return
@@ -65,8 +69,8 @@ def requesting(command: Command[Any], *, own_span: bool) -> Iterator[None]:
 
 @contextmanager
 def serving(kind: type[Command[Any]], headers: Mapping[str, str] | None) -> Iterator[None]:
-    """Around carrying a command out that came with these headers."""
-    # Not the context of the connection's own task: that is whatever was current when it was made.
+    """Record the execution of a command that came with these headers."""
+    # The context of the connection's own task would be wrong: it dates from when the task was made.
     with untraced(), continuing((headers or {}).get(TRACEPARENT)):
         if not (is_traced() or begins_trace(kind)):
             yield
@@ -77,7 +81,7 @@ def serving(kind: type[Command[Any]], headers: Mapping[str, str] | None) -> Iter
 
 @contextmanager
 def deciding(command: Command[Any]) -> Iterator[None]:
-    """Around a handler: its span and its log lines say what the command is about."""
+    """Add the command's subject to the handler's span and log lines."""
     trace.get_current_span().set_attributes(_attributes(command))
     known = {"job": _job(command), "operation": getattr(command, "operation", None)}
     with about(**known) if any(known.values()) else nullcontext():
@@ -85,7 +89,7 @@ def deciding(command: Command[Any]) -> Iterator[None]:
 
 
 def refused(detail: ErrorDetail) -> None:
-    """Mark the span of the command: it was not carried out."""
+    """Mark the span of a command that was refused."""
     trace.get_current_span().set_status(StatusCode.ERROR, detail.one_line())
 
 
@@ -101,7 +105,7 @@ def _attributes(command: Command[Any]) -> dict[str, str]:
 
 
 def _job(command: Command[Any]) -> str | None:
-    """The job that a command is about."""
+    """Return the job that a command is about."""
     job = getattr(command, "job", None)
     if job is None:
         assignment = getattr(command, "assignment", None)

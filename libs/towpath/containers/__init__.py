@@ -1,1 +1,1 @@
-"""Containers of this machine's daemon, by name: nothing of a mesh is known here."""
+"""Containers of this machine's daemon, by name. Nothing in here knows of a mesh."""

@@ -1,6 +1,6 @@
 """The container daemon that the environment names (`DOCKER_HOST`, or the usual socket).
 
-Everything here blocks: on an event loop, use a thread.
+Everything here blocks. On an event loop, use a thread.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 ANSWER_S = 5.0
-"""For the daemon to answer one request."""
+"""Deadline for the daemon's answer to one request."""
 
 
 OF_NOBODY = frozenset({"host", "none"})
-"""What the daemon calls a network without being one: nothing is put on it or taken off."""
+"""Names that the daemon gives to the absence of a network. No container joins or leaves them."""
 
 
 @contextmanager
 def daemon(host: str | None = None, answer_s: float = ANSWER_S) -> Iterator[DockerClient]:
-    """The daemon at `host`, or that of the environment. What it refuses in the body of the `with`, and its
-    absence, are raised as a `DaemonError`."""
-    from docker.errors import DockerException  # Not above: it takes long, and most processes need it not.
+    """Open the daemon at `host`, or that of the environment.
+
+    Refusals inside the `with` block, and the daemon's absence, are raised as `DaemonError`.
+    """
+    from docker.errors import DockerException  # Here, because it takes long and few processes need it.
     from requests.exceptions import RequestException
     from urllib3.exceptions import HTTPError
 
@@ -44,13 +46,13 @@ def daemon(host: str | None = None, answer_s: float = ANSWER_S) -> Iterator[Dock
 
 
 def check(host: str | None = None) -> str:
-    """Ask the daemon whether it is there; its version. Raises `DaemonError`."""
+    """Return the daemon's version. Raises `DaemonError` if it does not answer."""
     with daemon(host) as docker:
         return str(docker.version()["Version"])
 
 
 def find(docker: DockerClient, name: str) -> Container:
-    """A container by name or id, running or not. Raises `NoSuchContainer` with the names that there are."""
+    """Return a container by name or id, running or not. Raises `NoSuchContainer` with the existing names."""
     from docker.errors import NotFound
 
     try:
@@ -60,28 +62,28 @@ def find(docker: DockerClient, name: str) -> Container:
 
 
 def names(host: str | None = None) -> list[str]:
-    """All containers, those that do not run, too. Raises `DaemonError`."""
+    """Return the names of all containers, running or not. Raises `DaemonError`."""
     with daemon(host) as docker:
         return sorted(each.name for each in listed(docker))
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A container, as lists of them tell it."""
+    """A container as the daemon's lists show it."""
 
     id: str
     name: str
     networks: frozenset[str]
-    """Names of those that it is on."""
+    """Names of its networks."""
 
 
 def listed(docker: DockerClient) -> list[Listed]:
-    """All containers, in one request: those that do not run, too."""
+    """Return all containers, running or not, with one request."""
     found: list[dict[str, Any]] = docker.api.containers(all=True)  # type: ignore[assignment]
     return [
         Listed(
             id=each["Id"],
-            # Others are those that a container has for containers that are linked to it.
+            # Other names belong to containers that are linked to it.
             name=min(each["Names"], key=lambda name: name.count("/")).lstrip("/"),
             networks=frozenset(each["NetworkSettings"]["Networks"] or ()) - OF_NOBODY,
         )
@@ -92,7 +94,7 @@ def listed(docker: DockerClient) -> list[Listed]:
 
 @cache
 def _client(host: str | None, answer_s: float) -> DockerClient:
-    """One for all who ask: it keeps its connections. Is not there without a daemon, and tried again then."""
+    """Return one client for all callers: it keeps its connections. A failed attempt is not cached."""
     from docker.client import DockerClient
 
     return DockerClient.from_env(

@@ -1,4 +1,4 @@
-"""What a container daemon refuses, and its absence, as typed errors."""
+"""Refusals of a container daemon, and its absence, as typed errors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 HOST = "DOCKER_HOST"
-"""Environment variable: where the daemon listens."""
+"""Environment variable with the daemon's address."""
 
 USUAL_HOST = "unix:///var/run/docker.sock"
-"""Where Docker listens when the environment says nothing else."""
+"""Address of Docker if the environment names none."""
 
 _IN_USE = re.compile(r'name "/?([^"]+)" is already in use')
 
 
 class DaemonError(TowpathError):
-    """Whatever goes wrong between us and a container daemon."""
+    """Any failure between Towpath and a container daemon."""
 
 
 class NoDaemon(DaemonError):
-    """None answers where one should listen."""
+    """No daemon answers at the address."""
 
     def __init__(self, host: str, why: str) -> None:
         super().__init__(
@@ -34,12 +34,12 @@ class NoDaemon(DaemonError):
 
 
 class NoPermission(DaemonError):
-    """There is a daemon, and this user may not ask it."""
+    """A daemon answers, but this user may not use it."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
             ErrorCode.NOT_ALLOWED,
-            "this user may not ask the container daemon",
+            "this user may not use the container daemon",
             field=HOST,
             value=host,
             allowed="members of the group that owns the socket (usually `docker`), and root",
@@ -47,16 +47,16 @@ class NoPermission(DaemonError):
 
 
 class SlowDaemon(DaemonError):
-    """It did not answer in time. What was asked for may happen all the same."""
+    """The daemon did not answer in time. The request may still take effect."""
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            ErrorCode.DEADLINE, "the container daemon does not answer in time", field=HOST, value=host
+            ErrorCode.DEADLINE, "the container daemon did not answer in time", field=HOST, value=host
         )
 
 
 class Missing(DaemonError):
-    """There is no such thing at the daemon."""
+    """The daemon does not have the named object."""
 
     kind = "container"
 
@@ -67,11 +67,11 @@ class Missing(DaemonError):
 
 
 class NoSuchContainer(Missing):
-    """No container has this name, whether it runs or not."""
+    """No container has this name, running or not."""
 
 
 class NoSuchImage(Missing):
-    """No image has this name at the daemon, and none can be fetched."""
+    """The daemon has no image of this name, and none can be pulled."""
 
     kind = "image"
 
@@ -83,20 +83,20 @@ class NoSuchNetwork(Missing):
 
 
 class Conflict(DaemonError):
-    """What was asked for does not go with how something is now: a name in use, a container that is paused."""
+    """The request conflicts with the present state: a name in use, a container that is paused."""
 
     def __init__(self, why: str) -> None:
         in_use = _IN_USE.search(why)
         super().__init__(
             ErrorCode.NAME_IN_USE if in_use else ErrorCode.NOT_ALLOWED,
-            f"the container daemon refuses it: {why}",
+            f"the container daemon refuses: {why}",
             field="container",
             value=in_use[1] if in_use else None,
         )
 
 
 class Refused(DaemonError):
-    """Anything else that the daemon says no to."""
+    """Any other refusal of the daemon."""
 
     def __init__(self, why: str, code: ErrorCode = ErrorCode.FAILED) -> None:
-        super().__init__(code, f"the container daemon does not do it: {why}", field="container")
+        super().__init__(code, f"the container daemon failed: {why}", field="container")

@@ -1,4 +1,4 @@
-"""Images at a daemon: whether one is there, and how it comes there. Everything here blocks."""
+"""Images at a daemon: look for one, and load or pull it. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from towpath.containers.daemon import daemon
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 FETCH_S = 300.0
-"""Without a word from the daemon that takes in an archive, or gets an image from its registry."""
+"""Longest silence of a daemon that loads an archive or pulls an image."""
 
 
 def is_present(image: str, host: str | None = None) -> bool:
-    """Whether a container can be made of it at once. Raises `DaemonError`."""
+    """True if a container can be made of the image at once. Raises `DaemonError`."""
     from docker.errors import ImageNotFound
 
     with daemon(host) as docker:
@@ -24,10 +24,10 @@ def is_present(image: str, host: str | None = None) -> bool:
 
 
 def ensure(image: str, archive: str | None = None, host: str | None = None) -> None:
-    """Load a missing image from its archive, or get it from its registry. Harmless when it is there.
+    """Load a missing image from its archive, or pull it from its registry. Do nothing if it is there.
 
-    Raises `DaemonError`, and `TowpathError` (invalid) when the archive cannot be read or holds others, or no
-    registry has it.
+    Raises `DaemonError`. Raises `TowpathError` (invalid) when the archive cannot be read or contains other
+    images, or no registry has the image.
     """
     if is_present(image, host):
         return
@@ -44,7 +44,7 @@ def _load(image: str, archive: Path, host: str | None) -> None:
     except OSError as error:
         raise TowpathError(
             ErrorCode.INVALID,
-            f"the image {image} is not there, and its archive cannot be read: {error.strerror or error}",
+            f"the image {image} is missing, and its archive cannot be read: {error.strerror or error}",
             field="container.image_archive",
             value=str(archive),
             allowed="a file made by `docker save`",
@@ -52,7 +52,7 @@ def _load(image: str, archive: Path, host: str | None) -> None:
     if not is_present(image, host):
         raise TowpathError(
             ErrorCode.INVALID,
-            f"{archive} holds another image",
+            f"{archive} contains another image",
             field="container.image",
             value=image,
             allowed=sorted(tag for each in loaded for tag in each.tags),
@@ -68,8 +68,8 @@ def _pull(image: str, host: str | None) -> None:
     except (Missing, Refused) as error:
         raise TowpathError(
             ErrorCode.INVALID,
-            f"the image is not there, and no registry gives it ({error.detail.message})",
+            f"the image is missing, and no registry gives it ({error.detail.message})",
             field="container.image",
             value=image,
-            allowed="an image of the daemon's, of a registry, or in `container.image_archive`",
+            allowed="an image that the daemon or a registry has, or one in `container.image_archive`",
         ) from error

@@ -1,4 +1,4 @@
-"""One container at a time: made, started, looked at, ended, removed. Everything here blocks."""
+"""One container at a time: create, start, inspect, stop and remove it. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from towpath.containers.daemon import daemon
 from towpath.contracts.job import ContainerLimits
 
 BILLION = 10**9
-"""The daemon counts parts of a processor in these."""
+"""Units of the daemon per processor."""
 
 MEGABYTE = 1024**2
-"""As Docker's and Java's `m`, compose files among them: one number means one size wherever it is given."""
+"""Bytes of `m` in Docker and Java. Compose files use it, too, so a number means the same size everywhere."""
 
 
 def limiting(limits: ContainerLimits) -> dict[str, Any]:
-    """The options of a new container. It gets no swap: what is out of memory is killed, not slow."""
+    """Return the options of a new container. It gets no swap: out of memory, it is killed and not slow."""
     options: dict[str, Any] = {}
     if limits.cpus is not None:
         options["nano_cpus"] = round(limits.cpus * BILLION)
@@ -35,69 +35,73 @@ if TYPE_CHECKING:
     from docker.client import DockerClient
 
 START_S = 60.0
-"""For the daemon to make or start a container, on a machine where many start."""
+"""Deadline for the daemon to create or start a container, on a machine where many start."""
 
 LOOK_S = 2.0
-"""For it to say how one is: it has that in memory."""
+"""Deadline for an inspection. The daemon answers it from memory."""
 
 STOP_MARGIN_S = 10.0
-"""Beyond the grace of what is asked to end: for killing it, and for the daemon to clean up."""
+"""Time beyond a container's grace period, for killing it and for the daemon to clean up."""
 
 TEMPORARY = {"/tmp": "rw,exec,nosuid,nodev,mode=1777"}
-"""Spark unpacks libraries there and loads them."""
+"""Temporary file system. Spark unpacks libraries there and loads them."""
 
 _OWN = re.compile(r"/containers/([0-9a-f]{64})/")
-"""The files that a daemon mounts into each of its containers come from a directory of this name."""
+"""Directory of the files that a daemon mounts into each of its containers. It names the container."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """A container to be made: what runs in it, and what it sees of its machine.
+    """A container to create: the program in it, and the parts of the machine that it sees.
 
-    Its root cannot be written, it has no privileges, and whatever it says goes to `log`: nothing stands
-    between the two that would have to outlive whoever made the container.
+    Its root is read-only, it has no privileges, and its output goes to `log`. No process has to outlive the
+    container's creator to carry the output.
     """
 
     name: str
     image: str
     command: tuple[str, ...]
     log: Path
-    """File that output is appended to; in one of the mounts."""
+    """File that output is appended to. It must be in one of the mounts."""
     mounts: tuple[Path, ...]
-    """What it may write, at the paths that these have outside."""
+    """Directories that it may write, at the same paths as outside."""
     read_only: tuple[Path, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     limits: ContainerLimits = field(default_factory=ContainerLimits)
     user: str | None = None
-    """`uid:gid`; null: as the image says."""
+    """`uid:gid`. None: as the image says."""
     init: bool = False
-    """Whether a process before the command takes in those whose parents have ended."""
+    """True if an init process must adopt those whose parents have ended."""
     beside: str | None = None
-    """Container whose network and processes it shares, and those of whose mounts that hold `mounts` and
-    `read_only`; null: it shares the machine's network and nothing else."""
+    """Container whose network and processes it shares, with those mounts that hold `mounts` and `read_only`.
+
+    None: it shares the machine's network and nothing else."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a container is."""
+    """State of a container."""
 
     id: str
     running: bool
     pid: int
-    """Of its first process, as the daemon's machine counts; 0 when it does not run."""
+    """Its first process's pid on the daemon's machine. 0 when it does not run."""
     exit_code: int
     out_of_memory: bool
-    """Whether the system has killed a process in it that needed more than the container may use."""
+    """True if the system killed a process in it that needed more than the container's memory."""
     memory_bytes: int
-    """What it may use; 0: as much as there is."""
+    """Memory that it may use. 0: no limit."""
     error: str
-    """What the daemon says of a start that failed."""
+    """The daemon's reason for a failed start."""
     labels: Mapping[str, str]
 
 
 def create(description: Description, host: str | None = None) -> str:
-    """Make a container that does not run yet; its id. Raises `DaemonError`: no such image, name in use, …"""
+    """Create a container without starting it, and return its id.
+
+    Raises `DaemonError`: no such image, name in use, …
+    """
     from docker.types import LogConfig
 
     with daemon(host, START_S) as docker:
@@ -123,12 +127,12 @@ def create(description: Description, host: str | None = None) -> str:
 
 
 def _surroundings(docker: DockerClient, description: Description) -> dict[str, Any]:
-    """What it shares with its machine, or with the container that it runs beside."""
+    """Return options for what it shares with its machine, or with the container beside which it runs."""
     writable, read_only = description.mounts, description.read_only
     if description.beside is None:
         binds = [f"{path}:{path}:rw" for path in writable] + [f"{path}:{path}:ro" for path in read_only]
         return {"network_mode": "host", "volumes": binds}
-    # Not all of its mounts: the daemon's own socket is one of them.
+    # Only some of its mounts, because the daemon's own socket is one of them.
     wanted = (*writable, *read_only)
     own: dict[str, Any] = docker.api.inspect_container(description.beside)
     binds = [
@@ -141,19 +145,19 @@ def _surroundings(docker: DockerClient, description: Description) -> dict[str, A
 
 
 def _holds(mounted: Path, path: Path) -> bool:
-    """Whether what is mounted there has a part in what `path` names."""
+    """True if the mounted directory contains `path` or is inside it."""
     return path.is_relative_to(mounted) or mounted.is_relative_to(path)
 
 
 def start(name: str, host: str | None = None) -> Look:
-    """Start a container that was made; how it is then. Raises `DaemonError`."""
+    """Start a created container and return its state. Raises `DaemonError`."""
     with daemon(host, START_S) as docker:
         docker.api.start(name)
         return _look(docker, name)
 
 
 def look(name: str, host: str | None = None) -> Look | None:
-    """How a container is; None when there is none. Raises `DaemonError`."""
+    """Return a container's state, or None if it does not exist. Raises `DaemonError`."""
     from docker.errors import NotFound
 
     with daemon(host, LOOK_S) as docker:
@@ -164,21 +168,23 @@ def look(name: str, host: str | None = None) -> Look | None:
 
 
 def memory_bytes(name: str, host: str | None = None) -> int:
-    """What the processes in a container use, without files that are only kept in memory because there is
-    room. Raises `DaemonError`."""
+    """Return the memory that processes in a container use. Raises `DaemonError`.
+
+    Files that are cached only because there is room do not count.
+    """
     with daemon(host, LOOK_S) as docker:
         stats: dict[str, Any] = docker.api.stats(name, stream=False, one_shot=True)  # type: ignore[assignment]
     memory = stats.get("memory_stats", {})
     details = memory.get("stats", {})
-    # One name for each of the two generations of control groups.
+    # Each generation of control groups has its own name for it.
     cached = details.get("total_inactive_file", details.get("inactive_file", 0))
     return max(0, int(memory.get("usage", 0)) - int(cached))
 
 
 def remove(name: str, *, grace_s: float, host: str | None = None) -> bool:
-    """Ask a container to end, kill what has not after `grace_s` seconds, and remove it with its log.
+    """Stop a container, kill it after `grace_s` seconds, and remove it with its log.
 
-    Harmless when there is none. Returns whether it ran. Raises `DaemonError`.
+    Do nothing if there is none. Returns True if it ran. Raises `DaemonError`.
     """
     from docker.errors import APIError
 
@@ -190,20 +196,20 @@ def remove(name: str, *, grace_s: float, host: str | None = None) -> bool:
     try:
         with daemon(host, grace_s + STOP_MARGIN_S) as docker:
             if found.running and grace_s > 0:
-                # What is paused cannot end in good order: it is killed below.
+                # A paused container cannot end in good order. It is killed below.
                 with contextlib.suppress(APIError):
                     docker.api.stop(found.id, timeout=math.ceil(grace_s))
             docker.api.remove_container(found.id, force=True, v=True)
     except (Missing, Conflict):
-        pass  # Somebody else is removing it at this moment.
+        pass  # Someone else is removing it at this moment.
     return found.running
 
 
 @lru_cache(maxsize=8)
 def own_id(host: str | None = None) -> str | None:
-    """The container of this daemon's that this process runs in; None on the machine itself.
+    """Return the id of the container in which this process runs, if this daemon has it. None otherwise.
 
-    Whether one is inside of some container does not say whose. Raises `DaemonError`.
+    Being inside of some container does not say whose it is. Raises `DaemonError`.
     """
     from docker.errors import NotFound
 

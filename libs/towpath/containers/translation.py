@@ -1,4 +1,4 @@
-"""What the client library of the daemon raises, as errors of our own."""
+"""Translate errors of the daemon's client library into errors of Towpath."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _IMAGE = re.compile(r"(?:[Nn]o such image:|pull access denied for|manifest for) 
 
 
 def translated(error: DockerException | RequestException | HTTPError, host: str | None = None) -> DaemonError:
-    """What the client library raised, as one of the above."""
+    """Return the client library's error as a `DaemonError`."""
     if isinstance(error, APIError):
         return _of_answer(error)
     host = host or os.environ.get(HOST) or USUAL_HOST
@@ -63,7 +63,7 @@ def _of_answer(error: APIError) -> DaemonError:
 
 
 def _causes(error: BaseException, depth: int = 8) -> Iterator[BaseException]:
-    """The error and what it was made of: libraries wrap them as causes and as arguments."""
+    """Yield the error and those it was made of: libraries wrap them as causes and as arguments."""
     if depth == 0:
         return
     yield error

@@ -1,4 +1,4 @@
-"""One MQTT connection that the event loop drives, with the acknowledgements in the caller's hands."""
+"""One MQTT connection on the event loop. The caller sends the acknowledgements."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ from paho.mqtt.reasoncodes import ReasonCode
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 WINDOW = 1000
-"""Messages that a broker of MQTT 5 may send before it has an acknowledgement. One of 3.1.1 has a window of
-its own, and Mosquitto 2.0 sends a whole backlog when a session returns."""
+"""Messages that a broker of MQTT 5 may send before it has an acknowledgement.
+
+A broker of 3.1.1 has a window of its own. Mosquitto 2.0 sends a whole backlog when a session returns."""
 
 MQTT_3_1_1 = "3.1.1"
-"""The version that every broker speaks, nats-server among them."""
+"""Version that every broker speaks, nats-server among them."""
 
 _CONNECT_WITHIN_S = 5.0
 _KEEPALIVE_S = 15
 _MAINTAIN_EVERY_S = 1.0
 _READS_AT_ONCE = 250
-"""Packets read between two looks at the rest of the event loop: about 5 ms of work."""
+"""Packets read between two turns of the event loop: about 5 ms of work."""
 _MOST_ARRIVED = 5000
-"""Messages that may wait to be taken; then the socket is left alone, and the sender held up."""
+"""Messages that may wait to be taken. Beyond that the socket is not read, which slows the sender down."""
 _FOR_EVER = 0xFFFFFFFF
 _REFUSED = 0x80
-"""Reason codes from here on mean refusal."""
+"""Lowest reason code that means a refusal."""
 _LOGIN_REFUSALS = frozenset({"Bad user name or password", "Not authorized"})
 
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """How a broker is reached."""
+    """Address, credentials and protocol version of a broker."""
 
     host: str
     port: int
     version: str = "5"
-    """Of MQTT: `3.1.1` or `5`."""
+    """Version of MQTT: `3.1.1` or `5`."""
     user: str | None = None
     password: str | None = None
     tls: bool = False
@@ -58,14 +59,14 @@ class BrokerAddress:
 
 
 class MqttConnection:
-    """A connection to a broker; QoS 1 in both directions. paho-mqtt does the protocol.
+    """A connection to a broker, with QoS 1 in both directions. paho-mqtt does the protocol.
 
-    aiomqtt, which sits on it, takes one packet at each turn of the loop and a task for each message or
-    acknowledgement; this takes many packets at a turn, for half of the processor time (57 instead of 123 us
-    to receive a result, parse it and acknowledge it).
+    aiomqtt, which is built on paho-mqtt, takes one packet per turn of the loop, and one task per message or
+    acknowledgement. This class takes many packets per turn, for half of the processor time (57 instead of
+    123 us to receive a result, parse it and acknowledge it).
 
-    `session`: whether the broker keeps subscriptions and unacknowledged messages while we are away. Raises
-    `OSError` where the connection fails, `TowpathError` where the broker refuses user or topic.
+    `session`: the broker keeps subscriptions and unacknowledged messages while this client is away. Raises
+    `OSError` when the connection fails, and `TowpathError` when the broker refuses user or topic.
     """
 
     def __init__(self, address: BrokerAddress, client_id: str, *, session: bool) -> None:
@@ -82,9 +83,9 @@ class MqttConnection:
         self._descriptor = -1
         self._maintained_at = time.monotonic()
         self.session_present = False
-        """Whether the broker knew our session."""
+        """True if the broker knew this client's session."""
         self.window = WINDOW
-        """Messages the broker takes before it has acknowledged one."""
+        """Messages that the broker takes before it has acknowledged one."""
         self._client = self._new_client(client_id)
 
     def _new_client(self, client_id: str) -> Client:
@@ -98,7 +99,7 @@ class MqttConnection:
             manual_ack=True,
         )
         client.connect_timeout = _CONNECT_WITHIN_S
-        client.max_inflight_messages_set(0)  # The window is the caller's.
+        client.max_inflight_messages_set(0)  # The caller keeps the window.
         if self._address.user:
             client.username_pw_set(self._address.user, self._address.password)
         client.on_connect = self._on_connect
@@ -108,7 +109,7 @@ class MqttConnection:
         client.on_unsubscribe = self._on_unsubscribe
         client.on_disconnect = self._on_disconnect
         client.on_socket_close = lambda client, userdata, sock: self._forget_socket()
-        # Being told of each packet keeps paho from writing packets one by one; `flush` writes them all.
+        # A callback per packet keeps paho from writing packets one by one. `flush` writes them all.
         client.on_socket_register_write = lambda client, userdata, sock: None
         return client
 
@@ -117,7 +118,7 @@ class MqttConnection:
         return self._address.version == "5"
 
     async def __aenter__(self) -> Self:
-        """Connect and wait until the broker accepted."""
+        """Connect and wait until the broker has accepted."""
         try:
             async with asyncio.timeout(_CONNECT_WITHIN_S * 3):
                 await asyncio.to_thread(self._connect)
@@ -130,7 +131,7 @@ class MqttConnection:
                     self.flush()
                     await self.wait_for_news(_MAINTAIN_EVERY_S)
                     self.check()
-        except OSError as error:  # Also one of time or of certificates.
+        except OSError as error:  # Also timeouts and bad certificates.
             self._close()
             raise ConnectionError(f"the broker {self._address}: {str(error) or 'no answer'}") from error
         except BaseException:
@@ -158,18 +159,20 @@ class MqttConnection:
         )
 
     async def __aexit__(self, *_: object) -> None:
-        """Take leave of the broker if it is still there; wait for nothing."""
+        """Disconnect if the broker is still there. Wait for nothing."""
         self._close()
 
     def subscribe(self, filters: Sequence[str]) -> asyncio.Future[list[ReasonCode]]:
-        """Subscribe with QoS 1; the future has the broker's answer. It may come after a long backlog, so
-        take what arrives meanwhile."""
+        """Subscribe with QoS 1. The future gets the broker's answer.
+
+        It may come after a long backlog, so take messages meanwhile.
+        """
         return self._expect(self._client.subscribe([(each, 1) for each in filters])[1])
 
     def check_subscribed(
         self, filters: Sequence[str], codes: Sequence[ReasonCode], *, field: str = "broker.subscribe"
     ) -> None:
-        """Raise `TowpathError` for a filter that the broker refused; `field` is where it was asked for."""
+        """Raise `TowpathError` for a filter that the broker refused. `field` is where it was asked for."""
         for each, code in zip(filters, codes, strict=True):
             if code.value >= _REFUSED:
                 raise TowpathError(
@@ -180,26 +183,26 @@ class MqttConnection:
                 )
 
     def unsubscribe(self, filters: Sequence[str]) -> asyncio.Future[list[ReasonCode]]:
-        """Take subscriptions back."""
+        """Cancel subscriptions."""
         return self._expect(self._client.unsubscribe([*filters])[1])
 
     def publish(self, topic: str, payload: bytes) -> asyncio.Future[list[ReasonCode]]:
-        """Send with QoS 1; the future has the broker's answer. Keep to `window`."""
+        """Send with QoS 1. The future gets the broker's answer. Keep to `window`."""
         return self._expect(self._client.publish(topic, payload, qos=1).mid)
 
     def acknowledge(self, packet: int) -> None:
-        """Tell the broker that we have a message. Leaves with the next `flush`."""
+        """Acknowledge a message to the broker. It leaves with the next `flush`."""
         self._client.ack(packet, 1)
 
     def take_arrived(self) -> list[MQTTMessage]:
-        """The messages that came since the last call, in order."""
+        """Return the messages that came since the last call, in order."""
         taken, self._arrived = self._arrived, []
         if self._descriptor >= 0 and not self._reading:
             self._listen()
         return taken
 
     def flush(self) -> None:
-        """Write what is handed over; what the socket does not take now goes when it can."""
+        """Write all packets. Those that the socket does not take now follow when it can."""
         if self._descriptor < 0:
             return
         self._client.loop_write()
@@ -215,8 +218,10 @@ class MqttConnection:
         self._news.set()
 
     async def wait_for_news(self, within_s: float) -> None:
-        """Return when something came, was handed over, or failed, or after `within_s`. Call at least every
-        few seconds: the connection is kept alive here."""
+        """Return when something came, was handed over or failed, or after `within_s` seconds.
+
+        Call it at least every few seconds: it keeps the connection alive.
+        """
         if within_s <= 0:
             await asyncio.sleep(0)
         else:
@@ -226,12 +231,15 @@ class MqttConnection:
         self._news.clear()
         if time.monotonic() - self._maintained_at >= _MAINTAIN_EVERY_S:
             self._maintained_at = time.monotonic()
-            self._client.loop_misc()  # Pings, and notices when they stay unanswered.
+            self._client.loop_misc()  # Sends pings, and notices when they stay unanswered.
             self.flush()
 
     def check(self) -> None:
-        """Raise `TowpathError` if the broker refused the user, `ConnectionError` if the connection is lost or
-        the broker refuses it for now."""
+        """Raise if the connection cannot be used.
+
+        `TowpathError`: the broker refused the user. `ConnectionError`: the connection is lost, or the broker
+        refuses it for now.
+        """
         if self._refusal in _LOGIN_REFUSALS:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
@@ -247,7 +255,7 @@ class MqttConnection:
         self._news.set()
         if self._lost is not None or mid is None:
             answer.set_exception(ConnectionError(self._lost or "not connected"))
-            answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
+            answer.exception()  # Retrieved, so that asyncio does not warn if no one waits for it.
         else:
             self._awaited[mid] = answer
         return answer
@@ -259,7 +267,8 @@ class MqttConnection:
         self._news.set()
 
     def _on_message(self, client: Client, userdata: Any, message: MQTTMessage) -> None:
-        # Thirty dictionaries each: kept, they double the work of a backlog in garbage collection alone.
+        # Messages have thirty dictionaries each. Kept, they double the work of a backlog by garbage
+        # collection.
         message.properties = None
         self._arrived.append(message)
 
@@ -285,7 +294,7 @@ class MqttConnection:
     def _listen(self) -> None:
         self._reading = True
         self._loop.add_reader(self._descriptor, self._on_readable)
-        self._loop.call_soon(self._on_readable)  # TLS may hold bytes of which the socket says nothing.
+        self._loop.call_soon(self._on_readable)  # TLS may hold bytes that the socket does not announce.
 
     def _on_readable(self) -> None:
         if self._descriptor < 0 or not self._reading:
@@ -338,11 +347,11 @@ class MqttConnection:
         for answer in awaited.values():
             if not answer.done():
                 answer.set_exception(ConnectionError(self._lost))
-                answer.exception()  # Nobody may be waiting for it: that is no reason for a warning.
+                answer.exception()  # Retrieved, so that asyncio does not warn if no one waits.
         self._news.set()
 
     def _forget_socket(self) -> None:
-        """Before a descriptor is closed the loop must let go of it: its number may come back."""
+        """Remove the socket from the loop before it is closed, because its number may be used again."""
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
             self._loop.remove_writer(self._descriptor)

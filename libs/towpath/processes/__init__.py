@@ -1,4 +1,4 @@
-"""Runs what outlives its starter, as processes or in containers: pid files, adoption, restarts, stops."""
+"""Run processes and containers that outlive their starter: pid files, adoption, restarts, stops."""
 
 from towpath.processes.child import launch, rotate_log
 from towpath.processes.record import PidRecord, find, listed

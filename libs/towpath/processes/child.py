@@ -22,14 +22,14 @@ from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, read_record
 from towpath.processes.spec import ChildSpec
 
 CLAIM_DEADLINE_S = 15.0
-"""For starting an interpreter on a machine that is busy with everything else that starts."""
+"""Time for an interpreter to start on a machine where everything else starts, too."""
 
 LEFTOVER_GRACE_S = 1.0
-"""For descendants that are still there when their leader has ended in good order."""
+"""Time for descendants that remain after their leader has ended in good order."""
 
 
 def rotate_log(log: Path) -> None:
-    """Keep the log of the run before as `<log>.1`, and drop the one before that."""
+    """Keep the log of the previous run as `<log>.1`, and drop the one before that."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         if log.stat().st_size:
@@ -37,10 +37,10 @@ def rotate_log(log: Path) -> None:
 
 
 def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen[bytes]:
-    """Start the process in a session of its own, and return when its pid file is written.
+    """Start the process in a session of its own. Return when its pid file is written.
 
     Keep the returned object and poll it, so that the process is reaped when it ends. Raises
-    `TowpathError`: busy when a process of that name runs already, failed when it cannot start.
+    `TowpathError`: busy if a process of that name runs already, failed if it cannot start.
     """
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     rotate_log(spec.log)
@@ -73,16 +73,16 @@ def _await_claim(spec: ChildSpec, run: Path, started: subprocess.Popen[bytes]) -
             started.kill()
             started.wait()
             raise TowpathError(
-                ErrorCode.FAILED, f"{spec.name} did not start, see {spec.log}", field="name", value=spec.name
+                ErrorCode.FAILED, f"{spec.name} did not start: read {spec.log}", field="name", value=spec.name
             )
         time.sleep(0.01)
 
 
 def stop(run: Path, name: str, *, grace_s: float) -> bool:
-    """End the process called `name` and all its descendants; remove its pid file.
+    """End the process called `name` and all its descendants, and remove its pid file.
 
-    It is asked to end (SIGTERM), and has `grace_s` seconds to end its own children in good order.
-    What is left of its tree then is killed. Returns whether anything was running.
+    The process gets SIGTERM and has `grace_s` seconds to end its own children in good order. Whatever then
+    remains of its tree is killed. Returns True if anything was running.
     """
     record = read_record(run, name)
     if record is None:
@@ -102,7 +102,7 @@ def stop(run: Path, name: str, *, grace_s: float) -> bool:
 
 
 def kill_all(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes, then what they managed to start meanwhile."""
+    """Kill processes, and then those that they started meanwhile."""
     remaining = list(processes)
     while remaining:
         offspring = [child for process in remaining for child in _children(process)]
@@ -112,7 +112,7 @@ def kill_all(processes: Iterable[psutil.Process]) -> None:
 
 
 def _tree(record: PidRecord) -> list[psutil.Process]:
-    """The process, its descendants, and those of its session whose parents have died."""
+    """Return the process, its descendants, and those of its session whose parents have died."""
     leader = record.process
     members = [] if leader is None else [leader, *_children(leader)]
     if leader is not None or not psutil.pid_exists(record.pid):
@@ -121,10 +121,10 @@ def _tree(record: PidRecord) -> list[psutil.Process]:
 
 
 def _session(record: PidRecord) -> list[psutil.Process]:
-    """Live members of the session that the process leads or led.
+    """Return live members of the session that the process leads or led.
 
-    A pid is not given away while a session bears it, so a session is ours unless its leader is
-    someone else; members cannot be older than the leader.
+    The kernel does not reuse a pid while a session has it. So the session belongs to this record unless its
+    leader is another process. Members cannot be older than the leader.
     """
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
@@ -166,7 +166,7 @@ def _gone(processes: list[psutil.Process], within_s: float) -> None:
 
 
 def status(record: PidRecord) -> ProcessStatus:
-    """How the process of a pid file is, with the memory of its whole tree."""
+    """Return the state of a pid file's process, with the memory of its whole tree."""
     process = record.process
     if process is None:
         return ProcessStatus(name=record.name, pid=None, running=False, restarts=record.restarts)

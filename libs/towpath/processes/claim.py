@@ -1,8 +1,8 @@
-"""Claims a name for a process, and becomes the process that was asked for.
+"""Claim a name for a process, and become the process that was asked for.
 
-Run as a script by `launch`; imports little, because it stands before the start of every child. The
-claim is made by the process itself, before its command runs: whoever started it may be killed at any
-line, and still nobody starts a second one or fails to find the first.
+`launch` runs this file as a script. It imports little, because it precedes the start of every child. The
+process itself makes the claim, before its command runs. So its starter may be killed at any line, and
+still no one starts a second process or fails to find the first.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def claim(run: Path, name: str, command: list[str], *, version: str = "", restar
 
 
 def main(arguments: list[str]) -> None:
-    """Claim, then become the command: `claim.py <run> <name> <version> <restarts> <command…>`."""
+    """Claim the name, then become the command: `claim.py <run> <name> <version> <restarts> <command…>`."""
     run, name, version, restarts, *command = arguments
     try:
         claim(Path(run), name, command, version=version, restarts=int(restarts))

@@ -1,11 +1,11 @@
-"""One container that outlives whoever started it: start it, find it again, end it, say how it ended.
+"""One container that outlives its starter: start it, find it again, end it, tell why it ended.
 
-It has a pid file as any process has, with the first process in it: whoever looks for processes, measures or
-ends them need not know the difference. The file is there before the container is, so that nobody who
-is killed in between leaves one behind that is not listed. The container bears the name, too: there are
-never two.
+It has a pid file like any process, with the container's first process in it. Code that lists, measures or
+ends processes need not know the difference. The pid file is written before the container is created. So a
+starter killed in between leaves no container that is not listed. The container also has the process's
+name, so there are never two.
 
-The daemon is asked only where a process would not do: one that is away for a while ends nothing.
+The daemon is asked only where looking at a process would not do. So a daemon's outage ends nothing.
 
 Everything here may block. Under an event loop, call it through `asyncio.to_thread`.
 """
@@ -31,34 +31,38 @@ from towpath.processes.record import ContainerRecord, PidRecord, read_record, wr
 from towpath.processes.spec import ChildSpec, Container
 
 LABEL_HOME, LABEL_PROCESS, LABEL_VERSION = "towpath.home", "towpath.process", "towpath.version"
-"""On each container: the mesh's directory, the name of the process, and what it was started as."""
+"""Labels of each container: the mesh's directory, the name of the process, and its version."""
 
 ACCOUNTS = (Path("/etc/passwd"), Path("/etc/group"))
-"""A process of this machine's user runs inside, and Java wants to know its name."""
+"""Mounted because a process of this machine's user runs inside, and Java looks up its name."""
 
 KILLED = 128
-"""Exit codes above it are signals."""
+"""Exit codes above this are signals."""
 
 PASSED_ON = ("TOWPATH_STATE", "TOWPATH_LOG", "PYTHONUNBUFFERED", "TZ")
 PASSED_ON_PREFIX = "OTEL_"
-"""Of our own environment, with all that says how telemetry is exported; the rest is of this machine, and the
-image has its own."""
+"""Prefix of variables passed on from this environment: they say how telemetry is exported.
+
+All others belong to this machine, and the image has its own."""
 
 NOTICED_S = 5.0
-"""For the daemon to notice that the first process of a container has ended: only then it knows why."""
+"""Time for the daemon to notice that a container's first process has ended. Only then it knows why."""
 
 FIRST_PROCESS_S = 5.0
-"""For the first process of a container to be seen."""
+"""Time for the first process of a container to appear."""
 
 
 def container_name(container: Container, process: str) -> str:
-    """What the container of a process is called at its daemon."""
+    """Return the name that the daemon knows a process's container by."""
     digest = hashlib.blake2b(str(container.home).encode(), digest_size=4).hexdigest()
     return f"towpath-{digest}-{process}"
 
 
 def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> PidRecord:
-    """Start the container; its record. Raises `TowpathError`: no daemon, no such image, it ended at once."""
+    """Start the container and return its record.
+
+    Raises `TowpathError`: no daemon, no such image, or it ended at once.
+    """
     container = _of(spec)
     images.ensure(container.image, container.image_archive, container.docker_host)
     child.rotate_log(spec.log)
@@ -74,17 +78,17 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> PidRecord:
         container=ContainerRecord(name=name, docker_host=container.docker_host),
     )
     write_record(run, record)
-    # SIGKILL here or below: listed with its name, so that `adoptable` finds it and `stop` removes it.
-    # What bears the name already is of a mesh whose directory, with its pid files, was deleted.
+    # If SIGKILL strikes here or below, the name is listed, so `adoptable` finds it and `stop` removes it. A
+    # container that has the name already belongs to a mesh whose directory, with its pid files, was deleted.
     running.remove(name, grace_s=0, host=container.docker_host)
     running.create(_description(spec, container, name), container.docker_host)
     return _recorded(run, record, running.start(name, container.docker_host), spec.log)
 
 
 def adoptable(spec: ChildSpec, run: Path) -> PidRecord | None:
-    """The record of the container that runs already, also if nobody wrote down that it had started.
+    """Return the record of a container that already runs, even if its start was not written down.
 
-    Raises `TowpathError` when only the daemon could say, and does not.
+    Raises `TowpathError` if only the daemon could tell, and it does not answer.
     """
     record = read_record(run, spec.name)
     if record is None or record.process is not None:
@@ -98,10 +102,10 @@ def adoptable(spec: ChildSpec, run: Path) -> PidRecord | None:
 
 
 def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
-    """End and remove the container, and its pid file. Returns whether it ran.
+    """End and remove the container and its pid file. Return True if it ran.
 
-    Without its daemon the processes in it are ended, and the pid file stays: whoever comes next removes the
-    container. Raises `TowpathError` when the daemon is there and refuses.
+    Without its daemon, the processes in it are ended and the pid file stays. The next caller removes the
+    container. Raises `TowpathError` when the daemon answers and refuses.
     """
     assert record.container is not None
     process = record.process
@@ -118,7 +122,7 @@ def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
 
 
 def ending(record: PidRecord) -> str:
-    """How a container has ended, in one line."""
+    """Return one line that tells how a container has ended."""
     assert record.container is not None
     end = time.monotonic() + NOTICED_S
     try:
@@ -127,14 +131,14 @@ def ending(record: PidRecord) -> str:
             time.sleep(0.05)
             found = running.look(record.container.name, record.container.docker_host)
     except TowpathError as error:
-        return f"its container has ended, why is not known: {error.detail.message}"
+        return f"its container has ended for an unknown reason: {error.detail.message}"
     if found is None:
         return "its container was removed"
     return _told(found)
 
 
 def status(record: PidRecord) -> ProcessStatus:
-    """How the container of a pid file is, with the memory that counts for its limit."""
+    """Return the state of a pid file's container, with the memory that counts for its limit."""
     assert record.container is not None
     if record.process is None:
         return child.status(record)
@@ -142,7 +146,7 @@ def status(record: PidRecord) -> ProcessStatus:
     try:
         found, used = running.look(name, host), running.memory_bytes(name, host)
     except TowpathError:
-        return child.status(record)  # It runs, whether or not its daemon says so.
+        return child.status(record)  # It runs, even if its daemon does not answer.
     lost = "a process in it was killed for lack of memory" if found and found.out_of_memory else None
     return ProcessStatus(
         name=record.name,
@@ -187,13 +191,13 @@ def _description(spec: ChildSpec, container: Container, name: str) -> Descriptio
 
 
 def _inside(command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command with the image's program instead of this machine's."""
+    """Return the command with the image's program instead of this machine's."""
     program = "python" if command[0] == sys.executable else Path(command[0]).name
     return (program, *command[1:])
 
 
 def _recorded(run: Path, record: PidRecord, found: Look, log: Path) -> PidRecord:
-    """Write down the first process of a container that runs. Raises `TowpathError` (failed) if none does."""
+    """Record the first process of a running container. Raises `TowpathError` (failed) if there is none."""
     end = time.monotonic() + FIRST_PROCESS_S
     host = record.container.docker_host if record.container else None
     first = _inner_pid if running.own_id(host) else _outer_pid
@@ -207,19 +211,19 @@ def _recorded(run: Path, record: PidRecord, found: Look, log: Path) -> PidRecord
         found = running.look(found.id, host) or found
     raise TowpathError(
         ErrorCode.FAILED,
-        f"{record.name} did not start: {_told(found)}, see {log}",
+        f"{record.name} did not start: {_told(found)}; read {log}",
         field="name",
         value=record.name,
     )
 
 
 def _outer_pid(found: Look) -> int:
-    """The first process as the daemon's machine counts, which is ours."""
+    """Return the first process's pid on the daemon's machine, which is this one."""
     return found.pid
 
 
 def _inner_pid(found: Look) -> int:
-    """The same as the container beside which it runs counts: the oldest in its control group."""
+    """Return the first process's pid as seen from a container beside it: the oldest of its control group."""
     members: list[psutil.Process] = []
     for process in psutil.process_iter():
         with contextlib.suppress(OSError):

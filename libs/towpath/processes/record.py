@@ -1,4 +1,4 @@
-"""Pid files: what runs under which name, found again by whoever asks."""
+"""Pid files: they record which process runs under which name, so that anyone can find it again."""
 
 from __future__ import annotations
 
@@ -11,36 +11,38 @@ from pydantic import ValidationError
 from towpath.contracts.message import Model
 
 CLOCK_TOLERANCE_S = 1.5
-"""The system counts a process's start from boot in ticks, and psutil adds the boot time, which clock
-corrections shift by up to a second. A pid does not come round again that soon."""
+"""Tolerance in comparing the start times of processes.
+
+The system counts a start from boot in ticks. psutil adds the boot time, which clock corrections shift by
+up to a second. A pid is not used again that soon."""
 
 
 class ContainerRecord(Model):
-    """The container that a process is the first one of."""
+    """The container whose first process this is."""
 
     name: str
     docker_host: str | None = None
-    """Where its daemon listens; null: where the environment says."""
+    """Address of its daemon. None: as the environment says."""
 
 
 class PidRecord(Model):
     """Content of a pid file."""
 
     pid: int
-    """0 while it is only about to start: a container is listed before it is made."""
+    """0 before the start: a container is listed before it is created."""
     create_time: float
-    """When the process began, seconds since the epoch: tells it from a later one with the same pid."""
+    """Start of the process, seconds since the epoch. Tells it from a later one with the same pid."""
     name: str
     command: tuple[str, ...]
     version: str = ""
     restarts: int = 0
-    """How many times it had been restarted when this run of it began."""
+    """Number of restarts before this run began."""
     container: ContainerRecord | None = None
-    """Null for a process of this machine's that is in none."""
+    """None for a process outside of containers."""
 
     @property
     def process(self) -> psutil.Process | None:
-        """The live process this record speaks of, if it is still there."""
+        """Return the live process of this record, or None if it has ended."""
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.create_time) < CLOCK_TOLERANCE_S
@@ -50,7 +52,7 @@ class PidRecord(Model):
 
 
 def read_record(run: Path, name: str) -> PidRecord | None:
-    """The pid file of `name`, whether or not the process lives. Unreadable ones count as absent."""
+    """Return the pid file of `name`, also for an ended process. An unreadable one counts as absent."""
     try:
         return PidRecord.model_validate_json((run / f"{name}.json").read_bytes())
     except (FileNotFoundError, ValidationError):
@@ -58,19 +60,19 @@ def read_record(run: Path, name: str) -> PidRecord | None:
 
 
 def find(run: Path, name: str) -> PidRecord | None:
-    """The record of the live process called `name`, or None."""
+    """Return the record of the live process called `name`, or None."""
     record = read_record(run, name)
     return record if record is not None and record.process is not None else None
 
 
 def listed(run: Path) -> list[PidRecord]:
-    """All readable pid files, by name, also of processes that are gone."""
+    """Return all readable pid files, by name, also those of ended processes."""
     records = (read_record(run, path.stem) for path in sorted(run.glob("[!.]*.json")))
     return [record for record in records if record is not None]
 
 
 def write_record(run: Path, record: PidRecord) -> None:
-    """Write a pid file, whole or not at all. Processes in no container write their own, see `claim`."""
+    """Write a pid file, whole or not at all. Processes outside of containers write their own, see `claim`."""
     run.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = run / f".{record.name}.json.{os.getpid()}"
     temporary.write_text(record.model_dump_json())

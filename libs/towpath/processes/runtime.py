@@ -1,4 +1,4 @@
-"""Two ways to run a child: as a process beside its supervisor, or in a container. One interface for both."""
+"""Run a child as a process beside its supervisor, or in a container. Both have one interface."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from towpath.processes.spec import ChildSpec
 
 
 class Runtime(Protocol):
-    """How the children of one run directory are run. Everything may block for a moment."""
+    """Runs the children of one run directory. Every method may block for a moment."""
 
     def adoptable(self, spec: ChildSpec) -> PidRecord | None:
-        """What runs under the name of this child, started by whomever, as whatever it was then."""
+        """Return what runs under this child's name, no matter who started it and as which version."""
         ...
 
     def launch(self, spec: ChildSpec, *, restarts: int) -> PidRecord:
-        """Start it. Raises `TowpathError` when it cannot be."""
+        """Start the child. Raises `TowpathError` when it does not start."""
         ...
 
     def runs(self, name: str) -> bool:
-        """Whether it is there. Asked many times a second."""
+        """True if it runs. Asked many times a second."""
         ...
 
     def ending(self, name: str) -> str | None:
-        """How one that is not there any more has ended, in one line; None if nobody knows."""
+        """Return one line that tells how an ended child ended. None if that is not known."""
         ...
 
     def stop(self, name: str, *, grace_s: float) -> None:
-        """End it with everything it started; what is asked to end has `grace_s` seconds."""
+        """End the child with everything it started. It has `grace_s` seconds to end in good order."""
         ...
 
 
@@ -46,16 +46,16 @@ class Processes:
     def __init__(self, run: Path) -> None:
         self._run = run
         self._started: dict[str, subprocess.Popen[bytes]] = {}
-        """Those that are children of this very process, and must be reaped."""
+        """Children of this very process, which it must reap."""
         self._codes: dict[str, int] = {}
-        """How the last of them ended."""
+        """Exit code of each child's last run."""
 
     def adoptable(self, spec: ChildSpec) -> PidRecord | None:
-        """By its pid file."""
+        """Return the record of its pid file."""
         return find(self._run, spec.name)
 
     def launch(self, spec: ChildSpec, *, restarts: int) -> PidRecord:
-        """See `child.launch`."""
+        """Start the process and keep it for reaping. Raises `TowpathError` when it does not start."""
         self._codes.pop(spec.name, None)
         started = self._started[spec.name] = child.launch(spec, self._run, restarts=restarts)
         record = read_record(self._run, spec.name)
@@ -64,7 +64,7 @@ class Processes:
         return record
 
     def runs(self, name: str) -> bool:
-        """By the process itself if it is ours, else by its pid file."""
+        """True if the process lives: poll it if this one started it, else look at its pid file."""
         started = self._started.get(name)
         if started is None:
             return find(self._run, name) is not None
@@ -76,14 +76,14 @@ class Processes:
         return False
 
     def ending(self, name: str) -> str | None:
-        """By its exit code, which only its parent is told."""
+        """Return its exit code or signal. Only a process's parent is told."""
         code = self._codes.get(name)
         if code is None:
             return None
         return f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def stop(self, name: str, *, grace_s: float) -> None:
-        """See `child.stop`. One whose pid file was lost is killed."""
+        """End the process and its descendants. Kill it if its pid file was lost."""
         stop(self._run, name, grace_s=grace_s)
         started = self._started.pop(name, None)
         if started is None:
@@ -101,44 +101,44 @@ class Containers:
         self._run = run
 
     def adoptable(self, spec: ChildSpec) -> PidRecord | None:
-        """See `contained.adoptable`."""
+        """Return the record of a container that already runs, or whose start was not written down."""
         return contained.adoptable(spec, self._run)
 
     def launch(self, spec: ChildSpec, *, restarts: int) -> PidRecord:
-        """See `contained.launch`."""
+        """Start the container. Raises `TowpathError` when it does not start."""
         return contained.launch(spec, self._run, restarts=restarts)
 
     def runs(self, name: str) -> bool:
-        """By its first process: the daemon is not asked many times a second."""
+        """True if its first process lives. The daemon is not asked many times a second."""
         return find(self._run, name) is not None
 
     def ending(self, name: str) -> str | None:
-        """As the daemon tells."""
+        """Return what its daemon tells of its end."""
         record = read_record(self._run, name)
         return contained.ending(record) if record is not None and record.container is not None else None
 
     def stop(self, name: str, *, grace_s: float) -> None:
-        """See `contained.stop`."""
+        """End and remove the container, as soon as its daemon answers."""
         stop(self._run, name, grace_s=grace_s)
 
 
 class Runtimes:
-    """The runtimes of one run directory; which one a child needs, it says itself."""
+    """The runtimes of one run directory. Each child says which one it needs."""
 
     def __init__(self, run: Path) -> None:
         self._processes: Runtime = Processes(run)
         self._containers: Runtime = Containers(run)
 
     def of(self, spec: ChildSpec) -> Runtime:
-        """The runtime that this child is to run in."""
+        """Return the runtime that runs this child."""
         return self._processes if spec.container is None else self._containers
 
 
 def stop(run: Path, name: str, *, grace_s: float) -> bool:
-    """End what runs under a name, process or container, with all it started; remove its pid file.
+    """End the process or container of this name, with all it started, and remove its pid file.
 
-    It is asked to end, and has `grace_s` seconds to do so in good order; then it is killed. Returns whether
-    anything was running. Raises `TowpathError` when a container daemon refuses.
+    It has `grace_s` seconds to end in good order and is then killed. Returns True if anything was running.
+    Raises `TowpathError` when a container daemon refuses.
     """
     record = read_record(run, name)
     if record is not None and record.container is not None:
@@ -147,5 +147,5 @@ def stop(run: Path, name: str, *, grace_s: float) -> bool:
 
 
 def status(record: PidRecord) -> ProcessStatus:
-    """How what a pid file speaks of is."""
+    """Return the state of a pid file's process or container."""
     return contained.status(record) if record.container is not None else child.status(record)

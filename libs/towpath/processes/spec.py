@@ -1,4 +1,4 @@
-"""What is to be kept running."""
+"""Descriptions of processes to keep running."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from towpath.contracts.job import ContainerLimits
 
 @dataclass(frozen=True)
 class Container:
-    """What a child runs in, instead of being a process beside its supervisor.
+    """A container for a child, instead of a process beside its supervisor.
 
-    It shares the network of whoever starts it, so addresses stay what they are, and has `mounts` at the same
-    paths, so paths do.
+    It shares its starter's network, so addresses stay the same. It has `mounts` at the same paths, so paths
+    stay the same, too.
     """
 
     home: Path
-    """Directory of the mesh: containers of two meshes on one machine have different names."""
+    """Directory of the mesh. It makes names of containers differ between meshes on one machine."""
     image: str
-    """Has the programs of commands by their names, and a shell."""
+    """Image with a shell and with the programs of commands by their names."""
     mounts: tuple[Path, ...]
-    """Directories that it may write; the log must be in one of them."""
+    """Directories that the container may write. The log must be in one of them."""
     read_only: tuple[Path, ...] = ()
-    """Files and directories that it may read besides."""
+    """Files and directories that it may only read."""
     image_archive: str | None = None
-    """File that the image is loaded from if it is missing; null: it is asked of its registry."""
+    """File to load a missing image from. None: pull it from its registry."""
     docker_host: str | None = None
-    """Where the daemon listens; null: where the environment says."""
+    """Address of the daemon. None: as the environment says."""
     limits: ContainerLimits = field(default_factory=ContainerLimits)
     starts_others: bool = False
-    """Whether the command has children: something must then take in those whose parents have ended."""
+    """True if the command has children. An init process must then adopt those whose parents have ended."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +40,30 @@ class ChildSpec:
     """A process to keep running."""
 
     name: str
-    """Unique under one run directory: names the pid file."""
+    """Unique name under one run directory. It also names the pid file."""
     command: tuple[str, ...]
     log: Path
-    """Where its output goes. The log of the run before is kept as `<log>.1`."""
+    """File of its output. The log of the previous run is kept as `<log>.1`."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the environment of the caller."""
+    """Variables added to the caller's environment."""
     ready: Callable[[], Awaitable[bool]] | None = None
-    """Whether it can be used. Without it, a process is ready as soon as it runs."""
+    """Probe that returns True when it can be used. Without a probe, a process is ready as soon as it runs."""
     ready_s: float = 60.0
-    """Seconds it may take to become ready; then it is started anew."""
+    """Seconds until it must be ready. After that it is restarted."""
     stop_s: float = 8.0
-    """Seconds between asking it to end and killing it."""
+    """Seconds between SIGTERM and SIGKILL."""
     after: tuple[str, ...] = ()
     """Children that must be ready before it starts, and that end after it."""
     version: str = ""
-    """Changes when its configuration does: a running process of another version is replaced. Everybody
-    can read it in the list of processes: a digest, never a secret."""
+    """Digest of its configuration. A running process of another version is replaced.
+
+    The list of processes shows it to everyone, so it must not contain a secret."""
     container: Container | None = None
-    """What it runs in; null: it is a process beside its supervisor."""
+    """Its container. None: it is a process beside its supervisor."""
 
     @property
     def kept_version(self) -> str:
-        """What a running child must have been started as to be the one that is wanted."""
+        """Return the version that a running child must have to be the wanted one."""
         if self.container is None:
             return self.version
         text = f"{self.version}\n{self.container}"

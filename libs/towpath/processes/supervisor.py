@@ -1,4 +1,4 @@
-"""Keeps processes running: adopts, starts, watches, restarts, and stops them in order.
+"""Keep processes running: adopt, start, watch and restart them, and stop them in order.
 
 A supervisor may be killed at any line. Its children go on, and the next supervisor adopts them by
 their pid files. The order of start and stop follows `ChildSpec.after`.
@@ -31,47 +31,47 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 64
-"""Ending a child holds a thread for seconds, and all children of a level end at the same time."""
+"""Threads for blocking calls. All children of a level end together, and each holds a thread for seconds."""
 
 WATCH_INTERVAL_S = 0.2
-"""Between looks at a child: an outage is noticed within this time, at the cost of reading one small
-file of /proc."""
+"""Between looks at a child. An outage is noticed within this time, at the cost of reading one small file
+of /proc."""
 
 PROBE_DEADLINE_S = 3.0
-"""For one answer of a readiness probe."""
+"""Deadline for one answer of a readiness probe."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before a restart, seconds: doubled from `first_s` up to `longest_s`."""
+    """Pauses before restarts in seconds: doubled after each failure, from `first_s` up to `longest_s`."""
 
     first_s: float = 0.2
     longest_s: float = 5.0
     healthy_s: float = 30.0
-    """A run of this length forgives all failures before."""
+    """A run of this length clears all failures before it."""
 
     def pause_s(self, failures: int) -> float:
-        """The pause after so many failures in a row."""
+        """Return the pause after this many failures in a row."""
         return min(self.first_s * 2 ** min(failures, 30), self.longest_s)
 
 
 @dataclass
 class _Kept:
-    """A child and the task that keeps it."""
+    """A child, and the task that keeps it running."""
 
     spec: ChildSpec
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     fresh: bool = False
-    """Whether it was started here and has never been ready since."""
+    """True if this supervisor started it, and it has not been ready since."""
     restarts: int = 0
     failures: int = 0
     error: str | None = None
-    """How it ended the last time, or why it did not start."""
+    """The way it ended last time, or the reason why it did not start."""
     keeper: asyncio.Task[None] | None = None
 
 
 class Supervisor:
-    """Keeps a list of children running. Use as an async context manager, or `start` and `stop`."""
+    """Keeps a list of children running. Use it as an async context manager, or call `start` and `stop`."""
 
     def __init__(self, children: Sequence[ChildSpec], run: Path, *, backoff: Backoff | None = None) -> None:
         self._run = run
@@ -91,13 +91,13 @@ class Supervisor:
         await self.stop()
 
     def start(self) -> None:
-        """Begin to keep all children. Returns at once; see `wait_ready`."""
+        """Begin to keep all children running. Returns at once. See `wait_ready`."""
         for kept in self._kept.values():
             if kept.keeper is None:
                 kept.keeper = asyncio.create_task(self._keep(kept), name=f"keep {kept.spec.name}")
 
     async def wait_ready(self, within_s: float) -> None:
-        """Wait until every child is ready. Raises `TowpathError` (deadline) that names those not."""
+        """Wait until every child is ready. Raises `TowpathError` (deadline) that names those that are not."""
         try:
             async with asyncio.timeout(within_s):
                 for kept in list(self._kept.values()):
@@ -116,29 +116,29 @@ class Supervisor:
         self._threads.shutdown(wait=False)
 
     async def apply(self, children: Sequence[ChildSpec]) -> None:
-        """Go over to this list: new children start, missing ones end, changed ones are replaced."""
+        """Replace the list of children: start new ones, end missing ones, replace changed ones."""
         async with self._applying:
             await to_the_end(self._apply(children))
 
     async def keep(self, spec: ChildSpec) -> None:
-        """Keep one more child, or this one instead of another of its name."""
+        """Keep one more child running, or replace the one of the same name."""
         async with self._applying:
             others = [kept.spec for name, kept in self._kept.items() if name != spec.name]
             await to_the_end(self._apply([*others, spec]))
 
     async def drop(self, name: str) -> None:
-        """End a child and keep it no more. Harmless when there is none of the name."""
+        """End a child and no longer keep it. Without a child of this name, do nothing."""
         async with self._applying:
             others = [kept.spec for kept in self._kept.values() if kept.spec.name != name]
             await to_the_end(self._apply(others))
 
     def keeps(self, name: str) -> bool:
-        """Whether there is a child of this name."""
+        """True if there is a child of this name."""
         return name in self._kept
 
     @property
     def names(self) -> list[str]:
-        """All children, in order of start."""
+        """Return the names of all children, in order of start."""
         return list(self._kept)
 
     async def _apply(self, children: Sequence[ChildSpec]) -> None:
@@ -154,24 +154,26 @@ class Supervisor:
         self.start()
 
     async def restart(self, name: str) -> None:
-        """End a child that runs but does not work. Its keeper starts it again."""
+        """End a child that runs but does not work. It is then started again."""
         await self._end(self._kept[name])
 
     def is_ready(self, name: str) -> bool:
-        """Whether the child runs and has answered its probe since it started."""
+        """True if the child runs and has answered its probe since it started."""
         return self._kept[name].ready.is_set()
 
     def is_starting(self, name: str) -> bool:
-        """Whether this very supervisor has started the child, and it has never answered its probe since:
-        nobody can have asked it for anything yet."""
+        """True if this supervisor started the child, and it has not answered its probe since.
+
+        No one can have asked it for anything yet.
+        """
         return self._kept[name].fresh
 
     async def status(self) -> list[ProcessStatus]:
-        """How all children are, in order of start."""
+        """Return the state of all children, in order of start."""
         return await asyncio.gather(*(self._call(self._status, kept) for kept in self._kept.values()))
 
     def trouble(self, name: str) -> str | None:
-        """Why the child is not ready, in one line, as far as that is known."""
+        """Return one line that tells why the child is not ready, if that is known."""
         kept = self._kept[name]
         return None if kept.ready.is_set() else kept.error
 
@@ -184,7 +186,7 @@ class Supervisor:
         return found.model_copy(update={"restarts": kept.restarts, "error": found.error or kept.error})
 
     async def _release(self, children: list[_Kept]) -> None:
-        """Stop keeping, without ending."""
+        """Stop keeping the children, without ending them."""
         await end(kept.keeper for kept in children)
         for kept in children:
             kept.keeper = None
@@ -195,11 +197,11 @@ class Supervisor:
         try:
             await self._call(self._runtime(kept).stop, kept.spec.name, grace_s=kept.spec.stop_s)
         except TowpathError as error:
-            # Of a container whose daemon refuses. The others are ended all the same.
-            log.error("%s is not ended: %s", kept.spec.name, error)
+            # The daemon of a container refuses. The other children are ended nevertheless.
+            log.error("%s could not be ended: %s", kept.spec.name, error)
 
     async def _keep(self, kept: _Kept) -> None:
-        """Run one child for ever: it starts, becomes ready, is watched; then a pause, and again."""
+        """Run one child until cancelled: start it, wait until it is ready, watch it, pause, start again."""
         loop = asyncio.get_running_loop()
         for name in kept.spec.after:
             await self._kept[name].ready.wait()
@@ -222,21 +224,21 @@ class Supervisor:
             await asyncio.sleep(pause_s)
 
     async def _begin(self, kept: _Kept) -> None:
-        """Adopt the child that runs, or start one. A process of an older version is ended first."""
+        """Adopt the running child, or start one. A process of another version is ended first."""
         spec, runtime = kept.spec, self._runtime(kept)
         record = await self._call(runtime.adoptable, spec)
         if record is not None and (record.command, record.version) == (spec.command, spec.kept_version):
             kept.restarts = max(kept.restarts, record.restarts)
-            log.info("%s runs already, pid %d", spec.name, record.pid)
+            log.info("%s is already running, pid %d", spec.name, record.pid)
             return
-        # Also when the leader is gone: what it left behind would be in the way of the new one.
+        # Stop it also when the leader is gone: what it left behind would be in the way of the new one.
         await self._call(runtime.stop, spec.name, grace_s=spec.stop_s)
         started = await self._call(runtime.launch, spec, restarts=kept.restarts)
         kept.fresh = True
         log.info("%s started, pid %d", spec.name, started.pid)
 
     async def _watch(self, kept: _Kept) -> None:
-        """Return when the child has ended. Raises `TowpathError` when it did not become ready."""
+        """Return when the child has ended. Raises `TowpathError` when it did not become ready in time."""
         end = asyncio.get_running_loop().time() + kept.spec.ready_s
         while await self._call(self._runtime(kept).runs, kept.spec.name):
             if not kept.ready.is_set():
@@ -251,7 +253,7 @@ class Supervisor:
             await asyncio.sleep(WATCH_INTERVAL_S)
 
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function that may block, in a thread."""
+        """Call a function that may block in a thread."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
@@ -274,7 +276,7 @@ def _replaced(old: ChildSpec, new: ChildSpec) -> bool:
 
 
 def _levels(children: Sequence[ChildSpec]) -> list[list[str]]:
-    """Names grouped by depth: those without needs first. Raises `TowpathError` on a circle."""
+    """Return names grouped by depth: those without needs first. Raises `TowpathError` on a cycle."""
     known = {spec.name for spec in children}
     levels: list[list[str]] = []
     placed: set[str] = set()
@@ -284,7 +286,7 @@ def _levels(children: Sequence[ChildSpec]) -> list[list[str]]:
             stuck = sorted(known - placed)
             raise TowpathError(
                 ErrorCode.INVALID,
-                "processes wait for each other, or for one that is not there",
+                "processes wait for each other, or for one that does not exist",
                 field="after",
                 value=", ".join(stuck),
                 allowed=sorted(known),

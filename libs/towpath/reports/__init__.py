@@ -1,1 +1,1 @@
-"""Reports for people: one HTML file each, with pictures, that needs nothing else."""
+"""Reports for people: one HTML file each, with pictures, without links to other files."""

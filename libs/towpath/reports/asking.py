@@ -1,4 +1,4 @@
-"""Asks the mesh for what reports are made from. What cannot be had is told, and the report made without."""
+"""Ask the mesh for the facts of reports. A report names facts that are missing and is made without them."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from towpath.contracts.traces import ShowTrace, Trace
 from towpath.reports.facts import Measured, MigrationFacts, PipelineFacts
 
 LOOK_S = 30.0
-"""For what the coordinator knows: longer than its restart takes."""
+"""Deadline for the coordinator. It is longer than a restart of the coordinator takes."""
 
 ATTEMPT_S = 5.0
 
 MEASURES_S = 12.0
-"""For what all sites have measured: the collector waits for each for some seconds."""
+"""Deadline for measurements of all sites. The collector waits some seconds for each."""
 
 AROUND = timedelta(seconds=60)
-"""How much is shown before a migration and after it."""
+"""Time shown before a migration and after it."""
 
 PIPELINE_SPAN = timedelta(hours=1)
 PIPELINE_STEP_S = 30.0
 
 FINE_POINTS = 600
-"""Points of a curve; a longer time has coarser steps."""
+"""Points of a curve. A longer time has coarser steps."""
 
 ENTITIES = 50
-"""At a time: what a query takes."""
+"""Entities per query: as many as a query may name."""
 
 JOB_METRICS = ("job.event_rate", "job.result_rate", "job.latency.end_to_end.p95", "job.backlog")
-"""What is shown of a job."""
+"""Metrics shown of a job."""
 
 
 async def migration_facts(bus: Bus, operation: str) -> MigrationFacts:
-    """Everything about a migration. Raises `TowpathError` when the coordinator does not know it."""
+    """Return all facts about a migration. Raises `TowpathError` when the coordinator does not know it."""
     view = await bus.request(ShowOperation(operation=operation), deadline_s=LOOK_S, attempt_s=ATTEMPT_S)
     measured, traced = await asyncio.gather(measured_around(bus, view), _traced(bus, operation))
     trace, why = traced
@@ -48,7 +48,7 @@ async def migration_facts(bus: Bus, operation: str) -> MigrationFacts:
 
 
 async def measured_around(bus: Bus, view: OperationView) -> Measured:
-    """What was measured of an operation's job from some time before it to some time after it."""
+    """Return measurements of an operation's job, from some time before it to some time after it."""
     since, until = view.begun_at - AROUND, (view.ended_at or now()) + AROUND
     span_s = (until - since).total_seconds()
     step_s = math.ceil(span_s / FINE_POINTS) if span_s > 2 * FINE_POINTS else None
@@ -56,7 +56,7 @@ async def measured_around(bus: Bus, view: OperationView) -> Measured:
 
 
 async def pipeline_facts(bus: Bus, pipeline: str) -> PipelineFacts:
-    """Everything about a pipeline. Raises `TowpathError` when the coordinator does not know it."""
+    """Return all facts about a pipeline. Raises `TowpathError` when the coordinator does not know it."""
     view = await bus.request(ShowPipeline(pipeline=pipeline), deadline_s=LOOK_S, attempt_s=ATTEMPT_S)
     since = now() - PIPELINE_SPAN
     names = [job.name for job in view.spec.jobs]
@@ -72,7 +72,7 @@ async def pipeline_facts(bus: Bus, pipeline: str) -> PipelineFacts:
 async def measured(
     bus: Bus, jobs: list[str], since: datetime, until: datetime | None, step_s: float | None
 ) -> Measured:
-    """What was measured of jobs, anywhere; `step_s` seconds lie between points, null: as it was sampled."""
+    """Return measurements of jobs from all sites, with points every `step_s` seconds. None: as sampled."""
     series: list[Series] = []
     unreached: dict[str, str] = {}
     for begin in range(0, len(jobs), ENTITIES):
@@ -103,7 +103,7 @@ async def _traced(bus: Bus, operation: str) -> tuple[Trace | None, str | None]:
 async def pipeline_versions(
     bus: Bus, pipeline: str, *, deadline_s: float, attempt_s: float
 ) -> list[PipelineVersion]:
-    """Newest first. Raises `TowpathError` when the coordinator does not know the pipeline."""
+    """Return versions, newest first. Raises `TowpathError` if the coordinator does not know the pipeline."""
     found: list[PipelineVersion] = []
     before: int | None = None
     while True:

@@ -1,26 +1,26 @@
-"""What operations cost, as people read it: expected, and measured."""
+"""Costs of operations as people read them: expected and measured."""
 
 from __future__ import annotations
 
 from towpath.contracts.commands import MigrationForecast, OperationView, StrategyName
 
 RUN_AT_ONCE = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
-"""Strategies without downtime, because source and target run at once."""
+"""Strategies without downtime, because source and target run at the same time."""
 
 
 def headline(view: OperationView) -> str:
-    """What is done to which job, and how it goes."""
+    """Return one line: the operation, its job, and its state."""
     route = f" from {view.source} to {view.target}" if view.source and view.target else ""
     return f"{view.kind} {view.job}{route}: {view.state.replace('_', ' ')}"
 
 
 def choice_line(forecast: MigrationForecast) -> str:
-    """How a job moves, and why so."""
+    """Return one line: how a job moves, and why this way."""
     return f"{forecast.strategy}: {forecast.reason}"
 
 
 def cost_rows(view: OperationView) -> list[tuple[str, str | None, str | None]]:
-    """What a migration costs: name, expected, measured."""
+    """Return what a migration costs, as rows of name, expected, measured."""
     forecast, figures = view.forecast, view.figures
     if forecast is None and figures is None:
         return []
@@ -48,15 +48,15 @@ def cost_rows(view: OperationView) -> list[tuple[str, str | None, str | None]]:
 
 
 def seconds(duration_s: float | None) -> str | None:
-    """A duration as people read it."""
+    """Return a duration as people read it."""
     return None if duration_s is None else f"{duration_s:.2f} s"
 
 
 def downtime(duration_s: float | None) -> str:
-    """A downtime; it is unknown if nothing came in meanwhile."""
+    """Return a downtime as people read it. It is unknown if no input came meanwhile."""
     return "no input came meanwhile" if duration_s is None else f"{duration_s:.2f} s"
 
 
 def amount(size_bytes: int) -> str:
-    """A size as people read it."""
+    """Return a size as people read it."""
     return f"{size_bytes:,} bytes"

@@ -1,4 +1,4 @@
-"""What a job did while it changed site: throughput, latency and backlog at both sites, around the steps."""
+"""Draw a job while it changed site: throughput, latency and backlog at both sites, around the steps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from towpath.reports.facts import Curve, Measured, unit_of
 from towpath.reports.steps import TakenStep
 
 APART = 0.025
-"""Steps that begin closer together share one number, of the whole width."""
+"""Part of the picture's width. Steps that begin closer together share one number."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One of the curves that are drawn of a job."""
+    """One of the curves drawn of a job."""
 
     metric: str
     label: str
     noun: str
-    """What it is, in a sentence."""
+    """Its name in a sentence."""
 
 
 ROWS = (
@@ -38,7 +38,7 @@ ROWS = (
 def course_picture(
     view: OperationView, steps: Sequence[TakenStep], measured: Measured, during: Span, name: str
 ) -> Element | None:
-    """Draw what was measured; None where nothing was."""
+    """Draw all measurements. None if there are none."""
     entity = f"job:{view.job}"
     found = [(row, measured.by_site(row.metric, entity)) for row in ROWS]
     rows = [(row, curves) for row, curves in found if curves]
@@ -60,12 +60,12 @@ def course_picture(
 
 
 def missing_rows(view: OperationView, measured: Measured) -> list[str]:
-    """Nouns of what nobody has measured of the job."""
+    """Return the nouns of metrics that no site has measured of the job."""
     return [row.noun.lower() for row in ROWS if not measured.by_site(row.metric, f"job:{view.job}")]
 
 
 def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Span) -> str:
-    """What the curves of a row say before, while and after the job moved."""
+    """Describe a row's curves before, while and after the job moved."""
     owner = view.target if view.state is OperationState.COMPLETED else view.source
     unit = unit_of(row.metric)
     parts: list[str] = []
@@ -85,8 +85,8 @@ def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Sp
 
 def _explanation(steps: Sequence[TakenStep]) -> str:
     if not steps:
-        return "Shaded: while the migration was under way."
-    return "Shaded: while the migration was under way; dashed: a step begins, dotted: it ends, by its number."
+        return "Shaded: the migration was under way."
+    return "Shaded: the migration was under way. Dashed: a step begins. Dotted: it ends. Steps have numbers."
 
 
 def _lines(axis: Axes, steps: Sequence[TakenStep], origin: float) -> None:
@@ -97,7 +97,7 @@ def _lines(axis: Axes, steps: Sequence[TakenStep], origin: float) -> None:
 
 
 def _numbers(axis: Axes, steps: Sequence[TakenStep], origin: float) -> None:
-    """Write the steps' numbers above the first axis; those too close together as a range."""
+    """Write the steps' numbers above the first axis. Steps that are close together share a range."""
     left, right = axis.get_xlim()
     groups: list[tuple[float, int, int]] = []
     for number, step in enumerate(steps, 1):

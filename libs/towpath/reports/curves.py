@@ -1,4 +1,4 @@
-"""What curves say in figures, and how they are drawn around something that happened."""
+"""Summarise curves in figures, and draw them around an interval."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.reports.facts import Curve
 
 @dataclass(frozen=True)
 class Span:
-    """A time, in Unix seconds: something that lasted."""
+    """An interval, in Unix seconds."""
 
     begin: float
     end: float
@@ -22,20 +22,20 @@ class Span:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a curve was like in a time."""
+    """Mean and maximum of a curve over an interval."""
 
     mean: float
     highest: float
 
 
 def figures(curve: Curve, begin: float = -math.inf, end: float = math.inf) -> Figures | None:
-    """Of the points from `begin` on and before `end`; None where there is none."""
+    """Return figures of the points from `begin` to before `end`. None if there are none."""
     values = [value for at, value in curve if begin <= at < end and not math.isnan(value)]
     return Figures(statistics.fmean(values), max(values)) if values else None
 
 
 def number(value: float) -> str:
-    """A measured value with as many digits as say something."""
+    """Return a measured value as text: the larger it is, the fewer decimals it has."""
     size = abs(value)
     digits = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 or size == 0 else 4
     text = f"{value:,.{digits}f}"
@@ -43,12 +43,12 @@ def number(value: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A measured value with its unit."""
+    """Return a measured value with its unit."""
     return f"{number(value)} {unit}".rstrip()
 
 
 def plot(axis: Any, curves: Mapping[str, Curve], sites: Sequence[str], origin: float, label: str) -> None:
-    """Draw a curve for each site, in seconds since `origin`; each site keeps its colour from axis to axis."""
+    """Draw a curve for each site, in seconds since `origin`. Each site keeps its colour on all axes."""
     in_order = [*(site for site in sites if site in curves), *(site for site in curves if site not in sites)]
     for site in in_order:
         curve = curves[site]
@@ -64,11 +64,11 @@ def plot(axis: Any, curves: Mapping[str, Curve], sites: Sequence[str], origin: f
 
 
 def name_curves(axis: Any) -> None:
-    """Say above an axis which curve is which."""
+    """Put a legend above an axis."""
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1.02), "borderaxespad": 0}
     axis.legend(frameon=False, ncols=4, fontsize=8, **place)
 
 
 def mark(axis: Any, span: Span, origin: float) -> None:
-    """Shade a time."""
+    """Shade an interval."""
     axis.axvspan(span.begin - origin, span.end - origin, color=BAND, alpha=0.45, zorder=0, linewidth=0)

@@ -1,4 +1,4 @@
-"""Pictures of reports: drawn with matplotlib, put into the page as SVG whose colours follow the page's."""
+"""Draw pictures with matplotlib, and put them into the page as SVG that follows the page's colours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from towpath.reports.markup import element
 INK, QUIET, LINE = "#1f2937", "#9ca3af", "#d1d5db"
 BAND, DEVIATED, FAULT = "#fde68a", "#fee2e2", "#dc2626"
 COLOURS = ("#2563eb", "#db2777", "#059669", "#d97706", "#7c3aed", "#0891b2")
-"""For what is to be told apart, in this order; beyond, they begin anew."""
+"""Colours of sites, services and actors, in this order. After the last they begin again."""
 
 STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -35,7 +35,7 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "text.color": INK,
-    # Text stays text: it can be read aloud, searched and copied, and the file is a tenth as large.
+    # Text stays text. So it can be read aloud, searched and copied, and the file is a tenth as large.
     "svg.fonttype": "none",
 }
 
@@ -55,28 +55,28 @@ _VARIABLES = {
         )
     ),
 }
-"""Colour of a drawing → what the page's style sheet calls it, for light and for dark."""
+"""Colour of a drawing → its name in the page's style sheet, for light and for dark."""
 
 _COLOUR = re.compile("|".join(_VARIABLES))
 _REFERENCE = re.compile(r"url\(#|^#")
 
 
 def colour(position: int) -> str:
-    """The colour of what stands at that place."""
+    """Return the colour of a position. Colours repeat after the last one."""
     return COLOURS[position % len(COLOURS)]
 
 
 def beside(axis: Axes, at: float, row: float, text: str, size: float = 8) -> None:
-    """Write something to the right of a bar that ends `at`."""
+    """Write text to the right of a bar that ends at `at`."""
     offset = {"xytext": (3, 0), "textcoords": "offset points"}
     axis.annotate(text, (at, row), va="center", fontsize=size, annotation_clip=False, **offset)
 
 
 @contextmanager
 def drawn(rows: int = 1, *, height: float, **layout: Any) -> Iterator[tuple[Figure, list[Any]]]:
-    """A figure as wide as the page and `height` inches high, with `rows` axes one below the other.
+    """Open a figure as wide as the page and `height` inches high, with `rows` axes one below the other.
 
-    It is closed in the end: `illustration` must have taken it before.
+    It is closed at the end of the block, so call `illustration` inside.
     """
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(rows, 1, figsize=(10, height), squeeze=False, **layout)
@@ -87,10 +87,10 @@ def drawn(rows: int = 1, *, height: float, **layout: Any) -> Iterator[tuple[Figu
 
 
 def illustration(figure: Figure, name: str, *, alt: str, caption: str) -> Element:
-    """A drawing with its caption.
+    """Return a drawing with its caption.
 
-    `name` must be unique on the page: what parts of the drawing are called begins with it. `alt` tells what
-    is seen to who cannot see it.
+    `name` must be unique on the page, because the ids of the drawing's parts begin with it. `alt` describes
+    the drawing to people who cannot see it.
     """
     buffer = io.BytesIO()
     with plt.rc_context(STYLE):
@@ -104,7 +104,7 @@ def illustration(figure: Figure, name: str, *, alt: str, caption: str) -> Elemen
 
 
 def _inlined(node: Element, name: str) -> Element:
-    """The same as elements of HTML: without namespaces, and with names that no other drawing has."""
+    """Return the drawing as elements of HTML: without namespaces, and with ids that no other drawing has."""
     node.tag = _local(node.tag)
     node.attrib = {_local(key): _value(_local(key), value, name) for key, value in node.attrib.items()}
     for child in list(node):

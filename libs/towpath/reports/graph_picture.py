@@ -1,4 +1,4 @@
-"""A pipeline as a graph: its jobs from left to right as data goes, and the topics between them."""
+"""Draw a pipeline as a graph: its jobs from left to right in the direction of data, with topics between."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from towpath.reports.drawing import INK, QUIET, colour, drawn, illustration
 ROW_INCHES = 0.62
 HALF_HEIGHT = 0.3
 HALF_WIDTH = 0.4
-"""Of a job's box, where jobs stand at whole numbers."""
+"""Half the width of a job's box. Jobs stand at whole numbers."""
 
 Places = dict[str, tuple[float, float]]
 
 
 def stages(writers: Mapping[str, set[str]]) -> list[list[str]]:
-    """Jobs by how far they are from the devices; those that read each other in a circle stand last."""
+    """Group jobs by their distance from the devices. Jobs that read each other in a cycle come last."""
     sorter = TopologicalSorter({name: before - {name} for name, before in writers.items()})
     try:
         sorter.prepare()
@@ -37,7 +37,7 @@ def stages(writers: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def graph_picture(jobs: Sequence[JobSpec], where: Mapping[str, str], name: str) -> Element | None:
-    """Draw the jobs; `where` says at which site each runs. None where there are no jobs."""
+    """Draw the jobs. `where` names the site of each. None if there are no jobs."""
     if not jobs:
         return None
     writers = writers_of(jobs)

@@ -1,4 +1,4 @@
-"""HTML as a tree of elements: everything that is text is escaped, because nothing is ever pasted together."""
+"""Build HTML as a tree of elements. All text is escaped, because strings are never concatenated to HTML."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 Content = Element | str | None
-"""What stands in an element: None stands for nothing."""
+"""Content of an element. None adds nothing."""
 
 
 def element(tag: str, *content: Content, **attributes: str) -> Element:
-    """An element. An attribute whose name is a word of Python's has `_` behind it, as in `class_`."""
+    """Return an element. An attribute named like a word of Python takes a `_` at its end: `class_`."""
     made = Element(tag, {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()})
     for part in content:
         append(made, part)
@@ -18,7 +18,7 @@ def element(tag: str, *content: Content, **attributes: str) -> Element:
 
 
 def append(parent: Element, part: Content) -> None:
-    """Put something behind what an element has already."""
+    """Add a part at the end of an element."""
     if part is None:
         return
     if isinstance(part, Element):
@@ -30,22 +30,22 @@ def append(parent: Element, part: Content) -> None:
 
 
 def section(title: str, *content: Content, level: int = 2) -> Element:
-    """A part of a page under its title."""
+    """Return a section of a page under its title."""
     return element("section", element(f"h{level}", title), *content)
 
 
 def paragraph(text: str, **attributes: str) -> Element:
-    """A paragraph."""
+    """Return a paragraph."""
     return element("p", text, **attributes)
 
 
 def listed(texts: Iterable[str]) -> Element:
-    """A list of texts."""
+    """Return a list of texts."""
     return element("ul", *(element("li", text) for text in texts))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str) -> Element:
-    """A table; None is written as a dash. Numbers are set to the right, and so is what stands above them."""
+    """Return a table. None becomes a dash. Numbers and their column titles are aligned right."""
     lines = list(rows)
     heads = [
         element("th", name, scope="col", **_aligned(lines[0][place] if lines else None))
@@ -54,7 +54,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, caption: 
     body = [element("tr", *map(_cell, line)) for line in lines]
     parts = [element("thead", element("tr", *heads)), element("tbody", *body)]
     made = element("table", element("caption", caption), *parts)
-    # Wide tables scroll by themselves: the page does not.
+    # A wide table scrolls by itself, so that the page need not.
     return element("div", made, class_="wide")
 
 

@@ -1,4 +1,4 @@
-"""What is reported of a migration: from where to where, at what cost, step by step, and what the job did."""
+"""Report a migration: source and target, costs, each step, and the job's measurements meanwhile."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def migration_page(facts: MigrationFacts) -> str:
 
 
 def title(view: OperationView) -> str:
-    """An operation in a few words."""
+    """Return an operation in a few words."""
     if view.kind is OperationKind.MIGRATE:
         return f"{view.job} moves from {view.source} to {view.target}"
     return f"{str(view.kind).capitalize()} of {view.job}"
 
 
 def lead(view: OperationView) -> str:
-    """An operation in one or two sentences: way, outcome, cost."""
+    """Return one or two sentences about an operation: way, outcome, cost."""
     by = f" by {view.strategy}" if view.strategy else ""
     text = f"The {_noun(view)} of {view.job}{_way(view)}{by} {OUTCOMES[view.state]}"
     figures = view.figures
@@ -53,7 +53,7 @@ def lead(view: OperationView) -> str:
 
 
 def migration_sections(facts: MigrationFacts, *, name: str = "migration", level: int = 2) -> list[Element]:
-    """Everything on one migration. `name` begins the names of its pictures: unique on the page."""
+    """Return all sections about one migration. Its pictures' ids begin with `name`, unique on the page."""
     view, steps = facts.view, taken_steps(facts.view)
     during = Span(view.begun_at.timestamp(), (view.ended_at or now()).timestamp())
     return [
@@ -91,7 +91,7 @@ def _costs(view: OperationView) -> list[Element]:
 
 
 def _accuracy(view: OperationView) -> str:
-    """How good the forecast was."""
+    """Return a sentence that compares the forecast with the measurement."""
     forecast, figures = view.forecast, view.figures
     assert forecast is not None
     basis = f"The forecast rests on {forecast.basis}."
@@ -115,14 +115,14 @@ def _course(facts: MigrationFacts, steps: list[TakenStep], during: Span, name: s
     if (shortfall := facts.measured.shortfall()) is not None:
         content.append(paragraph(shortfall, class_="quiet"))
     if missing and facts.measured.failure is None:
-        text = f"Nobody has measured this of {facts.view.job} in that time: {', '.join(missing)}."
+        text = f"No site measured this of {facts.view.job} in that time: {', '.join(missing)}."
         content.append(paragraph(text, class_="quiet"))
     return content
 
 
 def _trace(facts: MigrationFacts, name: str) -> list[Element]:
     if facts.trace is None:
-        return [paragraph(f"There is no trace: {facts.untraced or 'nobody recorded one'}.", class_="quiet")]
+        return [paragraph(f"There is no trace: {facts.untraced or 'none was recorded'}.", class_="quiet")]
     picture = trace_picture(facts.trace, f"{name}-trace")
     content = [paragraph("The trace has no spans.", class_="quiet")] if picture is None else [picture]
     if facts.trace.unreached:
@@ -150,11 +150,11 @@ def _journal(view: OperationView, steps: list[TakenStep]) -> list[Element]:
 
 
 NARROWEST = 0.004
-"""Width of a bar, of the whole picture's: shorter steps are drawn so wide."""
+"""Least width of a bar, as a part of the picture's. Shorter steps are drawn this wide."""
 
 
 def steps_picture(view: OperationView, steps: Sequence[TakenStep], until: float, name: str) -> Element:
-    """Draw the steps from the operation's begin to `until`, Unix seconds."""
+    """Draw the steps from the operation's begin to `until`, in Unix seconds."""
     origin = view.begun_at.timestamp()
     length = max(until - origin, 1e-3)
     actors = list(dict.fromkeys(step.actor or "unknown" for step in steps))

@@ -1,4 +1,4 @@
-"""One HTML file that holds everything it shows: no script, no font, no picture from elsewhere."""
+"""One HTML file that contains everything it shows: no script, font or picture comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STYLE_SHEET = "page.css"
 
 
 def page(title: str, lead: str, content: Iterable[Element], *, made_at: datetime) -> str:
-    """The text of a file: `title` in large letters, `lead` as the sentence that tells it all."""
+    """Return the text of a file. `title` is set in large letters, and `lead` is the sentence below it."""
     style = resources.files("towpath.reports").joinpath(STYLE_SHEET).read_text(encoding="utf-8")
     head = element(
         "head",
@@ -35,14 +35,14 @@ def page(title: str, lead: str, content: Iterable[Element], *, made_at: datetime
 
 
 def write_page(path: Path, text: str) -> Path:
-    """Write a page to a file; directories are made. Raises `TowpathError` (failed) when it cannot be."""
+    """Write a page to a file and create its directories. Raises `TowpathError` (failed) if that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise TowpathError(
             ErrorCode.FAILED,
-            f"cannot be written: {error.strerror}",
+            f"the report cannot be written: {error.strerror}",
             field="output",
             value=str(path),
             allowed="a file that may be written",

@@ -1,4 +1,4 @@
-"""What is reported of a pipeline: its jobs and edges, how it came to be so, and what each job did lately."""
+"""Report a pipeline: its jobs and edges, its versions, and each job's measurements of the last hour."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pipeline_page(facts: PipelineFacts) -> str:
 
 
 def lead(facts: PipelineFacts) -> str:
-    """A pipeline in a sentence."""
+    """Return a sentence about a pipeline."""
     view, running = facts.view, sum(job.state == "running" for job in facts.jobs)
     text = (
         f"The pipeline {view.pipeline} has {len(view.spec.jobs)} jobs, of which {running} run; its version "
@@ -42,7 +42,7 @@ def lead(facts: PipelineFacts) -> str:
 
 
 def pipeline_sections(facts: PipelineFacts) -> list[Element]:
-    """Everything on one pipeline."""
+    """Return all sections about one pipeline."""
     return [
         section("Jobs and edges", *_graph(facts)),
         section("Versions", *_versions(facts)),
@@ -94,11 +94,11 @@ def _versions(facts: PipelineFacts) -> list[Element]:
 
 def _changes(before: PipelineSpec | None, after: PipelineSpec) -> Iterator[Content]:
     if before is None:
-        yield paragraph(f"The first that is kept: {', '.join(job.name for job in after.jobs)}.")
+        yield paragraph(f"The oldest version that is kept: {', '.join(job.name for job in after.jobs)}.")
         return
     found = differences(before, after)
     if not found:
-        yield paragraph("The same as the one before.")
+        yield paragraph("The same as the version before.")
     for job, fields in found.items():
         if isinstance(fields, Action):
             yield paragraph(f"{job}: {'added' if fields is Action.ADD else 'removed'}.")
@@ -119,13 +119,13 @@ def _jobs(facts: PipelineFacts) -> list[Element]:
         picture = job_picture(
             job.name, where.get(job.name, job.site), facts.measured, until, f"job-{job.name}"
         )
-        nothing = paragraph(f"Nobody has measured anything of {job.name} in that time.", class_="quiet")
+        nothing = paragraph(f"No site measured anything of {job.name} in that time.", class_="quiet")
         content += [element("h3", job.name), nothing if picture is None else picture]
     return content
 
 
 def job_picture(job: str, site: str, measured: Measured, until: float, name: str) -> Element | None:
-    """Draw what was measured of a job until then, Unix seconds; None where nothing was."""
+    """Draw the measurements of a job until `until`, in Unix seconds. None if there are none."""
     entity = f"job:{job}"
     found = [(row, curves) for row in ROWS if (curves := measured.by_site(row.metric, entity))]
     if not found:

@@ -1,4 +1,4 @@
-"""An operation's journal as the steps that were taken: who took each, when, and how it ended."""
+"""Read an operation's journal as steps: who took each, when, and how it ended."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from towpath.protocols.table import MIGRATIONS
 
 @dataclass(frozen=True)
 class TakenStep:
-    """One time that a step was taken or undone, as people are shown it."""
+    """One execution or compensation of a step, as people are shown it."""
 
     name: str
     actor: str | None
-    """Who took it; unknown for a step of a table of earlier days."""
+    """The actor. None for a step of an earlier version's table."""
     phase: str
-    """How it ended, or `begun` or `compensating` while it is under way."""
+    """Its outcome. `begun` or `compensating` while it is under way."""
     begun_at: datetime
     ended_at: datetime | None
     """None while it is under way."""
     took_s: float | None
-    """Seconds; None while it is under way."""
+    """Seconds it took. None while it is under way."""
     undoing: bool
-    """Whether it was a compensation."""
+    """True if it was a compensation."""
     detail: dict[str, Any]
-    """What was confirmed, or the error."""
+    """The answer that confirmed it, or the error."""
 
     @property
     def failed(self) -> bool:
-        """Whether it was refused or not confirmed in time."""
+        """True if it was refused or not confirmed in time."""
         return self.phase == Phase.FAILED
 
 
 def taken_steps(view: OperationView) -> list[TakenStep]:
-    """The steps in the order in which they were begun."""
+    """Return the steps in the order in which they began."""
     rows = _rows(view)
     return [_taken(rows, attempt) for attempt in attempts(view.journal)]
 
 
 def told(detail: dict[str, Any]) -> str:
-    """A journal entry's detail on one line, as far as it says something."""
+    """Return a journal entry's detail on one line, without fields that say nothing."""
     said = {name: value for name, value in detail.items() if value not in (None, [], {}, "")}
     if "reason" in said:
         said.pop("error", None)
@@ -72,7 +72,7 @@ def _taken(rows: list[Step], attempt: Attempt) -> TakenStep:
 
 
 def _rows(view: OperationView) -> list[Step]:
-    """The steps that such an operation may have."""
+    """Return the steps that such an operation may have."""
     match view.kind:
         case OperationKind.DEPLOY:
             tables: tuple[Strategy, ...] = (DEPLOY,)

@@ -1,4 +1,4 @@
-"""A trace as a waterfall: its spans as bars over time, each below what it was done for."""
+"""Draw a trace as a waterfall: its spans as bars over time, each below its parent."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from towpath.reports.drawing import FAULT, LINE, beside, colour, drawn, illustra
 from towpath.telemetry.trace_tree import in_tree
 
 MOST = 60
-"""Spans in a picture: what one can look at. The rest is said to be left out."""
+"""Most spans in a picture, so that people can read it. The text below says how many are drawn."""
 
 NARROWEST = 0.003
 LONGEST_NAME = 48
 
 LABEL_POINTS = 7
 CHARACTER_WIDTH = 0.55
-"""Of the height, on average."""
+"""Average width of a character, as a part of its height."""
 
 INDENT = 3 * "\N{NO-BREAK SPACE}"
-"""Other spaces at the beginning of a text are not drawn."""
+"""Indent of a label: ordinary spaces at the beginning of a text are not drawn."""
 
 
 def trace_picture(trace: Trace, name: str) -> Element | None:
-    """Draw a trace; None where it has no spans."""
+    """Draw a trace. None if it has no spans."""
     tree = in_tree(trace.spans)
     if not tree:
         return None
@@ -56,7 +56,7 @@ def trace_picture(trace: Trace, name: str) -> Element | None:
 
 
 def _label_rows(axis: Axes, labels: Sequence[str]) -> None:
-    """Names at the left edge, so that it shows how deep they are."""
+    """Write names at the left edge, so that their depth shows."""
     for tick in axis.set_yticks(range(len(labels)), labels, fontsize=LABEL_POINTS):
         tick.label1.set_horizontalalignment("left")
     axis.tick_params(axis="y", length=0, pad=CHARACTER_WIDTH * LABEL_POINTS * max(map(len, labels)))

@@ -1,1 +1,1 @@
-"""From two operators' result streams to one: consistency checks without a process or a clock."""
+"""Make one result stream of two operators': consistency checks without a process or a clock."""

@@ -1,4 +1,4 @@
-"""The thesis's way: the operators change hands between closed windows (Algorithms 6.1 to 6.4)."""
+"""The thesis's way: operators hand over the output between closed windows (Algorithms 6.1 to 6.4)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from towpath.synchrony.synchroniser import LogSynchroniser
 
 
 class ByResults(LogSynchroniser):
-    """Runs the consistency check over the log and says what it does to each result.
+    """Runs the consistency check over the log, and translates its outputs into actions.
 
-    A result's value is taken to be the number of its serials. Where that is not so, because the stream
-    is shared or the aggregate is no count, the altered intervals are right all the same, and the
-    result has to be computed anew over them.
+    It takes a result's value to be the number of its serials. Where that is wrong, because the stream is
+    shared or the aggregate is no count, the altered intervals are still right, and the result must be
+    computed again over them.
 
-    `factor` is the synchronisation factor S, in serials. `begun`: where the source's last result before
-    the log ended, if that is known. Raises `TowpathError` if one of them is negative.
+    `factor` is the synchronisation factor S, in serials. `begun` is the end of the source's last result
+    before the log, if it is known. Raises `TowpathError` if one of them is negative.
     """
 
     def __init__(self, factor: int, begun: int | None = None) -> None:
         super().__init__(begun)
         self._state = Consistency(factor)
         self._source: LoggedResult | None = None
-        """The source's newest result while the check holds it back."""
+        """The source's newest result, while the check holds it back."""
 
     @property
     def _cut(self) -> int | None:
@@ -49,7 +49,7 @@ class ByResults(LogSynchroniser):
         return [_action(output, self._logged(output, event)) for output in forwarded]
 
     def _logged(self, output: Forwarded, event: LoggedResult | None) -> LoggedResult:
-        """The log's entry of an output: the check gives out either the new result or the held one."""
+        """Return the log's entry of an output: the check forwards either the new result or the held one."""
         arrived = output.arrived
         if event is not None and (event.origin, event.through) == (arrived.origin, arrived.serial):
             return event

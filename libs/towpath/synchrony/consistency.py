@@ -6,11 +6,11 @@ result arrives. So when two results of different origin meet, they are the newes
 earlier source results are forwarded, the source's newest is not, and the difference of their serials is the
 number of events that only one of the operators has counted.
 
-`S`, the synchronisation factor, bounds how many events one operator may be ahead of the other, and so how
-far one result may be altered. With S = 0 none is.
+`S`, the synchronisation factor, limits how many events one operator may be ahead of the other, and so how
+far one result may be altered. With S = 0 none is altered.
 
 The check compares neighbours only. Two results of equal serial that are not neighbours, as in `S[3,3]
-T[2,2] T[3,1]`, pass unnoticed. That means a later chance, never a wrong output.
+T[2,2] T[3,1]`, pass unnoticed. That delays the agreement, but never makes a wrong output.
 
 Departures from the thesis, each with its counter-example:
 
@@ -20,11 +20,11 @@ Departures from the thesis, each with its counter-example:
    value.
 2. Algorithm 6.3 takes the offset from the target's next result. When the target's windows are smaller than
    the offset, one result cannot carry it: `S[9,9] T[6,6] T[7,1] T[8,1] T[12,4]` would deliver -2, 1 and 4
-   after the source's 9, twelve in all but none of them right. `subtract` swallows a result that falls to
+   after the source's 9, twelve in all, but none of them is right. `subtract` swallows a result that falls to
    zero or less, and carries the rest of the offset to the one after it.
-3. When the migration is called off, the thesis leaves the source's held result with the monitor. With
+3. When the migration is cancelled, the thesis leaves the source's held result with the monitor. With
    `S[3,3] T[1,1] S[5,2]` and nothing after it, only S[3,3] was forwarded: two events are missing. `release`
-   gives it out.
+   forwards it.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ from towpath.synchrony.result import Forwarded, ResultEvent, at_least
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """From where on the target's results are the output."""
+    """The point from which on the target's results are the output."""
 
     offset: int
     """Serial of the source's newest result minus serial of the target's."""
     last: ResultEvent
-    """The source's last result, as it has to be forwarded."""
+    """The source's last result, as it must be forwarded."""
     remainder: int
-    """How many events of `last` the target's next results count again (Algorithm 6.3)."""
+    """Events of `last` that the target's next results count again (Algorithm 6.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """What the check knows. Raises `TowpathError` for a factor that cannot be."""
+    """State of the check. Raises `TowpathError` for an impossible factor."""
 
     factor: int
-    """The synchronisation factor S, in events; 0 accepts only equal serials."""
+    """The synchronisation factor S, in events. 0 accepts only equal serials."""
     old: ResultEvent | None = None
     """The result that waits for the next one. Invariant: None once there is an agreement."""
     agreement: Agreement | None = None
-    """Set when the operators are synchronised: the coordinator may end the source."""
+    """Set when the operators are synchronised. The coordinator may then end the source."""
     remainder: int = 0
-    """How many events the target's next results still count a second time."""
+    """Events that the target's next results will count a second time."""
 
     def __post_init__(self) -> None:
         at_least("factor", self.factor, 0)
 
 
 Outcome = tuple[Consistency, tuple[Forwarded, ...]]
-"""The next state, and what is forwarded, in order."""
+"""The next state, and the forwarded results, in order."""
 
 
 def check(state: Consistency, new: ResultEvent) -> Outcome:
@@ -98,11 +98,11 @@ def synchronise(source: ResultEvent, target: ResultEvent, factor: int) -> Agreem
 
 
 def subtract(remainder: int, result: ResultEvent) -> tuple[int, ResultEvent | None]:
-    """Take events that the source counted already out of a target's result (Algorithm 6.3).
+    """Take events that the source has already counted out of a target's result (Algorithm 6.3).
 
-    The source has counted events that the target has yet to count; its result stands. `remainder` is how many
-    such events the target's results still hold. Returns how many later ones hold, and what is left of this
-    result: None when nothing is.
+    The source has counted events that the target has yet to count, and its result stands. `remainder` is the
+    number of such events that the target's results still contain. Returns the number in later results, and
+    what is left of this result, or None if nothing is left.
     """
     if result.value <= remainder:
         return remainder - result.value, None
@@ -118,7 +118,7 @@ def extend(source: ResultEvent, ahead: int) -> ResultEvent:
 
 
 def release(state: Consistency) -> Outcome:
-    """Give out what is held, because no agreement will come: the source stays the owner."""
+    """Forward the held result, because no agreement will come: the source stays the owner."""
     if state.old is None:
         return state, ()
     return replace(state, old=None), _unaltered(state.old)
@@ -130,7 +130,7 @@ def _unaltered(held: ResultEvent) -> tuple[Forwarded, ...]:
 
 
 def _from_target(state: Consistency, new: ResultEvent) -> Outcome:
-    """After the agreement: the source's results are void, the target's lose what was counted."""
+    """Forward after the agreement: the source's results are void, and the target's lose counted events."""
     if new.origin is Role.SOURCE:
         return state, ()
     remainder, rest = subtract(state.remainder, new)

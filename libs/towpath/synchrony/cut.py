@@ -1,12 +1,11 @@
-"""Beyond the thesis: the output changes hands at a serial number, not between closed windows.
+"""Beyond the thesis: hand over the output at a serial number, not between closed windows.
 
 Algorithms 6.3 and 6.4 add and subtract counts, and wait until two windows happen to close near each
-other. That is wrong where serials are not all the job's own (a stream shared with other jobs), and
-means nothing for an average. But the input is a stored stream: the one window that straddles the cut can
-be computed anew from it, over exactly the serials that are missing. So the decision needs no luck: the
-first result of the target that reaches as far as the source's last one will do, and at most one result is
-amended. Nor does a window have to close for it: where the source's last result ended is known from the
-output before it gives another.
+other. That is wrong where the serials are not all the job's own (a stream shared with other jobs), and
+means nothing for an average. But the input is a stored stream. The one window that straddles the cut can be
+computed again from it, over exactly the missing serials. So the decision needs no luck: it falls at the
+first result of the target that reaches as far as the source's last one, and at most one result is amended.
+No window has to close for it either: the output before the log tells where the source's last result ended.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from towpath.synchrony.synchroniser import LogSynchroniser
 
 
 class Cut(LogSynchroniser):
-    """Cuts at the last serial the source gave out, as soon as the target has come so far.
+    """Cuts at the last serial of the source's output, as soon as the target has come that far.
 
     Target results up to the cut are dropped. The first that reaches beyond it is amended to begin at the
-    cut, whether it began before it or (a target that started late) after it. All later ones pass.
+    cut, if it began before the cut or (a target that started late) after it. All later ones pass.
 
-    `factor`: decide only when the target is at most so many serials ahead: bounds how much is recomputed.
-    `begun`: where the source's last result before the log ended, if that is known.
+    `factor`: decide only when the target is at most this many serials ahead. It limits the recomputation.
+    `begun`: the end of the source's last result before the log, if it is known.
     Raises `TowpathError` if one of them is negative.
     """
 
@@ -35,10 +34,10 @@ class Cut(LogSynchroniser):
             at_least("factor", factor, 0)
         self._factor = factor
         self._reached: int | None = None
-        """The output is complete up to this serial. Set at the decision; the cut, to begin with."""
+        """The output is complete up to this serial. Set at the decision, to the cut at first."""
         self._cut_serial: int | None = None
         self._beyond: list[LoggedResult] = []
-        """Target results that reach beyond the source: which of them count is known at the decision."""
+        """Target results that reach beyond the source. The decision tells which of them count."""
 
     @property
     def _cut(self) -> int | None:
@@ -55,7 +54,7 @@ class Cut(LogSynchroniser):
         source = self._frontiers.source
         if source is None:
             return actions
-        # The cut lies at or after the source's frontier: what ends before it will not be needed.
+        # The cut is at or after the source's frontier, so results that end before it are not needed.
         actions += [DropResult(result) for result in self._beyond if result.through <= source]
         self._beyond = [result for result in self._beyond if result.through > source]
         if self._near():
@@ -72,7 +71,7 @@ class Cut(LogSynchroniser):
         return offset is not None and offset <= 0 and (self._factor is None or -offset <= self._factor)
 
     def _handed_over(self, result: LoggedResult) -> Action:
-        """A target's result after the decision: the output goes on exactly where it stands."""
+        """Decide on a target's result after the decision: the output continues exactly where it ended."""
         assert self._reached is not None
         if result.through <= self._reached:
             return DropResult(result)

@@ -1,4 +1,4 @@
-"""What a synchroniser says about each result in the monitor's log, and the decision behind it."""
+"""Actions of a synchroniser on each result in the monitor's log, and the decision behind them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ForwardResult:
 
 @dataclass(frozen=True, slots=True)
 class AmendResult:
-    """The result goes to the subscribers, but over other serials: compute it for `after < s <= through`."""
+    """The result goes to the subscribers over other serials: compute it for `after < s <= through`."""
 
     event: LoggedResult
     after: int
@@ -26,7 +26,7 @@ class AmendResult:
 
 @dataclass(frozen=True, slots=True)
 class DropResult:
-    """Subscribers do not get the result: other results cover all its serials."""
+    """Subscribers do not get the result, because other results cover all its serials."""
 
     event: LoggedResult
 
@@ -35,32 +35,32 @@ Action = ForwardResult | AmendResult | DropResult
 
 
 class Relation(StrEnum):
-    """Who was ahead when the decision fell."""
+    """The operator that was ahead at the decision."""
 
     STRONG = "strong"
-    """Nobody: both had counted the same events."""
+    """Neither: both had counted the same events."""
     SOURCE_AHEAD = "source-ahead"
     TARGET_AHEAD = "target-ahead"
 
 
 @dataclass(frozen=True, slots=True)
 class Synchronisation:
-    """The decision: where the output changes hands, and what that does to the results around it."""
+    """The decision: the serial where the output changes hands, and what becomes of the results around it."""
 
     cut: int
-    """Up to this serial the output is the source's, beyond it the target's."""
+    """Up to this serial the output is the source's, and beyond it the target's."""
     offset: int
-    """By how many serials the source was ahead; negative: the target was."""
+    """Serials by which the source was ahead. Negative: the target was."""
     decided_at: int
     """Position of the result that made the decision possible."""
     actions: tuple[Action, ...] = ()
-    """What happens to the results held at the decision and to those after it, up to `settled_at`."""
+    """Actions on the results held at the decision and on those after it, up to `settled_at`."""
     settled_at: int | None = None
     """All target results at later positions pass verbatim. None: the next may still be amended or dropped."""
 
     @property
     def relation(self) -> Relation:
-        """Who was ahead."""
+        """The operator that was ahead."""
         if self.offset == 0:
             return Relation.STRONG
         return Relation.SOURCE_AHEAD if self.offset > 0 else Relation.TARGET_AHEAD
@@ -72,7 +72,7 @@ class Synchronisation:
 
     @property
     def amended(self) -> tuple[AmendResult, ...]:
-        """The results that have to be computed anew; one at most."""
+        """The results that must be computed again. One at most."""
         return tuple(a for a in self.actions if isinstance(a, AmendResult))
 
     @property

@@ -1,7 +1,7 @@
-"""Results as they lie in the monitor's log, and how far each operator is.
+"""Results as they are in the monitor's log, and the progress of each operator.
 
 A result covers the serials `after < serial <= through`. An operator's results are contiguous: `after` is
-the `through` of its result before, and for its first the last serial before it began to read.
+the `through` of its result before. For its first result, it is the last serial before it began to read.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ class LoggedResult:
     """The result of one closed window, as the monitor's log has it. Raises `TowpathError` if impossible."""
 
     origin: Role
-    """Which of the two operators computed it."""
+    """The operator that computed it."""
     after: int
     """Last serial before the window."""
     through: int
     """Last serial in the window."""
     position: int
-    """Its place in the monitor's log; later results have larger ones."""
+    """Its place in the monitor's log. Later results have larger ones."""
     identity: str
     """Its message id."""
 
@@ -36,7 +36,7 @@ class LoggedResult:
 
 @dataclass(frozen=True, slots=True)
 class Frontiers:
-    """How far the log was read, and how far each operator is in it."""
+    """Positions up to which the log was read and each operator has counted."""
 
     position: int = -1
     """Position of the newest result taken; -1 before the first."""
@@ -47,13 +47,13 @@ class Frontiers:
 
     @property
     def offset(self) -> int | None:
-        """By how many serials the source is ahead, negative when it is behind; None: cannot be said yet."""
+        """Serials by which the source is ahead, negative when it is behind. None if it cannot be said yet."""
         if self.source is None or self.target is None:
             return None
         return self.source - self.target
 
     def moved(self, event: LoggedResult) -> Frontiers:
-        """The frontiers after one more result. Raises `TowpathError` if a result before it is missing."""
+        """Return the frontiers after one more result. Raises `TowpathError` if one before it is missing."""
         reached = self.source if event.origin is Role.SOURCE else self.target
         if reached is not None and event.after != reached:
             raise TowpathError(

@@ -1,4 +1,4 @@
-"""What the thesis's monitor receives and forwards (ch. 6): counts of events, by serial number."""
+"""Results that the thesis's monitor receives and forwards (ch. 6): counts of events, by serial number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class ResultEvent:
     """
 
     origin: Role
-    """Which of the two operators computed it."""
+    """The operator that computed it."""
     serial: int
     """Serial number of the newest event in the window."""
     value: int
-    """How many events the window holds. Windows without events have no result."""
+    """Number of events in the window. Windows without events have no result."""
 
     def __post_init__(self) -> None:
         at_least("serial", self.serial, 1)
@@ -32,13 +32,13 @@ class Forwarded:
     """One output of the algorithms: a result that goes on to the subscribers."""
 
     result: ResultEvent
-    """What subscribers get."""
+    """The result that subscribers get."""
     arrived: ResultEvent
-    """The result as the monitor received it; equal to `result` unless it had to be altered."""
+    """The result as the monitor received it. It equals `result` unless it had to be altered."""
 
 
 def at_least(field: str, value: int, least: int) -> None:
-    """Raise `TowpathError` if a number is smaller than it can be."""
+    """Raise `TowpathError` if a number is smaller than allowed."""
     if value < least:
         raise TowpathError(
             ErrorCode.INVALID, "the number is too small", field=field, value=value, allowed=f"{least} or more"

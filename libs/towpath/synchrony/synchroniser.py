@@ -1,7 +1,7 @@
-"""What every synchroniser offers to the monitor.
+"""The interface of every synchroniser to the monitor.
 
-Every result in the log gets exactly one action. Until the decision the source's results are forwarded
-and the target's are dropped, or held while they may still be needed. Once it is settled, the target's are
+Every result in the log gets exactly one action. Until the decision, the source's results are forwarded and
+the target's are dropped, or held while they may still be needed. Once it is settled, the target's are
 forwarded and the source's dropped. In between, the decision says what happens to each.
 """
 
@@ -21,32 +21,32 @@ from towpath.synchrony.result import at_least
 class Synchroniser(Protocol):
     """Makes one consistent stream of the results of two operators.
 
-    It is a fold over the log: whoever takes the same results again gets the same actions.
+    It is a fold over the log: anyone who takes the same results again gets the same actions.
     """
 
     @property
     def synchronised(self) -> Synchronisation | None:
-        """The decision, once there is one: then the coordinator may end the source."""
+        """The decision, once there is one. The coordinator may then end the source."""
         ...
 
     def take(self, event: LoggedResult) -> list[Action]:
-        """What to do now with this result and with held ones, in the order of the output.
+        """Return the actions for this result and for held ones, in the order of the output.
 
-        A result at a position that was taken before is a redelivery, and nothing is to be done.
+        A result at a position that was taken before is a redelivery and needs no action.
         Raises `TowpathError` if a result of the same operator is missing before this one.
         """
         ...
 
     def abandon(self) -> list[Action]:
-        """The migration was called off: the source stays the owner. Gives out what is held.
+        """Cancel the migration: the source stays the owner, and held results are forwarded.
 
-        Raises `TowpathError` (not allowed) once the decision has fallen: the output may be the target's.
+        Raises `TowpathError` (not allowed) after the decision, because the output may be the target's.
         """
         ...
 
 
 class LogSynchroniser(ABC):
-    """What synchronisers have in common; how they decide is `_step`."""
+    """The common part of synchronisers. Each decides in its own `_step`."""
 
     def __init__(self, begun: int | None = None) -> None:
         """`begun`: last serial that the source counted before the log began, if known."""
@@ -57,7 +57,7 @@ class LogSynchroniser(ABC):
         self._abandoned = False
 
     def take(self, event: LoggedResult) -> list[Action]:
-        """See `Synchroniser.take`."""
+        """Record one result and return its actions, as in `Synchroniser.take`."""
         if event.position <= self._frontiers.position:
             return []
         self._frontiers = self._frontiers.moved(event)
@@ -70,7 +70,7 @@ class LogSynchroniser(ABC):
         return actions
 
     def abandon(self) -> list[Action]:
-        """See `Synchroniser.abandon`."""
+        """Return the actions of a cancelled migration, as in `Synchroniser.abandon`."""
         if self.synchronised is not None:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED, f"the output changed hands at serial {self.synchronised.cut}"
@@ -82,16 +82,16 @@ class LogSynchroniser(ABC):
 
     @abstractmethod
     def _step(self, event: LoggedResult) -> list[Action]:
-        """What follows from one more result; the frontiers include it already."""
+        """Return the actions of one more result. The frontiers already include it."""
 
     @abstractmethod
     def _held(self) -> list[Action]:
-        """What becomes of held results when the source stays the owner."""
+        """Return the actions on held results when the source stays the owner."""
 
     @property
     @abstractmethod
     def _cut(self) -> int | None:
-        """Serial at which the output changes hands, once that is decided."""
+        """Return the serial at which the output changes hands, once that is decided."""
 
     def _record(self, position: int, actions: list[Action]) -> None:
         cut, offset, target = self._cut, self._frontiers.offset, self._frontiers.target
@@ -101,7 +101,7 @@ class LogSynchroniser(ABC):
         self.synchronised = replace(
             known,
             actions=(*known.actions, *actions),
-            # The target's results are contiguous: once they reach the cut, the next begins at or after it.
+            # The target's results are contiguous. Once they reach the cut, the next begins at or after it.
             settled_at=position if target >= cut else None,
         )
 

@@ -1,1 +1,1 @@
-"""The agent of a site: runs its broker and engine, its jobs, and its part in migrations."""
+"""The agent of a site: it runs the site's broker, engine and jobs, and its part in migrations."""

@@ -72,7 +72,7 @@ ENSURE_PAUSE_S = 0.5
 
 
 async def run(settings: AgentSettings) -> None:
-    """Run the agent until SIGTERM; then end its engine and broker."""
+    """Run the agent until SIGTERM. Then end its engine and broker."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -84,7 +84,7 @@ async def run(settings: AgentSettings) -> None:
         supervisor.start()
         async with (
             _connected(settings) as (bus, redis),
-            # From the first moment: that an engine does not start may be what a rule is about.
+            # From the first moment on, because a rule may keep an engine from starting.
             at_site(settings.home.root, settings.site, bus),
             showing_life(bus),
         ):
@@ -148,7 +148,7 @@ async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]
 async def _metering(
     settings: AgentSettings, bus: Bus, jobs: Jobs, children: Callable[[], Sequence[str]]
 ) -> tuple[Coroutine[Any, Any, None], ...]:
-    """Serve what is measured here. Returns what measures it, for ever."""
+    """Serve measurements of this site. Return the endless tasks that measure."""
     site, home = settings.site, settings.home
     observation = settings.access.spec.observation
     store = MetricStore(
@@ -163,7 +163,7 @@ async def _metering(
 
 
 async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
-    """Repeat what a broker that is still starting refuses."""
+    """Repeat work that a broker refuses while it starts."""
     while True:
         try:
             return await work()

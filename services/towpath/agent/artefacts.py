@@ -1,4 +1,4 @@
-"""The agent's side of user code: on the site's disk and tried before the engine is asked to run it."""
+"""Place user code on the site's disk and try it, before the engine is asked to run it."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from towpath.contracts.reply import Done
 log = logging.getLogger(__name__)
 
 TRIALS = 2
-"""Entries that are tried at a time: each costs a second of CPU."""
+"""Entries tried at the same time. Each costs a second of CPU."""
 
 SWEEP_EVERY_S = 600.0
 
 UNUSED_S = 24 * 3600.0
-"""How long code stays that no job here needs: one that moves away may come back the same day."""
+"""Time to keep code that no job here needs: a job that moves away may come back the same day."""
 
 
 class Unplaced(TowpathError):
-    """A job's code cannot be had, or not be called: its job cannot run, others can."""
+    """A job's code is missing or cannot be called. The job cannot run, and others can."""
 
 
 class Artefacts:
-    """User code of one site: fetched once, verified whenever it is needed, never imported here."""
+    """User code of one site: fetched once, verified at each use, never imported here."""
 
     def __init__(self, connection: Client, hub_api: str, shelf: Shelf) -> None:
-        """`hub_api`: prefix of the hub's JetStream interface, as this site reaches it."""
+        """`hub_api` is the prefix of the hub's JetStream interface, as this site reaches it."""
         self._connection = connection
         self._hub_api = hub_api
         self.shelf = shelf
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._trials = asyncio.Semaphore(TRIALS)
         self._callable: set[str] = set()
-        """Entries of the environment's own modules that were tried."""
+        """Tried entries of the environment's own modules."""
 
     async def in_place(self, assignment: Assignment) -> Assignment:
-        """The assignment with its code at a path of this machine, for the engine alone.
+        """Return the assignment with its code at a path of this machine, for the engine alone.
 
-        Raises `Unplaced`: the code is not here and the hub does not give it, or it does not import.
+        Raises `Unplaced` when the code is not here and the hub does not give it, or when it does not import.
         """
         try:
             return await self._placed(assignment)
@@ -58,7 +58,7 @@ class Artefacts:
             raise Unplaced.of(error.detail) from error
 
     async def try_code(self, command: TryCode) -> Done:
-        """See `TryCode`. Raises `TowpathError`: what `in_place` would raise for a job with this code."""
+        """Fetch and try a job's code. Raises `TowpathError` as `in_place` does for a job with this code."""
         if command.artefact is None:
             await self._try_installed(command.entry)
         else:
@@ -75,7 +75,7 @@ class Artefacts:
         if assignment.artefact is None:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
-                "code is taken from the hub only; update the job to store it there",
+                "code is taken only from the hub: update the job to store it there",
                 field=FIELD,
                 value=operator.artefact,
             )
@@ -104,13 +104,13 @@ class Artefacts:
                 self._callable.add(entry)
 
     async def watch(self, assignments: Callable[[], Iterable[Assignment]]) -> None:
-        """Delete code that no job here needs, again and again, until cancelled."""
+        """Delete code that no job here needs, repeatedly until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             await self.sweep(assignments(), UNUSED_S)
 
     async def sweep(self, assignments: Iterable[Assignment], unused_s: float) -> list[str]:
-        """Delete code that no assignment needs and nobody looked for within `unused_s` seconds."""
+        """Delete code that no assignment needs and no one looked for within `unused_s` seconds."""
         keep = {a.artefact for a in assignments if a.artefact is not None}
         gone = await asyncio.to_thread(self.shelf.discard, keep, unused_s)
         if gone:

@@ -1,12 +1,12 @@
-"""The jobs a site was given, on its own disk: a site that is cut off or restarted goes on alone.
+"""A site's jobs on its own disk, so that a site that is cut off or restarted goes on alone.
 
-jobs/<job>/assignment.json       what to run (absent: nothing is to run)
+jobs/<job>/assignment.json       the assignment (absent: nothing must run)
 jobs/<job>/checkpoint-<n>/       state of generation n
 jobs/<job>/incoming/             state that is arriving in a migration
-jobs/<job>/outgoing/             links to the state that is being sent, and to what it goes on from
-jobs/<job>/cache/                state as it was when the job left: what returns is smaller then
+jobs/<job>/outgoing/             links to the state being sent, and to the state it continues from
+jobs/<job>/cache/                state as it was when the job left, so that a return transfers less
 jobs/<job>/role                  the migration in which this site is source or target
-jobs/<job>/derived-<n>           how `checkpoint-<n>` was made from that of the generation before
+jobs/<job>/derived-<n>           marks how `checkpoint-<n>` was made from the previous generation's
 jobs/<job>/restored              digest of the state that `checkpoint-<n>` was made from
 """
 
@@ -25,37 +25,37 @@ from towpath.contracts.migration import StateSize
 
 
 class AssignmentStore:
-    """Files of one site. Every change is complete or not there; methods block briefly."""
+    """Files of one site. A change is either complete or absent. Methods block briefly."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def load_all(self) -> dict[str, Assignment]:
-        """All assignments, by job."""
+        """Return all assignments by job."""
         found = (path for path in self.directory.glob("*/assignment.json"))
         assignments = [Assignment.model_validate_json(path.read_bytes()) for path in found]
         return {assignment.spec.name: assignment for assignment in assignments}
 
     def save(self, assignment: Assignment) -> None:
-        """Keep an assignment durably."""
+        """Store an assignment durably."""
         directory = self._of(assignment.spec.name)
         directory.mkdir(parents=True, exist_ok=True)
         _write_durably(directory / "assignment.json", assignment.model_dump_json(indent=1))
 
     def checkpoint(self, assignment: Assignment) -> Path:
-        """Where the job's state lies."""
+        """Return the directory of the job's state."""
         return self._of(assignment.spec.name) / f"checkpoint-{assignment.generation}"
 
     def incoming(self, job: str) -> Path:
-        """Where state arrives."""
+        """Return the directory of arriving state."""
         return self._of(job) / "incoming"
 
     def outgoing(self, job: str) -> Path:
-        """What is being sent while the job runs on."""
+        """Return the directory of state that is being sent while the job runs on."""
         return self._of(job) / "outgoing"
 
     def measure(self, assignment: Assignment) -> StateSize:
-        """Files and bytes of the job's checkpoint. What disappears meanwhile is not counted."""
+        """Return files and bytes of the job's checkpoint. Files that disappear meanwhile do not count."""
         sizes: list[int] = []
         for path in self.checkpoint(assignment).rglob("*"):
             with contextlib.suppress(FileNotFoundError):
@@ -64,28 +64,28 @@ class AssignmentStore:
         return StateSize(files=len(sizes), state_bytes=sum(sizes))
 
     def take_role(self, job: str, operation: str) -> None:
-        """Keep durably in which migration the site has a role. A new one replaces an older one."""
+        """Record durably in which migration the site has a role. A new role replaces an older one."""
         self._of(job).mkdir(parents=True, exist_ok=True)
         _write_durably(self._of(job) / "role", operation)
 
     def has_role(self, job: str, operation: str) -> bool:
-        """Whether the site has a role in this very migration."""
+        """True if the site has a role in this very migration."""
         path = self._of(job) / "role"
         return path.exists() and path.read_text() == operation
 
     def end_role(self, job: str) -> None:
-        """The site has no role any more."""
+        """Record that the site no longer has a role."""
         (self._of(job) / "role").unlink(missing_ok=True)
 
     def cache(self, job: str) -> Path:
-        """State of an earlier stay."""
+        """Return the directory of state from an earlier stay."""
         return self._of(job) / "cache"
 
     def adopt_incoming(self, assignment: Assignment, digest: str) -> bool:
-        """Make the state that arrived the job's checkpoint. False if it is not the one with `digest`.
+        """Make the state that arrived the job's checkpoint. False if it does not have this `digest`.
 
-        May be repeated after a crash at any line: the digest is kept once no other checkpoint is there, and
-        before the state moves. So a checkpoint beside its digest is the one that arrived.
+        It may be repeated after a crash at any line. The digest is stored after all other checkpoints are
+        gone and before the state moves. So a checkpoint beside its digest is the one that arrived.
         """
         job = assignment.spec.name
         incoming, checkpoint = self.incoming(job), self.checkpoint(assignment)
@@ -102,14 +102,15 @@ class AssignmentStore:
         return True
 
     def start_afresh(self, assignment: Assignment) -> None:
-        """Forget any state, so that the job begins at its inputs' serial numbers."""
+        """Delete any state, so that the job begins at its inputs' serial numbers."""
         shutil.rmtree(self.checkpoint(assignment), ignore_errors=True)
         self.drop_incoming(assignment.spec.name)
 
     def derive(self, known: Assignment, assignment: Assignment) -> None:
         """Make the first checkpoint of a generation from the last one of `known`, as `derived` says.
 
-        May be repeated after a crash at any line. One that an earlier, undone change has left is replaced.
+        It may be repeated after a crash at any line. A checkpoint left by an earlier, undone change is
+        replaced.
         """
         assert assignment.derived is not None
         mark = self._of(assignment.spec.name) / f"derived-{assignment.generation}"
@@ -124,12 +125,12 @@ class AssignmentStore:
         _write_durably(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:
-        """Forget state that was arriving."""
+        """Delete arriving state."""
         shutil.rmtree(self.incoming(job), ignore_errors=True)
         (self._of(job) / "restored").unlink(missing_ok=True)
 
     def leave(self, assignment: Assignment) -> None:
-        """The job has left: keep its state as a cache, for a cheaper return."""
+        """Keep the state of a job that has left as a cache, for a cheaper return."""
         job = assignment.spec.name
         (self._of(job) / "assignment.json").unlink(missing_ok=True)
         checkpoint = self.checkpoint(assignment)
@@ -157,12 +158,12 @@ def _write_durably(path: Path, text: str) -> None:
 
 
 def held(assignment: Assignment, migration: str | None) -> Assignment:
-    """The same, prepared and not running."""
+    """Return the assignment as prepared and not running."""
     return assignment.model_copy(update={"desired": DesiredState.HELD, "migration": migration})
 
 
 def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignment:
-    """The same, beginning after these serial numbers (input → serial)."""
+    """Return the assignment beginning after these serial numbers (input → serial)."""
     inputs = [
         entry.model_copy(update={"after_serial": serials.get(entry.name, entry.after_serial)})
         for entry in assignment.inputs
@@ -171,10 +172,10 @@ def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignmen
 
 
 def outdated(job: str, epoch: int, known: int) -> TowpathError:
-    """The refusal of an epoch that is over."""
+    """Return the refusal of an epoch that is over."""
     return TowpathError(
         ErrorCode.FENCED,
-        f"{job} is at epoch {known} here already",
+        f"{job} is already at epoch {known} here",
         field="epoch",
         value=epoch,
         allowed=f"{known} or more",

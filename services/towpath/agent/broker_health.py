@@ -1,7 +1,7 @@
-"""Starts the broker anew when it cannot store any more, although there is room again.
+"""Restart the broker when it cannot store events although there is room again.
 
-A stream of nats-server that failed to write once, because the disk was full, refuses every message from
-then on, until the server starts anew. It answers nobody: devices and engines only see no acknowledgement.
+A stream of nats-server that failed to write once, because the disk was full, refuses all later messages
+until the server restarts. It sends no error: devices and engines only see no acknowledgement.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LOOK_EVERY_S = 1.0
 ANSWER_S = 2.0
 
 WRITE_ERROR = "write error"
-"""What the server calls this state. Others, such as streams that are being restored, pass by themselves."""
+"""The server's name for this state. Others, such as streams being restored, pass by themselves."""
 
 ROOM_BYTES = 1024**2
-"""A server that starts writes about as much; with less, starting it anew would not help."""
+"""Room that a starting server needs. With less, a restart would not help."""
 
 
 class BrokerHealth:
-    """Asks the site's server how it is."""
+    """Checks the site's server."""
 
     def __init__(
         self, connection: Client, directory: Path, *, restart: Callable[[], Awaitable[None]]
@@ -40,16 +40,16 @@ class BrokerHealth:
         self._restart = restart
 
     async def watch(self) -> None:
-        """Look every second, for ever."""
+        """Check every second, until cancelled."""
         while True:
             trouble = await self._trouble()
             if trouble and await asyncio.to_thread(has_room, self._directory):
-                log.error("the broker cannot store and is started anew: %s", trouble)
+                log.error("the broker cannot store events and is restarted: %s", trouble)
                 await self._restart()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _trouble(self) -> str:
-        """Why the broker cannot store; empty when it can, or does not answer at all."""
+        """Return why the broker cannot store. Empty if it can, or does not answer at all."""
         try:
             answer = await self._connection.request(SERVER_HEALTH, b"", timeout=ANSWER_S)
         except (NatsError, TimeoutError, OSError):
@@ -59,7 +59,7 @@ class BrokerHealth:
 
 
 def has_room(directory: Path) -> bool:
-    """Whether something can be written there."""
+    """True if the file system of the directory has room for a restart."""
     probe = directory / ".room"
     try:
         try:

@@ -1,4 +1,4 @@
-"""What the parts of a site run in, as its description says: processes, or containers of a Docker daemon."""
+"""Run the parts of a site as processes, or in containers of a Docker daemon, as its description says."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ from towpath.tasks import end
 log = logging.getLogger(__name__)
 
 FETCH_ANSWER_S = 5.0
-"""Then whoever needs an image that is being fetched is told so, and to ask again: well within the deadline
-of its step, which begins anew with every such answer."""
+"""Time to wait for an image that is being fetched. After it the caller is told to ask again.
+
+It is well within the deadline of the caller's step, which begins again with every such answer."""
 
 
 class Containment:
-    """Wraps the children of one site's agent, and sees to it that images are there before they are needed."""
+    """Wraps the children of one site's agent, and makes images available before they are needed."""
 
     def __init__(self, spec: ContainerSpec, home: Home, site: str) -> None:
         self._spec = spec
@@ -34,16 +35,16 @@ class Containment:
         self._fetches: dict[str, asyncio.Task[None]] = {}
 
     def server(self, child: ChildSpec) -> ChildSpec:
-        """The site's server: it sees its own directory and the logs, and no other secrets of the mesh."""
+        """Wrap the site's server. It sees its own directory and the logs, but no other secrets."""
         return self._wrapped(child, self._spec.server, [self._home.nats(self._site), self._home.logs])
 
     def brokers(self, children: Iterable[ChildSpec]) -> list[ChildSpec]:
-        """A broker beside it, which sees as little."""
+        """Wrap brokers beside the server. They see as little."""
         mounts = [self._home.broker(self._site), self._home.logs]
         return [self._wrapped(child, self._spec.server, mounts) for child in children]
 
     def engine(self, child: ChildSpec, wanted: JobContainer | None = None) -> ChildSpec:
-        """The shared engine, or that of a job which `wanted` it so."""
+        """Wrap the shared engine, or the engine of a job that wants its own."""
         image = wanted.image if wanted else None
         limits = self._spec.engine if wanted is None else wanted
         wrapped = self._wrapped(child, limits, [self._home.root], image)
@@ -51,7 +52,7 @@ class Containment:
             return wrapped
         state = self._home.state
         beside = () if state.is_relative_to(self._home.root) else (state,)
-        # Spark's Python processes leave children of their own behind.
+        # Spark's Python processes leave children behind.
         return replace(wrapped, container=replace(wrapped.container, read_only=beside, starts_others=True))
 
     def _wrapped(
@@ -73,10 +74,10 @@ class Containment:
         return self._spec.image_archive if image in (None, self._spec.image) else None
 
     async def ensure_image(self, wanted: JobContainer | None = None) -> None:
-        """See to it that an engine for a job could be started here.
+        """Make sure that an engine for a job can be started here.
 
-        Raises `TowpathError`: the image is not there and cannot be had, no daemon answers, (busy) it is being
-        fetched, or (not allowed) the job names an image and this site runs no containers.
+        Raises `TowpathError`: the image is missing and cannot be fetched, no daemon answers, (busy) it is
+        being fetched, or (not allowed) the job names an image and this site runs no containers.
         """
         named = wanted.image if wanted else None
         if not self._spec.is_docker:
@@ -109,11 +110,11 @@ class Containment:
         try:
             await asyncio.to_thread(images.ensure, image, self._archive_of(named), self._spec.docker_host)
         finally:
-            # Who asks next looks anew: images are removed, too.
+            # The task is not kept, so that the next caller looks again: images can also be removed.
             self._fetches.pop(image, None)
 
     async def trouble(self) -> str | None:
-        """Why no part of the site could be started anew at the moment, in one line; None when one could."""
+        """Return one line that tells why no part of the site could be restarted now. None if one could."""
         if not self._spec.is_docker:
             return None
         try:
@@ -123,5 +124,5 @@ class Containment:
         return None
 
     async def close(self) -> None:
-        """Wait for nothing that is being fetched."""
+        """Cancel all fetching."""
         await end(self._fetches.values())

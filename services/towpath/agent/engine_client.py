@@ -1,4 +1,4 @@
-"""The agent's side of the conversation with its engine."""
+"""Send commands from the agent to its engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN_S = 30.0
 ANALYSE_S = 30.0
 RECOMPUTE_S = 20.0
 HALT_MARGIN_S = 20.0
-"""Beyond the time given to the micro-batch under way: for stopping the query itself."""
+"""Time beyond that of the micro-batch under way, for stopping the query itself."""
 
 
 class EngineClient:
@@ -34,14 +34,14 @@ class EngineClient:
         self.site = site
         self.engine = engine
         self.artefacts = artefacts
-        """Whatever the engine is to compute, its code is brought here first."""
+        """User code. It is placed here before the engine is asked to compute with it."""
 
     async def queries(self) -> QueryList:
-        """What the engine runs."""
+        """Return what the engine runs."""
         return await self.bus.request(ListQueries(site=self.site, engine=self.engine), deadline_s=LIST_S)
 
     async def answers(self) -> bool:
-        """Whether the engine is there."""
+        """True if the engine answers."""
         try:
             await self.bus.request(ListQueries(site=self.site, engine=self.engine), deadline_s=0.5)
         except Exception:

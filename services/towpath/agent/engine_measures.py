@@ -1,4 +1,4 @@
-"""Fetches what an engine of the site measured of its jobs, each sample once."""
+"""Fetch the samples of jobs from the site's engines, each sample once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.metrics import Sample
 
 ANSWER_S = 1.5
-"""For one answer. An engine that starts says nothing; it keeps its samples for some minutes."""
+"""Deadline for one answer. A starting engine is silent. Engines keep their samples for some minutes."""
 
 
 class EngineMeasures:
-    """Knows which samples of which engine it has."""
+    """Remembers which samples of which engine it has."""
 
     def __init__(self, bus: Bus, site: str, engine: str = SHARED_ENGINE) -> None:
         self._bus = bus
@@ -25,11 +25,11 @@ class EngineMeasures:
         self._after = 0
 
     async def new(self) -> list[Sample]:
-        """Samples since the last time; none while the engine does not answer."""
+        """Return samples since the last call. None while the engine does not answer."""
         try:
             measures = await self._ask()
             if measures.incarnation != self._incarnation:
-                # Another engine counts from 1: what was asked for were the numbers of the one before.
+                # It is another engine, which counts from 1. The request had the numbers of the one before.
                 self._incarnation = measures.incarnation
                 if self._after:
                     self._after = 0
@@ -45,7 +45,7 @@ class EngineMeasures:
 
 
 class SiteMeasures:
-    """The same for all engines of a site, which come and go."""
+    """Samples of all engines of a site, which come and go."""
 
     def __init__(self, bus: Bus, site: str, engines: Callable[[], Sequence[str]]) -> None:
         self._bus = bus
@@ -54,7 +54,7 @@ class SiteMeasures:
         self._known: dict[str, EngineMeasures] = {}
 
     async def new(self) -> list[Sample]:
-        """Samples since the last time."""
+        """Return samples since the last call."""
         names = self._engines()
         known = self._known
         self._known = {n: known.get(n) or EngineMeasures(self._bus, self._site, n) for n in names}

@@ -1,4 +1,4 @@
-"""All engines of a site: the one that jobs share, and those that jobs have for themselves."""
+"""All engines of a site: the one that jobs share, and those of single jobs."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from towpath.processes import ChildSpec, Supervisor, listed, stop
 log = logging.getLogger(__name__)
 
 OWN_READY_S = 50.0
-"""For a job's own engine to start, which takes five seconds on a quiet machine."""
+"""Time for a job's own engine to start. It takes five seconds on a quiet machine."""
 
 LOOK_S = 0.1
 LEFTOVER_STOP_S = 3.0
 
 READY_S = 240.0
-"""A session starts in five seconds; many at once on two cores take a minute."""
+"""Time for the shared engine. A session starts in five seconds. Many at once take a minute on two cores."""
 
 CLUSTER_READY_S = 300.0
-"""A cluster may have no master at the moment, which the session waits for, or no free cores."""
+"""Time for a session on a cluster, which may have no master or no free cores now."""
 
 STOP_S = 6.0
 
 PYTHON_MB = 400
-"""What the Python processes of an engine and the JVM itself need beside heap and state."""
+"""Memory of the engine's Python processes and of the JVM itself, besides heap and state."""
 
 
 class Engines:
-    """Starts engines with the jobs that have them, ends them together, and knows which one runs which job."""
+    """Starts and ends engines with their jobs, and knows which engine runs which job."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Engines:
         child: Callable[[EngineClient, JobSpec | None], ChildSpec],
         site: str,
     ) -> None:
-        """`client` and `child` make what belongs to the engine of a name, and to that of a job."""
+        """`client` and `child` make the client and the process of an engine, by its name and by its job."""
         self._supervisor = supervisor
         self._containment = containment
         self._client = client
@@ -62,18 +62,18 @@ class Engines:
         self._starting = asyncio.Lock()
 
     def names(self) -> list[str]:
-        """Engines that run or shall run."""
+        """Return the engines that run or must run."""
         return [SHARED_ENGINE, *self._own]
 
     def is_starting(self, assignment: Assignment) -> bool:
-        """Whether the engine of the job was started anew and nobody has asked it for anything."""
+        """True if the engine of the job has just started and no one can have asked it for anything."""
         name = self._process(engine_of(assignment))
         return self._supervisor.keeps(name) and self._supervisor.is_starting(name)
 
     async def start(self, run: Path, assignments: Iterable[Assignment]) -> None:
-        """Keep the shared engine, and those of jobs that are here already.
+        """Keep the shared engine and those of present jobs running.
 
-        One of a job that left while nobody kept it is ended; `run` is where pid files are.
+        An engine whose job left while no agent ran is ended. `run` is the directory of pid files.
         """
         await self._supervisor.keep(self._child(self.shared, None))
         for assignment in assignments:
@@ -81,20 +81,20 @@ class Engines:
         own = {self._process(job) for job in self._own}
         for record in await asyncio.to_thread(listed, run):
             if record.name.startswith(self._process("")) and record.name not in own:
-                # Its container may stay a while longer if the daemon does not answer.
+                # Its container may stay for a while if the daemon does not answer.
                 with contextlib.suppress(TowpathError):
                     await asyncio.to_thread(stop, run, record.name, grace_s=LEFTOVER_STOP_S)
 
     async def ensure_image(self, wanted: JobContainer | None) -> None:
-        """See to it that the engine of a job could be started. Raises `TowpathError`, see `Containment`."""
+        """Make sure that the engine of a job can be started. Raises `TowpathError`, see `Containment`."""
         await self._containment.ensure_image(wanted)
 
     async def answers(self) -> bool:
-        """Whether the shared engine is there."""
+        """True if the shared engine answers."""
         return await self.shared.answers()
 
     async def queries(self, of: Assignment | None = None) -> Mapping[str, QueryList]:
-        """Engine → what it runs, for those that answer; with `of` only the engine of that job.
+        """Return engine → what it runs, for engines that answer. With `of`, ask only the engine of that job.
 
         Raises `TowpathError` when none answers.
         """
@@ -125,7 +125,8 @@ class Engines:
     async def check(self, assignment: Assignment, checkpoint: Path) -> None:
         """Compile a job that may never be started, without starting an engine for it.
 
-        What an image of its own brings along cannot be had without; then the image is all that is checked.
+        The contents of an image of its own are not available then. The check ends with the image in that
+        case.
         """
         wanted = assignment.spec.container
         await self.ensure_image(wanted)
@@ -137,26 +138,26 @@ class Engines:
         return await (await self._ready(assignment)).recompute(assignment, after, through)
 
     async def halt(self, engine: str, job: str, within_s: float) -> Paused:
-        """Stop a job that an engine runs at a micro-batch boundary. Raises `TowpathError` (unknown job)."""
+        """Stop a job at a micro-batch boundary of its engine. Raises `TowpathError` (unknown job)."""
         if engine != SHARED_ENGINE and engine not in self._own:
             raise TowpathError(ErrorCode.UNKNOWN_JOB, f"{job} has no engine here", field="job", value=job)
         return await self._of(engine).halt(job, within_s)
 
     async def drop(self, job: str) -> None:
-        """End the engine that a job has for itself, if it has one."""
+        """End a job's own engine, if it has one."""
         async with self._starting:
             if self._own.pop(job, None) is not None:
                 await self._supervisor.drop(self._process(job))
 
     async def tidy(self, assignments: Mapping[str, Assignment]) -> None:
-        """End engines of jobs that are not here any more, or share one by now."""
+        """End engines of jobs that have left, or now share one."""
         for job in list(self._own):
             assignment = assignments.get(job)
             if assignment is None or assignment.spec.container is None:
                 await self.drop(job)
 
     async def _ready(self, assignment: Assignment) -> EngineClient:
-        """The engine of a job, started if need be. Raises `TowpathError` (site down) if it does not come."""
+        """Return a job's engine and start it if necessary. Raises `TowpathError` (site down) if it fails."""
         name = engine_of(assignment)
         if name == SHARED_ENGINE:
             return self.shared
@@ -195,14 +196,14 @@ class Engines:
 
 
 def engine_of(assignment: Assignment) -> str:
-    """Which engine of its site runs a job."""
+    """Return the name of the engine that runs a job at its site."""
     return SHARED_ENGINE if assignment.spec.container is None else assignment.spec.name
 
 
 def engine_child(
     settings: AgentSettings, containment: Containment, engine: EngineClient, job: JobSpec | None
 ) -> ChildSpec:
-    """The engine of all jobs of the site, or the one that `job` has for itself."""
+    """Return the process of the site's shared engine, or of the engine of `job`."""
     spec = settings.access.spec
     wanted = job.container if job is not None else None
     name = engine_process(settings.site, job.name if job is not None else None)
@@ -228,7 +229,7 @@ def engine_child(
 
 
 def heap_mb(wanted: JobContainer, engine: EngineSpec) -> int | None:
-    """The heap that fits into what a job's container may use; null: that of the site's engine."""
+    """Return the heap that fits into the memory of a job's container. None: that of the site's engine."""
     if wanted.memory_mb is None:
         return None
     return max(SMALLEST_HEAP_MB, wanted.memory_mb - engine.state_memory_mb - PYTHON_MB)

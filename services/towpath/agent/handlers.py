@@ -1,7 +1,7 @@
 """The site's answers to commands about its jobs.
 
-Every handler may be interrupted at any line and be called again: it records first what is to be
-done, and looks at what is there before it does anything.
+Every handler may be interrupted at any line and called again. So it first records what must be done, and
+looks at the present state before it does anything.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POLL_S = 0.1
 
 
 async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], within_s: float) -> None:
-    """Wait until the running job has processed everything that these of its inputs hold now.
+    """Wait until the running job has processed all that these of its inputs hold now.
 
     Raises `TowpathError`: `deadline` when that takes longer, `failed` when the job does not run.
     """
@@ -57,7 +57,7 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
         if status.state in (JobState.FAILED, JobState.FENCED):
             raise TowpathError(ErrorCode.FAILED, f"{status.job} does not run: {status.error}", field="drain")
         if status.state is JobState.STARTING:
-            # The engine was started anew. Whoever brings jobs back leaves one that a command is about.
+            # The engine has restarted. The loop that restores jobs leaves out a job that a command holds.
             with contextlib.suppress(TowpathError, NatsError):
                 await jobs.run(assignment)
         if loop.time() > end:
@@ -66,13 +66,13 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
                 f"{status.job} has {sum(left.values())} events to process after {within_s:g} s",
                 field="drain",
                 value=True,
-                allowed="false, or later",
+                allowed="false, or a later attempt",
             )
         await asyncio.sleep(POLL_S)
 
 
 def _never_taken(assignment: Assignment) -> int:
-    """Events that may wait for ever: a window by number of events is whole, or does not run."""
+    """Return events that may wait without end: a window by number of events runs only when it is full."""
     operator = assignment.spec.operator
     if isinstance(operator, ProcessingWindow) and operator.size_events is not None:
         return operator.size_events - 1
@@ -87,14 +87,14 @@ class Handlers:
         self.reception = reception
 
     async def check_spec(self, command: CheckSpec) -> Done:
-        """Let the engine build the job's plan."""
-        # Settled first: then the plan is the one that `start_job` will need.
+        """Make the engine build the job's plan."""
+        # Settled first, so that the plan is the one that `start_job` will need.
         settled = await self.jobs.settle_beginnings(command.assignment)
         await self.jobs.engines.check(settled, self.jobs.store.checkpoint(settled))
         return Done()
 
     async def start_job(self, command: StartJob) -> Done:
-        """Run a job here. With another assignment than before: instead of that."""
+        """Run a job here. If it has another assignment now, replace that."""
         wanted = command.assignment
         job = wanted.spec.name
         async with self.jobs.lock(job):
@@ -106,16 +106,17 @@ class Handlers:
             elif known.epoch == wanted.epoch and known.revision > wanted.revision:
                 return Done()  # A late repetition: the job has been adjusted since.
             elif known.generation == wanted.generation:
-                # The checkpoint decides where it goes on; `earliest` was settled when it began.
+                # The checkpoint decides where it continues. `earliest` was settled when it began.
                 wanted = _with_beginnings_of(wanted, known)
             elif known.generation > wanted.generation:
-                # A change is undone. Where the old job stood is known here, whoever else is out of reach.
+                # A change is undone. This site knows where the old job was, even if all others are out of
+                # reach.
                 wanted = going_on_after(wanted, self.jobs.position(wanted))
             goes_on = known is not None and known.generation >= wanted.generation
             processed = self.jobs.position(wanted) if goes_on else {}
             assignment = await self.jobs.prepare_inputs(wanted, processed)
             if known is not None and known.spec.container != assignment.spec.container:
-                # Another engine, or one that starts anew: two must not write one checkpoint.
+                # It has another engine, or one that is starting. Two must not write one checkpoint.
                 await self.jobs.halt(known)
             if known is not None and known.generation < assignment.generation:
                 await self._begin_generation(known, assignment)
@@ -125,15 +126,17 @@ class Handlers:
         return Done()
 
     async def _begin_generation(self, known: Assignment, assignment: Assignment) -> None:
-        """Give a new generation the state of the one before, or none: an earlier, undone change may have
-        left another checkpoint of that number."""
+        """Give a new generation the state of the one before, or none.
+
+        An earlier, undone change may have left another checkpoint of that number.
+        """
         if assignment.derived is not None:
             await asyncio.to_thread(self.jobs.store.derive, known, assignment)
         else:
             await asyncio.to_thread(self.jobs.store.start_afresh, assignment)
 
     async def stop_job(self, command: StopJob) -> Paused:
-        """Stop a job here and hold it, or forget it. One that is not here is stopped already."""
+        """Stop a job here and hold it, or forget it. A job that is not here counts as stopped."""
         job = command.job
         async with self.jobs.lock(job):
             assignment = self.jobs.assignments.get(job)
@@ -160,19 +163,19 @@ class Handlers:
             )
 
     async def report_progress(self, command: ReportProgress) -> JobStatus:
-        """How a job goes, by its engine, or by its checkpoint if the engine has not said yet."""
+        """Return a job's progress from its engine, or from its checkpoint before the engine reports."""
         assignment = self.jobs.get(command.job)
         status = self.jobs.status(assignment)
         known = await asyncio.to_thread(self.jobs.position, assignment)
         return status.model_copy(update={"serials": known | status.serials})
 
     async def recompute_window(self, command: RecomputeWindow) -> Recomputed:
-        """Let the engine compute a range of events as one window."""
+        """Make the engine compute a range of events as one window."""
         assignment = self.jobs.get(command.job)
         return await self.jobs.engines.recompute(assignment, command.after, command.through)
 
     async def measure_state(self, command: MeasureState) -> StateSize:
-        """How large the job's checkpoint is."""
+        """Return the size of the job's checkpoint."""
         return await asyncio.to_thread(self.jobs.store.measure, self.jobs.get(command.job))
 
 

@@ -1,4 +1,4 @@
-"""The site's sign of life: how its processes and jobs are, once a second."""
+"""Send the state of the site's processes and jobs once a second, as a sign of life."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 PROCESSES_EVERY_S = 5.0
-"""Between looks at the processes: reading memory of whole process trees costs milliseconds. A container
-daemon that hangs may take as long to answer: no heartbeat waits for it."""
+"""Between looks at the processes, because reading the memory of whole process trees costs milliseconds.
+
+A container daemon that hangs may delay a look this long. No heartbeat waits for it."""
 
 
 class Heartbeat:
@@ -45,17 +46,17 @@ class Heartbeat:
         self.containment = containment
         self._processes: list[ProcessStatus] = []
         self._uncontained: str | None = None
-        """Why no process could be started anew."""
+        """Reason why no process could be restarted."""
 
     async def look(self) -> None:
-        """Look at the processes every few seconds, for ever."""
+        """Look at the processes every few seconds, until cancelled."""
         while True:
             self._processes = await self.supervisor.status()
             self._uncontained = await self.containment.trouble()
             await asyncio.sleep(PROCESSES_EVERY_S)
 
     async def beat(self) -> None:
-        """Send a heartbeat every second, for ever."""
+        """Send a heartbeat every second, until cancelled."""
         while True:
             try:
                 await self.bus.publish(self.status())
@@ -64,7 +65,7 @@ class Heartbeat:
             await asyncio.sleep(INTERVAL_S)
 
     def status(self) -> SiteStatus:
-        """The site as it is now."""
+        """Return the site's present status."""
         ready = self.supervisor.is_ready(engine_process(self.site))
         return SiteStatus(
             site=self.site,
@@ -78,7 +79,7 @@ class Heartbeat:
         )
 
     def _trouble(self) -> str | None:
-        """What is in the way of a site that is up."""
+        """Return the reason why a site that is up does not work fully."""
         return self._uncontained or self.broker.trouble()
 
     def _not_ready(self) -> str:

@@ -1,4 +1,4 @@
-"""What the agent knows of its jobs beyond what their engine measures."""
+"""The agent's own figures of its jobs, besides those that their engine measures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobFigures:
         self._measured_at: float | None = None
 
     async def values(self, streams: dict[str, StreamState]) -> dict[str, dict[str, float]]:
-        """Job → values by metric. The size of checkpoints is among them now and then."""
+        """Return job → values by metric. The size of checkpoints is not in every result."""
         running = [a for a in self._jobs.assignments.values() if a.desired is DesiredState.RUNNING]
         sizes = await self._sizes(running)
         values: dict[str, dict[str, float]] = {}
@@ -40,17 +40,17 @@ class JobFigures:
         return values
 
     async def _serials(self, assignment: Assignment) -> dict[str, int]:
-        """Input → last serial number processed: as the engine says, else as the checkpoint does."""
+        """Return input → last serial number processed, from the engine or else from the checkpoint."""
         serials = self._jobs.status(assignment).serials
         if all(entry.name in serials for entry in assignment.inputs):
             return serials
         try:
             return await asyncio.to_thread(self._jobs.position, assignment) | serials
         except (OSError, ValueError):
-            return serials  # A checkpoint that changes under our eyes, or is no checkpoint yet.
+            return serials  # The checkpoint is just changing, or is not complete yet.
 
     async def _sizes(self, assignments: list[Assignment]) -> dict[str, int]:
-        """Job → bytes of its checkpoint; empty when that was looked at a moment ago."""
+        """Return job → bytes of its checkpoint. Empty if that was measured a moment ago."""
         now = monotonic()
         if self._measured_at is not None and now - self._measured_at < CHECKPOINT_INTERVAL_S:
             return {}
@@ -62,10 +62,10 @@ class JobFigures:
 def unprocessed(
     site: str, assignment: Assignment, serials: dict[str, int], streams: dict[str, StreamState]
 ) -> int | None:
-    """Serial numbers that a job at `site` has not processed, over all its inputs; None where a stream is
-    missing.
+    """Return the number of serials that a job at `site` has not processed, over all its inputs.
 
-    A job that wants one topic of a stream counts the others' events, too: it passes over them.
+    None if a stream is missing. A job that wants one topic of a stream counts the events of other topics,
+    too, because it must skip them.
     """
     backlog = 0
     for entry in assignment.inputs:
@@ -77,7 +77,7 @@ def unprocessed(
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all files below a directory. What disappears meanwhile is not counted. Blocks."""
+    """Return bytes of all files below a directory. Files that disappear meanwhile do not count. Blocks."""
     size = 0
     for parent, _, files in os.walk(directory):
         for name in files:

@@ -1,4 +1,4 @@
-"""The site's jobs: what should run is made to run, whatever dies."""
+"""The site's jobs: keep those running that should run, after any failure."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from towpath.telemetry.tracing import untraced
 log = logging.getLogger(__name__)
 
 RECONCILE_S = 0.3
-"""Between looks at the engine: bounds how long a restarted engine stands idle."""
+"""Between looks at the engine. It limits how long a restarted engine is idle."""
 
 POLL_S = 0.05
 HALT_S = 10.0
-"""For the micro-batch under way to be committed before a halt interrupts it."""
+"""Time for the micro-batch under way to commit, before a halt interrupts it."""
 
 WHOLE_S = 60.0
-"""The same where an interrupted micro-batch would fail the operation. One that caught up with a backlog, and
-publishes over a slow link, takes so long."""
+"""The same where an interrupted micro-batch would fail the operation.
+
+A micro-batch that caught up with a backlog, and publishes over a slow link, takes this long."""
 
 
 class Jobs:
-    """All assignments of the site, and the loop that carries them out."""
+    """All assignments of the site, and the loop that executes them."""
 
     def __init__(
         self,
@@ -52,14 +53,14 @@ class Jobs:
         self._committed: dict[str, datetime] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._unplaced: dict[str, str] = {}
-        """Job → why its code cannot be had."""
+        """Job → the reason why its code is missing."""
 
     def lock(self, job: str) -> asyncio.Lock:
-        """Held while a command changes a job."""
+        """Return the lock that a command holds while it changes a job."""
         return self._locks.setdefault(job, asyncio.Lock())
 
     def get(self, job: str) -> Assignment:
-        """The assignment of a job. Raises `TowpathError` (unknown job)."""
+        """Return the assignment of a job. Raises `TowpathError` (unknown job)."""
         try:
             return self.assignments[job]
         except KeyError:
@@ -72,11 +73,11 @@ class Jobs:
             ) from None
 
     def statuses(self) -> list[JobStatus]:
-        """How all jobs go, as of the last look at the engine."""
+        """Return the status of all jobs at the last look at the engine."""
         return [self.status(assignment) for assignment in self.assignments.values()]
 
     def status(self, assignment: Assignment) -> JobStatus:
-        """How a job goes, as of the last look at the engine."""
+        """Return the status of a job at the last look at the engine."""
         job = assignment.spec.name
         status = self._statuses.get(job)
         if status is not None and status.epoch == assignment.epoch and _should_run(assignment):
@@ -85,7 +86,7 @@ class Jobs:
         return JobStatus(job=job, epoch=assignment.epoch, state=state, error=self._unplaced.get(job))
 
     async def keep(self) -> None:
-        """Compare what should run with what runs, for ever."""
+        """Make what runs equal to what should run, until cancelled."""
         while True:
             try:
                 await self._reconcile()
@@ -97,7 +98,7 @@ class Jobs:
     async def _reconcile(self) -> None:
         listed = await self.engines.queries()
         self._take_in(listed)
-        # First: of two engines that run one job, both would write its checkpoint.
+        # First, because two engines that run one job would both write its checkpoint.
         await self._halt_strays(listed)
         for job, assignment in list(self.assignments.items()):
             status = self._statuses.get(job)
@@ -109,7 +110,7 @@ class Jobs:
                         await self._run_if_placed(assignment)
 
     async def _run_if_placed(self, assignment: Assignment) -> None:
-        """A job whose code is out of reach is tried again, and keeps no other job from running."""
+        """Run a job. If its code is out of reach, try again later without keeping other jobs from running."""
         job = assignment.spec.name
         try:
             await self.run(assignment)
@@ -120,7 +121,7 @@ class Jobs:
             self._unplaced.pop(job, None)
 
     async def _halt_strays(self, listed: Mapping[str, QueryList]) -> None:
-        """A query that nobody asked for: left over from a halt whose answer was lost."""
+        """Halt queries that no assignment asks for: a halt may have worked although its answer was lost."""
         for engine, queries in listed.items():
             for status in queries.queries:
                 lock = self.lock(status.job)
@@ -129,8 +130,8 @@ class Jobs:
                         await self.engines.halt(engine, status.job, HALT_S)
 
     async def _look(self, assignment: Assignment) -> None:
-        """See at once how a job goes, if its engine answers; `keep` looks again in any case."""
-        # Asked again and again: no part of a trace.
+        """Update the job's status now, if its engine answers. `keep` updates it in any case."""
+        # Asked repeatedly, so it is not part of a trace.
         with contextlib.suppress(TowpathError, NatsError), untraced():
             self._take_in(await self.engines.queries(assignment))
 
@@ -139,7 +140,7 @@ class Jobs:
         return assignment is not None and _should_run(assignment) and engine_of(assignment) == engine
 
     def _take_in(self, listed: Mapping[str, QueryList]) -> None:
-        """How jobs go whose engines answered. Of the others the last news stays."""
+        """Update the status of jobs whose engines answered. Others keep their last status."""
         silent = {n: s for n, s in self._statuses.items() if self._engine_of(n) not in (None, *listed)}
         answered = [
             status
@@ -153,17 +154,17 @@ class Jobs:
                 self._committed[status.job] = status.committed_at
 
     def _engine_of(self, job: str) -> str | None:
-        """Where the job should run, if it is here."""
+        """Return the engine where the job should run, if the job is here."""
         assignment = self.assignments.get(job)
         return None if assignment is None else engine_of(assignment)
 
     async def keep_assignment(self, assignment: Assignment) -> None:
-        """Record what is to be done, before it is done."""
+        """Record an assignment before it is executed."""
         await asyncio.to_thread(self.store.save, assignment)
         self.assignments[assignment.spec.name] = assignment
 
     async def settle_beginnings(self, assignment: Assignment) -> Assignment:
-        """A new job with an open beginning starts at the oldest event that is kept now."""
+        """Set an open beginning of a new job to the oldest event that is stored now."""
         settled = []
         for entry in assignment.inputs:
             after = entry.after_serial
@@ -175,7 +176,7 @@ class Jobs:
     async def prepare_inputs(
         self, assignment: Assignment, after_serials: dict[str, int] | None = None
     ) -> Assignment:
-        """Settle where the job begins, and mirror what comes from other sites."""
+        """Settle where the job begins, and mirror its inputs from other sites."""
         settled = await self.settle_beginnings(assignment)
         for entry in settled.inputs:
             begin = entry.after_serial or 0
@@ -184,16 +185,16 @@ class Jobs:
         return settled
 
     async def run(self, assignment: Assignment) -> None:
-        """Hand a job to the engine."""
+        """Give a job to the engine."""
         for entry in assignment.inputs:
             await self.streams.ensure_input(entry, self.position(assignment).get(entry.name))
         await self.engines.run(assignment, self.store.checkpoint(assignment))
 
     async def halt(self, assignment: Assignment, within_s: float = HALT_S) -> Paused:
-        """Stop a job if it runs; where it stands, by its checkpoint. See `HaltQuery` for `within_s`."""
+        """Stop a job if it runs. Return its position by its checkpoint. See `HaltQuery` for `within_s`."""
         job = assignment.spec.name
         last = self._committed.get(job)
-        # An engine that starts runs nothing; to hear that from itself takes as long as Spark does.
+        # An engine that is starting runs nothing. Asking it would take as long as Spark's start.
         starting = self.engines.is_starting(assignment)
         paused = None if starting else await self._halted(assignment, within_s)
         if paused is None:
@@ -202,7 +203,7 @@ class Jobs:
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
 
     async def _halted(self, assignment: Assignment, within_s: float) -> Paused | None:
-        """Where the engine stopped the job; None if it does not run it."""
+        """Return where the engine stopped the job. None if it does not run it."""
         try:
             return await self.engines.halt(engine_of(assignment), assignment.spec.name, within_s)
         except TowpathError as error:
@@ -211,7 +212,7 @@ class Jobs:
             return None
 
     def position(self, assignment: Assignment) -> dict[str, int]:
-        """Input → last serial number processed, or where the job begins."""
+        """Return input → last serial number processed, or where the job begins."""
         return position(self.store.checkpoint(assignment), assignment)
 
     async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
@@ -243,7 +244,7 @@ class Jobs:
         raise TowpathError(ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job")
 
     async def drop(self, assignment: Assignment, *, forget: bool) -> None:
-        """Give a job up: nothing runs, mirrors nobody else needs are gone."""
+        """Drop a job: nothing of it runs, and mirrors that no other job needs are deleted."""
         job = assignment.spec.name
         self.assignments.pop(job, None)
         self._unplaced.pop(job, None)

@@ -1,4 +1,4 @@
-"""Measures the site every two seconds and keeps what its engine measured: the samples that are asked for."""
+"""Measure the site every two seconds, and store samples of its engines. Queries are answered from these."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 Source = Callable[[], Awaitable[list[Sample]]]
 
 SOURCE_S = 5.0
-"""For one source: another one's samples must not wait for it."""
+"""Deadline for one source, so that the samples of others need not wait for it."""
 
 
 class Metering:
@@ -44,12 +44,12 @@ class Metering:
         self._sources = list(sources)
 
     async def keep(self) -> None:
-        """Measure and store every interval, for ever, whatever fails."""
+        """Measure and store at every interval, until cancelled. Failures do not end it."""
         loop = asyncio.get_running_loop()
         while True:
             begun = loop.time()
             await self.take()
-            # A round that took too long is not made up for.
+            # After a round that took too long, missed rounds are left out.
             await asyncio.sleep(max(INTERVAL_S / 4, INTERVAL_S - (loop.time() - begun)))
 
     async def take(self) -> None:
@@ -58,15 +58,15 @@ class Metering:
         await self.add([sample for samples in found for sample in samples])
 
     async def add(self, samples: list[Sample]) -> None:
-        """Store samples. A disk that does not take them loses them: nothing else waits for it."""
+        """Store samples. They are lost if the disk refuses them, because nothing else may wait for it."""
         try:
-            # The thread goes on when its task is cancelled: the store would be closed under its hands.
+            # The thread goes on when its task is cancelled, and must not find the store closed.
             await to_the_end(asyncio.to_thread(self._store.add, samples))
         except sqlite3.Error as error:
-            log.warning("%d samples are not kept: %s", len(samples), error)
+            log.warning("%d samples were lost: %s", len(samples), error)
 
     async def read(self, command: ReadMetrics) -> SeriesList:
-        """See `ReadMetrics`."""
+        """Answer a query with the site's series."""
         return SeriesList(series=await asyncio.to_thread(self._store.read, command, self.site))
 
 
@@ -75,15 +75,15 @@ async def _asked(source: Source) -> list[Sample]:
         async with asyncio.timeout(SOURCE_S):
             return await source()
     except Exception as error:
-        # Whatever it is, the other sources are measured, and this one again in the next round.
-        log.warning("not measured: %s: %s", type(error).__name__, error)
+        # After any failure, the other sources are still measured, and this one again in the next round.
+        log.warning("a measurement failed: %s: %s", type(error).__name__, error)
         return []
 
 
 def sources(
     bus: Bus, site: str, home: Home, jobs: Jobs, children: Callable[[], Sequence[str]]
 ) -> list[Source]:
-    """What is measured at a site. `children`: the processes that the agent keeps at the moment."""
+    """Return all measurements of a site. `children` are the processes that the agent keeps running now."""
     streams, of_jobs = StreamFigures(), JobFigures(site, jobs)
     engines = SiteMeasures(bus, site, jobs.engines.names)
     machine, processes, traffic = MachineFigures(home.site(site)), ProcessFigures(), Traffic(bus.connection)
@@ -115,7 +115,7 @@ def _all(kind: str, values: Mapping[str, Mapping[str, float]]) -> list[Sample]:
 
 
 def _usage(home: Home, names: Iterable[str], figures: ProcessFigures) -> dict[str, dict[str, float]]:
-    """What the processes with these names use, those that live. Blocks."""
+    """Return the use of resources by the live processes with these names. Blocks."""
     records: dict[str, PidRecord] = {}
     for name in names:
         record = find(home.run, name)
@@ -129,7 +129,7 @@ Store = Callable[[list[Sample]], Awaitable[None]]
 
 
 class Probes:
-    """Asks hub and sites, one after another, to send something back."""
+    """Asks the hub and other sites, one after another, to send something back."""
 
     def __init__(self, bus: Bus, site: str, home: Home, store: Store) -> None:
         self._probe = LinkProbe(bus)
@@ -138,8 +138,11 @@ class Probes:
         self._store = store
 
     async def keep(self) -> None:
-        """Measure all ways again and again, for ever. Never two at a time: one would slow the other."""
-        # Sites that start together would measure each other's probes.
+        """Measure latency and bandwidth to the hub and other sites, until cancelled.
+
+        Links are measured one at a time, because two measurements would slow each other.
+        """
+        # A random pause: sites that start together would otherwise measure each other's probes.
         await asyncio.sleep(uniform(0, PROBE_INTERVAL_S / 3))
         while True:
             for other in await self._others():
@@ -149,7 +152,7 @@ class Probes:
             await asyncio.sleep(PROBE_INTERVAL_S)
 
     async def _others(self) -> list[str]:
-        """The hub, and the sites that the mesh has now."""
+        """Return the hub, and the sites that the mesh has now."""
         try:
             state = await asyncio.to_thread(MeshState.load, self._home)
         except (TowpathError, OSError):

@@ -1,4 +1,4 @@
-"""What the agent does as keeper of outputs: which epoch publishes, what waits beside it."""
+"""Commands to the agent as keeper of outputs: the epoch that may publish, and results kept aside."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Outputs:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def set_epoch(self, command: SetEpoch) -> Done:
-        """Let the output accept one epoch only; first take over what waits for it."""
+        """Make the output accept one epoch only. First take in the results that wait for this epoch."""
         async with self._locks[command.job]:
             settlement = command.settlement or await self.shadows.owed(command)
             if settlement is not None:
@@ -40,24 +40,24 @@ class Outputs:
         return Done()
 
     async def open_shadow(self, command: OpenShadow) -> ShadowOpened:
-        """Keep the results of some epochs aside."""
+        """Keep the results of some epochs apart from the output."""
         async with self._locks[command.job]:
             return ShadowOpened(output_serial=await self.shadows.open(command))
 
     async def drop_shadow(self, command: DropShadow) -> Done:
-        """Forget what was kept aside."""
+        """Delete results that were kept apart."""
         async with self._locks[command.job]:
             await self.shadows.drop(command.job, operation=command.operation)
         return Done()
 
     async def prepare_output(self, command: PrepareOutput) -> Done:
-        """Make an output that somebody reads already."""
+        """Create an output that already has readers."""
         async with self._locks[command.job]:
             await self.streams.prepare_output(command.job, command.output)
         return Done()
 
     async def close_output(self, command: CloseOutput) -> Done:
-        """Shut an output for good. First it takes in what waits for it: the job's next output is another."""
+        """Close an output for good. First take in waiting results, because the next output is another."""
         last = SetEpoch(**command.model_dump(include={"site", "operation", "job", "epoch", "output"}))
         async with self._locks[command.job]:
             owed = await self.shadows.owed(last)

@@ -1,4 +1,4 @@
-"""What fault rules do to the commands that an agent carries out."""
+"""Apply fault rules to the commands that an agent executes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Handler = Callable[[Any], Awaitable[Model]]
 
 
 def looked_at(handler: Handler) -> Handler:
-    """The handler behind the point `agent.command`. Raises what a rule means to raise."""
+    """Return the handler behind the point `agent.command`. It raises the errors of rules."""
 
     async def handle(command: Command[Any]) -> Model:
         if not AGENT_COMMAND.rules:
@@ -30,7 +30,7 @@ def looked_at(handler: Handler) -> Handler:
 
 
 def _job(command: Command[Any]) -> str | None:
-    """The job that a command is about."""
+    """Return the job that a command is about."""
     assignment = getattr(command, "assignment", None)
     spec = getattr(assignment, "spec", None) or getattr(command, "spec", None)
     return getattr(command, "job", None) or getattr(spec, "name", None)

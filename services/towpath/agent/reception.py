@@ -1,4 +1,4 @@
-"""Checkpoints on their way to this site: one task a job, from the role of target until the job resumes."""
+"""Receive checkpoints at this site, in one task per job, from the role of target until the job resumes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Reception:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def open(self, assignment: Assignment) -> None:
-        """Receive whatever is sent for the job, from now on."""
+        """Receive all state sent for the job, from now on."""
         job = assignment.spec.name
         if job not in self._tasks:
             self._tasks[job] = asyncio.create_task(self._watch(assignment), name=f"receive {job}")
 
     async def _watch(self, assignment: Assignment) -> None:
-        """A transfer that begins anew is received anew, until the job resumes."""
+        """Receive a transfer, and each later one that replaces it, until the job resumes."""
         job, operation = assignment.spec.name, assignment.migration
         assert operation is not None, "only a migration brings state"
         incoming, cache = self._store.incoming(job), self._store.cache(job)
@@ -47,6 +47,6 @@ class Reception:
         await end([self._tasks.pop(job, None)])
 
     async def close_all(self) -> None:
-        """End what is under way."""
+        """End all transfers under way."""
         for job in list(self._tasks):
             await self.close(job)

@@ -1,7 +1,7 @@
-"""What the agent does as source or target of a migration: `contracts/PROTOCOL.md`, sections 8 to 10.
+"""The agent as source or target of a migration: `contracts/PROTOCOL.md`, sections 8 to 10.
 
-Every handler may be interrupted at any line and be called again: it records first what is to be
-done, and looks at what is there before it does anything.
+Every handler may be interrupted at any line and called again. So it first records what must be done, and
+looks at the present state before it does anything.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 START_S = 45.0
-"""For a query to start: one or two seconds in a warm engine, more while an engine restarts."""
+"""Time for a query to start: one or two seconds in a warm engine, more while an engine restarts."""
 
 REST_WHILE_RUNNING = 1.0
-"""A checkpoint is shipped for half of the time at most while its job runs: results would wait for it."""
+"""Rest per time of sending while the job runs. Results wait for a sender, so it works half of the time."""
 
 TRANSFER_S = 30.0
-"""Without the target taking anything for so long, the source gives up and may be told to resume."""
+"""Time without progress at the target after which the source gives up. It may then be told to resume."""
 
 RECEIVED_S = 10.0
-"""The source has seen the target take the last chunk; this is for the target to write it down."""
+"""Time for the target to write the last chunk after the source has seen it taken."""
 
 OBSERVE_S = 12.0
 
@@ -72,10 +72,10 @@ class Roles:
         self.reception = reception
         self.redis = redis
         self._sending: dict[str, asyncio.Task[Any]] = {}
-        """Transfers under way, by job: whoever tells the source to go on ends them."""
+        """Transfers under way, by job. A command to the source to go on ends them."""
 
     async def recover(self) -> None:
-        """After a restart of the agent: go on receiving state for jobs that wait for it."""
+        """After a restart of the agent, continue to receive state for jobs that wait for it."""
         for assignment in self.jobs.assignments.values():
             outgoing = self.jobs.store.outgoing(assignment.spec.name)  # Nothing is being sent now.
             await asyncio.to_thread(shutil.rmtree, outgoing, ignore_errors=True)
@@ -83,7 +83,7 @@ class Roles:
                 self.reception.open(assignment)
 
     async def assign_role(self, command: AssignRole) -> Done:
-        """Take a role, if it can be fulfilled."""
+        """Take a role, if this site can fill it."""
         if command.role is Role.SOURCE:
             self.jobs.get(command.job)
         else:
@@ -92,7 +92,7 @@ class Roles:
         return Done()
 
     async def _check_engine(self, command: AssignRole) -> None:
-        """See to it that the job could be launched here: its image is found out about now, not then."""
+        """Make sure that the job can be launched here. Its image is checked now, and not at the launch."""
         await self.jobs.engines.ensure_image(command.container)
         if not await self.jobs.engines.answers():
             raise TowpathError(
@@ -110,7 +110,7 @@ class Roles:
             )
 
     async def launch_retrieve(self, command: LaunchRetrieve) -> Launched:
-        """Target: prepare everything, consume nothing, watch the state store."""
+        """Target: prepare everything, consume nothing, and watch the state store."""
         job, store = command.assignment.spec.name, self.jobs.store
         async with self.jobs.lock(job):
             await self._with_role(job, command.operation)
@@ -130,7 +130,7 @@ class Roles:
         return Launched(have=await asyncio.to_thread(inventory, store.cache(job)))
 
     async def pause_transfer(self, command: PauseTransfer) -> Paused:
-        """Source: stop at a boundary, then send the state. The source keeps it, too."""
+        """Source: stop at a boundary, and then send the state. The source keeps it, too."""
         async with self.jobs.lock(command.job):
             await self._with_role(command.job, command.operation)
             waiting = held(self.jobs.get(command.job), None)
@@ -147,7 +147,7 @@ class Roles:
             )
 
     async def ship_checkpoint(self, command: ShipCheckpoint) -> Shipped:
-        """Source: send the state of the running job, then what changed meanwhile, until that is little."""
+        """Source: send the state of the running job, and then its changes until they are small."""
         await self._with_role(command.job, command.operation)
         return await self._unless_called_off(command.job, lambda: self._ship(command))
 
@@ -177,7 +177,7 @@ class Roles:
     async def _send(
         self, command: PauseTransfer | ShipCheckpoint, checkpoint: Path, have: dict[str, str]
     ) -> Sent:
-        """Send what the target lacks."""
+        """Send the state that the target lacks."""
         return await send(
             self.redis,
             command.operation,
@@ -190,9 +190,9 @@ class Roles:
         )
 
     async def _unless_called_off(self, job: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do what sends state, unless the source is told meanwhile that nobody needs it.
+        """Run work that sends state, unless the source is told meanwhile that it is not needed.
 
-        What an earlier migration of the job still sends ends before: both use the same directory.
+        An earlier migration's transfer of the same job is ended first, because both use the same directory.
         """
         while job in self._sending:
             await self._call_off(job)
@@ -205,15 +205,15 @@ class Roles:
             if self._sending.get(job) is sending:
                 del self._sending[job]
         if sending.cancelled():
-            raise TowpathError(ErrorCode.FAILED, "the transfer was called off", field="job", value=job)
+            raise TowpathError(ErrorCode.FAILED, "the transfer was cancelled", field="job", value=job)
         return sending.result()
 
     async def _call_off(self, job: str) -> None:
-        """End a transfer under way: it holds the job, and its end is not needed."""
+        """End a transfer under way, because it holds the job and is no longer needed."""
         await end([self._sending.get(job)])
 
     async def resume(self, command: ResumeJob) -> Resumed:
-        """Consume from here on: with the state that arrived, without state, or with what was here."""
+        """Consume from here on: with the state that arrived, without state, or with that which was here."""
         job = command.job
         await self._call_off(job)
         async with self.jobs.lock(job):
@@ -230,7 +230,7 @@ class Roles:
         return Resumed(serials=self.jobs.position(running), restored_bytes=size)
 
     async def _restored(self, assignment: Assignment, command: ResumeJob) -> Assignment:
-        """Bring the state into place that the job goes on with."""
+        """Move the state into place with which the job continues."""
         if command.after_serials is not None:
             await self.reception.close(command.job)
             await asyncio.to_thread(self.jobs.store.start_afresh, assignment)
@@ -255,9 +255,9 @@ class Roles:
         return await self.jobs.until_progress(command.job, OBSERVE_S)
 
     async def reset(self, command: ResetRole) -> Done:
-        """End a migration: an ordinary owner from now on, or nothing.
+        """End a migration: this site is then an ordinary owner of the job, or has nothing of it.
 
-        An operation ends the role it gave, and no other; reconciliation tells whoever has the job.
+        An operation ends only the role that it gave. Reconciliation tells every site that has the job.
         """
         job, store = command.job, self.jobs.store
         by_reconciliation = command.operation.startswith(RECONCILIATION)
@@ -271,7 +271,7 @@ class Roles:
                 await asyncio.to_thread(store.end_role, job)
                 return Done(note="nothing was here")
             if command.epoch is not None and assignment.epoch > command.epoch:
-                return Done(note=f"{job} was given to {self.site} anew")
+                return Done(note=f"{job} was given to {self.site} again")
             if command.keep_job:
                 owned = assignment.model_copy(update={"migration": None, "desired": DesiredState.RUNNING})
                 await self.jobs.keep_assignment(owned)
@@ -281,21 +281,21 @@ class Roles:
             else:
                 await self.jobs.halt(assignment)
                 await self.jobs.drop(assignment, forget=False)
-            # Last: killed before it, the reset is told again, and obeyed again.
+            # Last, so that an agent killed before is told to reset again and does so.
             await asyncio.to_thread(store.end_role, job)
         return Done()
 
 
 @asynccontextmanager
 async def shipment_of(checkpoint: Path, directory: Path) -> AsyncIterator[Shipment]:
-    """A shipment that keeps what it may need until the end; then its directory goes."""
+    """Keep what a shipment may need until its end, and then delete its directory."""
     await to_the_end(asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True))
     shipment = Shipment(checkpoint, directory)
     keeping = asyncio.create_task(_keep(shipment), name=f"keep changelogs of {checkpoint}")
     try:
         yield shipment
     finally:
-        # However often it is cancelled: the next shipment has the same directory.
+        # Wait in spite of cancellations, because the next shipment has the same directory.
         await to_the_end(_put_away(keeping, directory))
 
 
@@ -309,5 +309,5 @@ async def _keep(shipment: Shipment) -> None:
         try:
             await to_the_end(asyncio.to_thread(shipment.keep))
         except OSError as error:
-            log.warning("changelogs were not kept, more of the state may travel: %s", error)
+            log.warning("changelogs were not kept, so more state may have to be sent: %s", error)
         await asyncio.sleep(KEEP_EVERY_S)

@@ -1,4 +1,4 @@
-"""What an agent's process needs to know, from the mesh's state on disk."""
+"""Settings of an agent's process, from the mesh's state on disk."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class AgentSettings:
     broker: ChildSpec
     """The site's own server."""
     binder: BrokerBinder
-    """What leads to the broker that devices use."""
+    """The way to the broker that devices use."""
 
     @classmethod
     def of(cls, root: Path, site: str) -> AgentSettings:
-        """Settings of a site of the mesh at `root`."""
+        """Return the settings of a site of the mesh at `root`."""
         home = Home(root)
         state = MeshState.load(home)
         home.create_site(site)
@@ -47,5 +47,5 @@ class AgentSettings:
 
     @property
     def engine_command(self) -> tuple[str, ...]:
-        """How the site's engine is started."""
+        """The command that starts the site's engine."""
         return (sys.executable, "-m", "towpath.engine", "--home", str(self.home.root), "--site", self.site)

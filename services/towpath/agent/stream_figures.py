@@ -1,4 +1,4 @@
-"""What the site's streams hold: one request to its server for all of them."""
+"""Figures of the site's streams, with one request to its server for all of them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from towpath.contracts.data_plane import IN_STREAM, OUTPUT_STREAM_PREFIX, api_pr
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 LIST_S = 2.0
-"""For one answer: the server has it in memory."""
+"""Deadline for one answer. The server has it in memory."""
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """A stream as its server sees it."""
+    """A stream as its server reports it."""
 
     last: int
-    """Newest serial number; of a mirror that of its origin, as far as it knows."""
+    """Newest serial number. Of a mirror, it is that of its origin as far as the mirror knows."""
     size: int
-    """Bytes kept."""
+    """Bytes stored."""
 
 
 async def stream_states(connection: Client, site: str) -> dict[str, StreamState]:
-    """All streams at a site, by name.
+    """Return all streams at a site, by name.
 
-    Raises `TowpathError` (failed) when the server refuses, `nats.errors.Error` when it does not answer.
+    Raises `TowpathError` (failed) when the server refuses, and `nats.errors.Error` when it does not answer.
     """
     states: dict[str, StreamState] = {}
     while True:
@@ -37,7 +37,9 @@ async def stream_states(connection: Client, site: str) -> dict[str, StreamState]
         answer = await connection.request(f"{api_prefix(site)}.STREAM.LIST", request, timeout=LIST_S)
         body: dict[str, Any] = json.loads(answer.data)
         if "error" in body:
-            raise TowpathError(ErrorCode.FAILED, body["error"].get("description", "no list of streams"))
+            raise TowpathError(
+                ErrorCode.FAILED, body["error"].get("description", "the server refused to list streams")
+            )
         listed = {info["config"]["name"]: _state(info) for info in body.get("streams") or []}
         states |= listed
         if not listed or len(states) >= body.get("total", 0):
@@ -54,10 +56,10 @@ class StreamFigures:
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[float, int]] = {}
-        """Stream → when its newest serial number was seen, and which it was."""
+        """Stream → time of its newest serial number, and that number."""
 
     def values(self, states: dict[str, StreamState]) -> dict[str, dict[str, float]]:
-        """Stream → values by metric; a rate from the second look on."""
+        """Return stream → values by metric. Rates are among them from the second call on."""
         kept = {
             n: state for n, state in states.items() if n == IN_STREAM or n.startswith(OUTPUT_STREAM_PREFIX)
         }
@@ -68,7 +70,7 @@ class StreamFigures:
             values[name] = {"stream.events": float(state.last), "stream.size": float(state.size)}
             if name in before and now > before[name][0]:
                 at, last = before[name]
-                # A stream that was made anew counts from the beginning.
+                # A stream that was created again counts from the beginning.
                 grown = state.last - last if state.last >= last else state.last
                 values[name]["stream.event_rate"] = grown / (now - at)
         return values

@@ -1,4 +1,4 @@
-"""What goes over the wires of a site: the server knows it of itself, and of each connection."""
+"""Measure the traffic of a site. Its server knows its own and that of each connection."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ANSWER_S = 2.0
 MOST_CONNECTIONS = 4096
 
 Bytes = tuple[int, int]
-"""Into the server, out of it."""
+"""Bytes into the server, and out of it."""
 
 
 class Traffic:
-    """Asks the site's server again and again, and adds up what users received and sent.
+    """Asks the site's server repeatedly, and adds up what users received and sent.
 
     A connection that was opened and closed between two looks is not seen.
     """
@@ -27,20 +27,23 @@ class Traffic:
         self._connection = connection
         self._server: str | None = None
         self._seen: dict[int, Bytes] = {}
-        """Connection → what it had at the last look."""
+        """Connection → its bytes at the last look."""
         self._totals: dict[str, Bytes] = {}
         """User → sums since the first look."""
 
     async def look(self) -> dict[str, dict[str, float]]:
-        """User → values by metric; the server itself is called `nats`. Raises `nats.errors.Error`,
-        `TimeoutError` when it does not answer, `KeyError` for an answer that is none."""
+        """Return user → values by metric. The server itself is called `nats`.
+
+        Raises `nats.errors.Error` or `TimeoutError` when it does not answer, and `KeyError` for an answer
+        without figures.
+        """
         server = await self._ask(SERVER_TOTALS, {})
         listed = await self._ask(SERVER_CONNECTIONS, {"auth": True, "limit": MOST_CONNECTIONS})
         if server["server_id"] != self._server:
-            # It has started anew: its connections are others, whatever their numbers.
+            # It has restarted, so its connections are other ones, whatever their numbers.
             self._server, self._seen = server["server_id"], {}
         self._take_in(listed["connections"])
-        # What a client sends is what the server receives.
+        # A client's sent bytes are the server's received ones.
         values = {user: _values(received=out, sent=into) for user, (into, out) in self._totals.items()}
         return {**values, "nats": _values(received=server["in_bytes"], sent=server["out_bytes"])}
 

@@ -1,1 +1,1 @@
-"""The REST interface: requests become the coordinator's commands, and its answers become responses."""
+"""The REST interface: it turns requests into the coordinator's commands, and answers into responses."""

@@ -1,4 +1,4 @@
-"""Who is let in, and what may be answered: the token and the `Accept` header."""
+"""Check each request's token and `Accept` header."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHALLENGE = 'Bearer realm="towpath"'
 
 
 class Admission:
-    """Asks every request for the token, except where the route is public."""
+    """Asks every request for the token, unless its route is public."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
@@ -34,12 +34,12 @@ class Admission:
             raise refusal(
                 401,
                 ErrorCode.UNAUTHORISED,
-                "no token",
+                "the request has no token",
                 field="Authorization",
                 allowed="Bearer and the token that `towpath access` shows",
                 headers={"WWW-Authenticate": CHALLENGE},
             )
-        # In constant time: how long it takes shall not tell how much of a guess was right.
+        # Compared in constant time, so that the duration does not tell how much of a guess was right.
         if not hmac.compare_digest(shown.strip().encode(errors="surrogateescape"), self._token):
             raise refusal(
                 401,
@@ -52,7 +52,7 @@ class Admission:
 
 @web.middleware
 async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse requests whose client takes nothing of what the route answers: 406."""
+    """Refuse requests whose client accepts nothing that the route answers: 406."""
     route = route_of(request)
     header = ", ".join(request.headers.getall("Accept", []))
     if route is not None and 406 in route.errors and header:
@@ -61,7 +61,7 @@ async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
             raise refusal(
                 406,
                 ErrorCode.INVALID,
-                "not a media type of this path",
+                "this path does not answer in this media type",
                 field="Accept",
                 value=header[:200],
                 allowed=[offered],
@@ -70,12 +70,12 @@ async def accept(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def media_type(route: Route) -> str:
-    """What the route answers when all goes well."""
+    """Return the media type of the route's answer to a valid request."""
     return EVENT_STREAM if route.streams else route.media_type
 
 
 def accepts(header: str, offered: str) -> bool:
-    """Whether an `Accept` header (RFC 9110) takes a media type. The most specific range decides."""
+    """True if an `Accept` header (RFC 9110) takes a media type. The most specific range decides."""
     best, taken = -1, False
     for part in header.split(","):
         fields = [field.strip() for field in part.lower().split(";")]
@@ -86,7 +86,7 @@ def accepts(header: str, offered: str) -> bool:
 
 
 def _specificity(media_range: str, offered: str) -> int:
-    """2 for the very type, 1 for all of its kind, 0 for everything, -1 for another one."""
+    """Return 2 for the very type, 1 for all of its kind, 0 for everything, -1 for another type."""
     if media_range in ("*/*", "*"):
         return 0
     if media_range == offered.partition("/")[0] + "/*":

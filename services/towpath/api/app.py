@@ -31,11 +31,12 @@ from towpath.mesh.service import connected
 log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 256 * 1024
-"""Of a request's first line: it has room for all patterns that a question for series may name."""
+"""Length of a request's first line. It has room for all patterns that a query of series may name."""
 
 SHUTDOWN_S = 3.0
-"""At most, for requests under way when the service ends. Open event streams end at once, except for clients
-that take nothing."""
+"""Time for requests under way when the service ends.
+
+Open event streams end at once, except for clients that do not read."""
 
 
 async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
@@ -61,7 +62,7 @@ async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
 
 
 def application(settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> web.Application:
-    """The routes of the table, each with what answers it, behind the token."""
+    """Return the application: each route of the table with its handler, behind the token."""
     admission = Admission(settings.token)
     made = web.Application(
         middlewares=[problems, admission.token, accept, traced], client_max_size=MAX_BODY_BYTES

@@ -24,16 +24,16 @@ from towpath.contracts.pipeline import (
 from towpath.telemetry.tracing import untraced
 
 DEADLINE_S = 15.0
-"""For any answer: commands are sent so that they are answered when they are durably accepted."""
+"""Deadline for any answer. Commands are answered when they are durably accepted."""
 
 ATTEMPT_S = 5.0
-"""Then the same command is sent again; the coordinator knows it by its id."""
+"""After this, the same command is sent again. The coordinator recognises it by its id."""
 
 LOOK_EVERY_S = 0.2
-"""How often something that is waited for is looked at."""
+"""Between looks at a change that is waited for."""
 
 TRIES_CODE: tuple[type[Command[Any]], ...] = (ApplyPipeline, PlanPipeline, RetryPipeline, RollbackPipeline)
-"""Commands before whose answer user code is tried: each entry may take seconds to import."""
+"""Commands that try user code before they answer. Each entry may take seconds to import."""
 
 TRIAL_DEADLINE_S = 90.0
 TRIAL_ATTEMPT_S = 30.0
@@ -41,7 +41,7 @@ TRIAL_ATTEMPT_S = 30.0
 UNDER_WAY = frozenset({OperationState.RUNNING, OperationState.ROLLING_BACK, ApplyState.RUNNING})
 
 Change = OperationAnswer | ApplyView
-"""What a command that changes something is answered with: how far that is."""
+"""Answer to a command that changes something: its progress."""
 
 AnswerT = TypeVar("AnswerT", bound=Model)
 
@@ -55,11 +55,11 @@ class Coordinator:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection to the hub."""
+        """True if there is a connection to the hub."""
         return self._bus.connection.is_connected
 
     async def ask(self, command: Command[AnswerT]) -> AnswerT:
-        """The answer. Raises `TowpathError`."""
+        """Return the answer. Raises `TowpathError`."""
         deadline_s, attempt_s = self._deadline_s, ATTEMPT_S
         if isinstance(command, TRIES_CODE):
             deadline_s, attempt_s = max(deadline_s, TRIAL_DEADLINE_S), TRIAL_ATTEMPT_S
@@ -70,7 +70,7 @@ class Coordinator:
             raise TowpathError(ErrorCode.UNREACHABLE, f"no connection to the mesh: {error}") from error
 
     async def ending(self, command: Command[Any], change: Change, *, wait_s: float) -> Change:
-        """The change when it has ended, or as it is after `wait_s` seconds. Raises `TowpathError`."""
+        """Return the change when it has ended, or as it is after `wait_s` seconds. Raises `TowpathError`."""
         end = asyncio.get_running_loop().time() + wait_s
         while change.state in UNDER_WAY and (left := end - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(LOOK_EVERY_S, left))

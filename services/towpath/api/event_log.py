@@ -1,4 +1,4 @@
-"""Reads the EVENTS stream for one client: in order, each event once, from any serial number on."""
+"""Read the EVENTS stream for one client: in order, each event once, from any serial number on."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from towpath.contracts.message import new_identifier
 from towpath.tasks import check_cancelled
 
 PAGE = 100
-"""Events at a time, as long as they are small."""
+"""Events read at a time while they are small."""
 
 PAGE_BYTES = 512 * 1024
-"""About so much, if they are large: it is what the slowest client makes the service keep in memory for it."""
+"""Bytes read at a time if events are large: the memory that the slowest client takes."""
 
 REQUEST_S = 5.0
-"""For an answer of the hub."""
+"""Deadline for the hub's answer."""
 
 CLOSE_S = 0.5
-"""For the hub to forget a reader; it would do so by itself."""
+"""Deadline for the hub to forget a reader. It does so by itself later."""
 
 FORGET_S = 60.0
-"""The hub forgets a reader that asks for nothing for so long, as when this process was killed. A slow
-client's reader is made anew at the serial number where it stood."""
+"""The hub forgets a reader that asks for nothing for this long, for example after this process was killed.
+
+A slow client's reader is then created again at its last serial number."""
 
 AGAIN_S = 0.5
-"""Pause before a reader is made anew."""
+"""Pause before a reader is created again."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,23 @@ class KeptEvent:
 
 @dataclass(frozen=True)
 class SerialRange:
-    """What the stream holds."""
+    """Serial numbers that the stream holds."""
 
     first: int
     last: int
 
 
 async def span(connection: Client) -> SerialRange:
-    """The oldest and the newest serial number that is kept. Raises `TowpathError`."""
+    """Return the oldest and the newest serial number in the stream. Raises `TowpathError`."""
     try:
         state = (await connection.jetstream(timeout=REQUEST_S).stream_info(EVENTS_STREAM)).state
     except (nats.errors.Error, OSError) as error:
-        raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's events: {error!r}") from error
+        raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's events cannot be read: {error!r}") from error
     return SerialRange(state.first_seq, state.last_seq)
 
 
 class KeptEventReader:
-    """Reads on when it is asked to, and holds no more than a page meanwhile. Close it in the end."""
+    """Reads on when asked to, and holds no more than a page. The caller must close it."""
 
     def __init__(self, connection: Client, *, after: int, subject: str | None) -> None:
         self._connection = connection
@@ -73,18 +74,18 @@ class KeptEventReader:
         """Serial number of the newest event read."""
         self._filter = _filter(subject)
         self._name = ""
-        """Of the hub's reader."""
+        """Name of the hub's reader."""
         self._reading: JetStreamContext.PullSubscription | None = None
         self._pending: int | None = None
-        """How many events the hub still has for this reader; None when that is not known."""
+        """Events that the hub still has for this reader. None when that is not known."""
         self._delivered = 0
-        """How many messages the hub has sent this reading: a gap in their count is a loss on the way."""
+        """Messages that the hub has sent to this reader. A gap in their count is a loss on the way."""
 
     async def page(self, *, within_s: float, follow: bool = True) -> list[KeptEvent]:
-        """The next events; none when nothing comes within `within_s` seconds, or when there is nothing
-        more at the moment and `follow` is false.
+        """Return the next events.
 
-        While the hub is away this is as if nothing came.
+        None are returned if nothing comes within `within_s` seconds, or if there is nothing more now and
+        `follow` is false. While the hub is away, nothing comes.
         """
         end = asyncio.get_running_loop().time() + within_s
         while (left := end - asyncio.get_running_loop().time()) > 0:
@@ -143,7 +144,7 @@ class KeptEventReader:
         return events
 
     async def close(self) -> None:
-        """Have the hub forget the reader."""
+        """Make the hub forget the reader."""
         reading, self._reading = self._reading, None
         if reading is None:
             return
@@ -154,11 +155,11 @@ class KeptEventReader:
 
 
 class _Gap(Exception):
-    """Messages were lost between the hub and here."""
+    """Messages were lost between the hub and this process."""
 
 
 def _filter(subject: str | None) -> str:
-    """The NATS subject of `EventsQuery.subject`: shorter ones stand for all that begin so."""
+    """Return the NATS subject of `EventsQuery.subject`. A short one stands for all that begin with it."""
     if subject is None:
         return EVENTS_WILDCARD
     whole = EVENTS_WILDCARD.removesuffix(">") + subject

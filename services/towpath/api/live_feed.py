@@ -1,4 +1,4 @@
-"""Looks at the mesh for all who follow it: one look for everybody, and none while nobody follows."""
+"""Watch the mesh for all followers: once for all of them, and not at all without any."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ EVERY_S = 1.0
 """Between two looks at the mesh."""
 
 MEASURED_EVERY_S = 2.0
-"""Between two looks at samples and rules: sites take samples as often."""
+"""Between two looks at samples and rules: sites take samples this often."""
 
 ANSWER_S = 3.0
-"""For one answer."""
+"""Deadline for one answer."""
 
 AGAIN_S = 5.0
-"""Before a service that did not answer is asked again."""
+"""Pause before a service that did not answer is asked again."""
 
 BEHIND = 120
-"""Messages that wait for one client, at most: who is further behind is cut off, and begins anew."""
+"""Most messages that wait for one client. A client further behind is cut off and begins again."""
 
 OPERATIONS = 60
-"""The latest so many are shown."""
+"""Number of latest operations shown."""
 
 METRICS = [
     "job.event_rate",
@@ -64,7 +64,7 @@ Section = Mapping[str, Any]
 
 
 class FeedFollower:
-    """What waits for one client."""
+    """Messages that wait for one client."""
 
     def __init__(self) -> None:
         self.arrived = asyncio.Event()
@@ -73,21 +73,21 @@ class FeedFollower:
         self._waiting: list[bytes] = []
 
     def put(self, message: bytes) -> None:
-        """Have a server-sent event wait, unless the client is too far behind: then it is cut off."""
+        """Queue a server-sent event. Cut the client off if it is too far behind."""
         self.cut_off = self.cut_off or len(self._waiting) >= BEHIND
         if not self.cut_off:
             self._waiting.append(message)
         self.arrived.set()
 
     def take(self) -> bytes:
-        """All that waits, in order; it waits no longer."""
+        """Remove and return all waiting events, in order."""
         taken, self._waiting = b"".join(self._waiting), []
         self.arrived.clear()
         return taken
 
 
 class LiveFeed:
-    """Followers, and the tasks that look at the mesh as long as there are any."""
+    """Followers, and the tasks that watch the mesh while there are any."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -98,14 +98,14 @@ class LiveFeed:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[FeedFollower]:
-        """A follower who gets everything first, then what changes. The last one to go ends the looking."""
+        """Add a follower. It gets everything first, and then changes. With the last one the watching ends."""
         follower = FeedFollower()
         self._followers.add(follower)
         if len(self._followers) == 1:
             self._begin()
         try:
             await self._looked.wait()
-            # Whatever was put there before stands in the snapshot as well.
+            # Earlier events are left out, because the snapshot contains them.
             follower.take()
             follower.put(_message("snapshot", self._state.everything()))
             yield follower
@@ -129,7 +129,7 @@ class LiveFeed:
         await end(tasks)
 
     async def _again(self, service: str, look: Callable[[], Awaitable[None]], every_s: float) -> None:
-        """Look for ever. What fails is told, and tried again after a longer pause."""
+        """Look until cancelled. A failure is announced, and a longer pause follows it."""
         while True:
             try:
                 await look()
@@ -148,7 +148,7 @@ class LiveFeed:
         sites, jobs, operations = await asyncio.gather(
             self._ask(ListSites()), self._ask(ListJobs()), self._ask(ListOperations(limit=OPERATIONS))
         )
-        # In one message: a job never is at a site that is not known yet.
+        # One message has both, so that a job is never at a site that is not known yet.
         self._tell(
             self._state.replace("sites", sites_told(sites.sites))
             | self._state.replace("jobs", jobs_told(jobs.jobs))
@@ -189,14 +189,14 @@ class LiveFeed:
 
 
 def _message(kind: str, sections: Mapping[str, Section]) -> bytes:
-    """A server-sent event with a `LiveChange`."""
+    """Return a server-sent event with a `LiveChange`."""
     content = {"at": now().isoformat(), **sections}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
 
 def _happened(event: KeptEvent) -> bytes:
-    """A server-sent event with a `LiveEvent`."""
+    """Return a server-sent event with a `LiveEvent`."""
     body = json.loads(event.body)
     text = json.dumps({"serial": event.serial, "subject": event.subject, "body": body}, ensure_ascii=False)
     return f"event: happened\nid: {event.serial}\ndata: {text}\n\n".encode()

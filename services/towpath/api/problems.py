@@ -1,4 +1,4 @@
-"""Errors become problem details (RFC 9457), with a status that the route's description announces."""
+"""Turn errors into problem details (RFC 9457), with a status that the route's description announces."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from towpath.contracts.rest import MEANINGS, PROBLEM, STATUS, Problem, Route
 log = logging.getLogger(__name__)
 
 RETRY_AFTER_S = 2
-"""What a client is told to wait: a site's agent and the coordinator are back within a few seconds."""
+"""Pause that a client is asked for: a site's agent and the coordinator restart within a few seconds."""
 
 
 class Refusal(TowpathError):
-    """A request that is refused for what it is in HTTP: with a status of its own, and headers."""
+    """A request refused by HTTP's rules, with a status and headers of its own."""
 
     def __init__(self, status: int, detail: ErrorDetail, *, headers: dict[str, str] | None = None) -> None:
         super().__init__(
@@ -43,13 +43,13 @@ def refusal(
     allowed: str | list[str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Refusal:
-    """A `Refusal` from its parts."""
+    """Return a `Refusal` made of its parts."""
     detail = ErrorDetail(code=code, message=message, field=field, value=value, allowed=allowed)
     return Refusal(status, detail, headers=headers)
 
 
 def problem(error: TowpathError, route: Route | None) -> web.Response:
-    """The response to a request that failed."""
+    """Return the response to a request that failed."""
     detail = error.detail
     status = error.status if isinstance(error, Refusal) else status_of(detail, route)
     headers = dict(error.headers) if isinstance(error, Refusal) else {}
@@ -71,7 +71,7 @@ def problem(error: TowpathError, route: Route | None) -> web.Response:
 
 
 def _field(detail: ErrorDetail, route: Route | None) -> str | None:
-    """The field, or the parameter of the path that it came from when that names nothing."""
+    """Return the field, or the parameter of the path that the route puts into it."""
     if route is not None and detail.code is route.addressed:
         parameters = {field: parameter for parameter, field in route.path_fields.items()}
         return parameters.get(detail.field or "", detail.field)
@@ -79,12 +79,12 @@ def _field(detail: ErrorDetail, route: Route | None) -> str | None:
 
 
 def _encodable(value: object) -> object:
-    """Text of a header or a path may hold bytes that are no text."""
+    """Return the value as JSON can carry it: text of a header or a path may hold bytes that are not text."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def status_of(detail: ErrorDetail, route: Route | None) -> int:
-    """What the error is in HTTP. One that the route does not announce is a fault of the mesh: 500."""
+    """Return the error's HTTP status. One that the route does not announce is a fault of the mesh: 500."""
     if route is None:
         return STATUS[detail.code]
     status = 404 if detail.code is route.addressed else STATUS[detail.code]
@@ -93,7 +93,7 @@ def status_of(detail: ErrorDetail, route: Route | None) -> int:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Outermost: whatever goes wrong inside is answered as a problem."""
+    """Respond to any failure with a problem. This is the outermost middleware."""
     route = route_of(request)
     try:
         return await handler(request)
@@ -109,15 +109,15 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def _of_http(error: web.HTTPException, request: web.Request) -> TowpathError:
-    """What the server itself refuses, as a refusal of ours."""
+    """Return a refusal of the server itself as one of Towpath."""
     if isinstance(error, web.HTTPNotFound):
-        return refusal(404, ErrorCode.UNKNOWN_COMMAND, "no such path", value=request.path)
+        return refusal(404, ErrorCode.UNKNOWN_COMMAND, "there is no such path", value=request.path)
     if isinstance(error, web.HTTPMethodNotAllowed):
         allowed = sorted(error.allowed_methods)
         return refusal(
             405,
             ErrorCode.NOT_ALLOWED,
-            "not a method of this path",
+            "this path does not have this method",
             value=request.method,
             allowed=allowed,
             headers={"Allow": ", ".join(allowed)},

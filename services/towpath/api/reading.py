@@ -1,4 +1,4 @@
-"""Requests become the fields of a command: path, query and body, each checked against its model."""
+"""Read the fields of a command from path, query and body, each checked against its model."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ PATH_PARAMETERS = {"name": NAME, "id": IDENTIFIER}
 
 
 def path_parameter(request: web.Request, parameter: str) -> str:
-    """A parameter of the path. Raises `TowpathError` (invalid)."""
+    """Return a parameter of the path. Raises `TowpathError` (invalid)."""
     given = request.match_info[parameter]
     try:
         return PATH_PARAMETERS[parameter].validate_python(given)
     except ValidationError as error:
         allowed = error.errors()[0].get("ctx", {}).get("pattern")
         raise TowpathError(
-            ErrorCode.INVALID, "not a name", field=parameter, value=given, allowed=allowed
+            ErrorCode.INVALID, "this is not a valid name", field=parameter, value=given, allowed=allowed
         ) from error
 
 
 def path_fields(request: web.Request, route: Route) -> dict[str, str]:
-    """Field of the command → parameter of the path."""
+    """Return field of the command → parameter of the path."""
     return {field: path_parameter(request, name) for name, field in route.path_fields.items()}
 
 
 def query_of(request: web.Request, model: type[ModelT]) -> ModelT:
-    """The parameters of the query. Raises `TowpathError` (invalid), also for ones that there are not."""
+    """Return the parameters of the query. Raises `TowpathError` (invalid), also for unknown ones."""
     given = {name: _parameter(request, model, name) for name in request.query}
     try:
-        # As JSON, so that "yes" or "1" is no boolean: the description says what is.
+        # Read as JSON, so that "yes" or "1" is not a boolean: the description names the right forms.
         return model.model_validate_json(pydantic_core.to_json(given), strict=True)
     except ValidationError as error:
         raise TowpathError.of_validation(error) from error
@@ -52,7 +52,7 @@ class _Nothing(Model):
 
 
 def no_query(request: web.Request) -> None:
-    """Raise `TowpathError` (invalid) when there are parameters all the same."""
+    """Raise `TowpathError` (invalid) if the query has parameters."""
     query_of(request, _Nothing)
 
 
@@ -70,12 +70,12 @@ def _parameter(request: web.Request, model: type[Model], name: str) -> Any:
     if get_origin(annotation) is list:
         return values
     if len(values) > 1:
-        raise TowpathError(ErrorCode.INVALID, "given twice", field=name, allowed="once")
+        raise TowpathError(ErrorCode.INVALID, "this parameter is given twice", field=name, allowed="once")
     return values[0] if annotation in (str, str | None) else _plain(values[0])
 
 
 def _plain(value: str) -> Any:
-    """A number or a boolean as it is written in JSON; anything else stays text, and is refused as such."""
+    """Return a number or boolean written as in JSON. Other text stays text, which the model then refuses."""
     try:
         parsed = pydantic_core.from_json(value, allow_inf_nan=False)
     except ValueError:
@@ -84,13 +84,13 @@ def _plain(value: str) -> Any:
 
 
 async def text_of(request: web.Request, body: Body) -> str:
-    """The body as text. Raises `TowpathError`: of another media type (415), not readable (400)."""
+    """Return the body as text. Raises `TowpathError`: another media type (415), not readable (400)."""
     given = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if given not in body.media_types:
         raise refusal(
             415,
             ErrorCode.INVALID,
-            "not a media type of this body",
+            "this path does not take a body of this media type",
             field="Content-Type",
             value=given or None,
             allowed=list(body.media_types),
@@ -103,7 +103,7 @@ async def text_of(request: web.Request, body: Body) -> str:
 
 
 async def json_of(request: web.Request, body: Body) -> Any:
-    """The body's JSON. Raises `TowpathError`, see `text_of`."""
+    """Return the body's JSON. Raises `TowpathError`, see `text_of`."""
     text = await text_of(request, body)
     try:
         return pydantic_core.from_json(text, allow_inf_nan=False)
@@ -112,14 +112,14 @@ async def json_of(request: web.Request, body: Body) -> Any:
 
 
 async def body_of(request: web.Request, body: Body) -> Model:
-    """The body as its model. Raises `TowpathError`: see `text_of`, and invalid."""
+    """Return the body as its model. Raises `TowpathError`, as `text_of` or because it is invalid."""
     if body.optional and not request.can_read_body:
         return body.model()
     return validated(body.model, await json_of(request, body))
 
 
 def validated(model: type[ModelT], content: Any) -> ModelT:
-    """`content`, which came as JSON, as `model`: no type passes for another. Raises `TowpathError`."""
+    """Validate JSON content as `model`, without conversion of types. Raises `TowpathError`."""
     try:
         return model.model_validate_json(pydantic_core.to_json(content), strict=True)
     except ValidationError as error:

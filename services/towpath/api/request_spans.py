@@ -1,4 +1,4 @@
-"""The span of a request: what it leads to in the mesh belongs to its trace."""
+"""The span of a request. All that the request leads to in the mesh belongs to its trace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _tracer = trace.get_tracer("towpath.api")
 
 @web.middleware
 async def traced(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Begin a trace, or continue the client's. A request that only looks has none unless its client does.
+    """Begin a trace, or continue the client's. A request that only reads has none unless its client has.
 
-    Innermost: whoever has no token leaves nothing in the mesh's streams.
+    This is the innermost middleware, so that requests without a token leave nothing in the mesh's streams.
     """
     given = request.headers.get(TRACEPARENT)
     known = given if given is not None and ids_of(given) else None

@@ -1,4 +1,4 @@
-"""Answers of the coordinator become responses: what status, where to follow, what was made."""
+"""Turn answers of the coordinator into responses: status, place to follow, created resource."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from towpath.contracts.rest import JSON, Route
 
 
 def answered(answer: Model, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    """An answer as JSON."""
+    """Return an answer as JSON."""
     return web.Response(text=answer.model_dump_json(), status=status, headers=headers, content_type=JSON)
 
 
 def carried_out(route: Route, command: Command[Any], change: Change, *, waited_s: float) -> web.Response:
-    """The response to a change, as far as it got: done (200, 201) or under way (202).
+    """Return the response to a change by its progress: done (200, 201) or under way (202).
 
-    Raises `Refusal` (409) when it was waited for and did not succeed. One that was not waited for is
-    answered as it was the first time, also when it is repeated later: its end is found at `Location`.
+    Raises `Refusal` (409) if it was waited for and did not succeed. A change that was not waited for is
+    answered as the first time, also when the request is repeated. Its end is found at `Location`.
     """
     assert route.follow is not None, "a change can be followed"
     headers = {"Preference-Applied": f"wait={waited_s:g}"} if waited_s else {}
@@ -42,9 +42,9 @@ def _path(template: str, change: Change) -> str:
 
 
 def _made(command: Command[Any], change: Change) -> bool:
-    """Whether something exists now that did not before."""
+    """True if the command created something."""
     if isinstance(change, OperationAnswer):
-        # Where there was nothing to do, the command's own identifier stands in for an operation.
+        # If there was nothing to do, the command's own identifier stands in for an operation.
         return change.operation != command.id
     return change.version == 1 and any(c.change.actions != [Action.KEEP] for c in change.changes)
 

@@ -1,4 +1,4 @@
-"""Which route of the table a request belongs to."""
+"""Find the route of the table that a request belongs to."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from aiohttp import web
 from towpath.contracts.rest import Route
 
 Answering = Callable[[Route, web.Request], Awaitable[web.StreamResponse]]
-"""Answers the requests of one route."""
+"""Function that answers the requests of one route."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-"""What the server, or a middleware, calls for a request."""
+"""Function that the server, or a middleware, calls for a request."""
 
 TABLE: web.AppKey[dict[web.AbstractRoute, Route]] = web.AppKey("table", dict)
-"""The server's own routes, and ours."""
+"""The server's routes → the routes of the table."""
 
 
 def add_route(application: web.Application, route: Route, answering: Answering) -> None:
-    """Have the requests of `route` answered."""
+    """Serve the requests of `route`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await answering(route, request)
@@ -29,5 +29,5 @@ def add_route(application: web.Application, route: Route, answering: Answering) 
 
 
 def route_of(request: web.Request) -> Route | None:
-    """The request's route; None when its path or method belongs to none."""
+    """Return the request's route. None if its path or method has none."""
     return request.app[TABLE].get(request.match_info.route)

@@ -1,4 +1,4 @@
-"""What the REST interface must be told."""
+"""Settings of the REST interface."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.mesh.state import MeshState
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """Where it listens, whom it lets in, and where the hub is."""
+    """Its address, its token, and the address of the hub."""
 
     hub_url: str
     hub_user: str
@@ -21,13 +21,13 @@ class ApiSettings:
     port: int
     token: str
     keep_alive_s: float = 15.0
-    """An event stream says something at least this often, so that dead connections are noticed."""
+    """An event stream sends something at least this often, so that dead connections are noticed."""
     write_s: float = 30.0
-    """A client that takes nothing of an event stream for so long is cut off. It can resume."""
+    """A client that reads nothing of an event stream for this long is cut off. It can resume."""
 
     @classmethod
     def from_home(cls, home: Path) -> ApiSettings:
-        """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
+        """Return the settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         if mesh.spec.api_port == 0:
             raise TowpathError(

@@ -1,4 +1,4 @@
-"""Server-sent events to one client: bounded in time, and ended in good order when the service ends."""
+"""Server-sent events to one client, with deadlines and a proper end when the service ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Stopping(Exception):
-    """The service ends: open streams end with it, and clients resume with the next one."""
+    """The service ends. Open streams end with it, and clients resume with the next one."""
 
 
 class EventStream:
@@ -29,24 +29,24 @@ class EventStream:
         )
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
-        """Send the headers; returns the response that the handler answers with."""
+        """Send the headers. Return the response for the handler to return."""
         await self._response.prepare(request)
         return self._response
 
     async def write(self, text: bytes) -> None:
-        """Returns when the connection's buffer has room again: what a slow client leaves stays where it is.
+        """Write text. Return when the connection's buffer has room again: a slow client holds no memory.
 
-        Raises `TimeoutError` when the client takes nothing, and `Stopping`.
+        Raises `TimeoutError` when the client does not read, and `Stopping`.
         """
         async with asyncio.timeout(self._write_s):
             await self.unless_stopping(self._response.write(text))
 
     async def finish(self) -> None:
-        """Say that there is no more."""
+        """Tell the client that the stream has ended."""
         await self._response.write_eof()
 
     async def unless_stopping(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`. Raises `Stopping` when the service ends before."""
+        """Return the result of `work`. Raises `Stopping` if the service ends first."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._stop.wait())
         try:

@@ -1,1 +1,1 @@
-"""The collector: what was measured anywhere in the mesh can be asked for here."""
+"""The collector: it answers questions about measurements, traces and results of the whole mesh."""

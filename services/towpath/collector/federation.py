@@ -1,4 +1,4 @@
-"""Samples from anywhere: every site is asked at once, and what comes in time is one answer."""
+"""Query samples of all sites. Every site is asked at once, and answers in time are joined to one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.selection import check_metrics, too_many
 
 SITE_S = 3.0
-"""For a site to answer."""
+"""Deadline for a site's answer."""
 
 SILENT_SITE_S = 0.5
-"""The same for a site that has not been heard for a while: others shall not wait long for it."""
+"""The same for a site that was not heard lately, so that other sites need not wait long for it."""
 
 SILENT_AFTER_S = 5.0
-"""Heartbeats come every second."""
+"""Age of the last heartbeat that makes a site silent. Heartbeats come every second."""
 
 
 class Federation:
@@ -43,17 +43,20 @@ class Federation:
         self._bus = bus
         self._store = store
         self._sites = sites
-        """Blocks: it reads the mesh's state."""
+        """Blocks, because it reads the mesh's state."""
         self._heard: dict[str, float] = {}
-        """Site → when its last heartbeat came, by the monotonic clock."""
+        """Site → arrival of its last heartbeat, by the monotonic clock."""
         self._began = time.monotonic()
 
     async def hear(self, heartbeat: SiteStatus) -> None:
-        """Take note that a site is there."""
+        """Note that a site is there."""
         self._heard[heartbeat.site] = time.monotonic()
 
     async def query(self, command: QueryMetrics) -> SeriesList:
-        """See `QueryMetrics`. Raises `TowpathError`: no such metric or site, more points than `limit`."""
+        """Answer with the series of all sites asked.
+
+        Raises `TowpathError`: no such metric or site, or more points than `limit`.
+        """
         check_metrics(command.metrics)
         scopes = await self._scopes(command)
         parts = await asyncio.gather(*(self._read(scope, command) for scope in scopes))
@@ -69,7 +72,7 @@ class Federation:
         )
 
     async def newest(self) -> list[Series]:
-        """The newest value of everything that can be reached."""
+        """Return the newest point of every series of the sites that answer."""
         return (await self.query(QueryMetrics(limit=MAX_POINTS))).series
 
     async def _scopes(self, command: QueryMetrics) -> list[str]:
@@ -83,7 +86,7 @@ class Federation:
         return wanted
 
     async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str | TowpathError:
-        """What a site or the hub has, why it does not say, or what is wrong with the question."""
+        """Return the series of a site or the hub, the reason why it is silent, or the error in the query."""
         wanted = command.model_dump(exclude={"id", "sites"})
         try:
             if scope == HUB_SCOPE:
@@ -97,7 +100,7 @@ class Federation:
 
     async def _ask(self, question: ReadMetrics) -> list[Series]:
         deadline_s = self._deadline_s(question.site)
-        # Also sending has an end: the hub may be away.
+        # Sending has a deadline, too, because the hub may be away.
         async with asyncio.timeout(deadline_s + SILENT_SITE_S):
             return (await self._bus.request(question, deadline_s=deadline_s)).series
 
@@ -107,7 +110,7 @@ class Federation:
 
 
 def sites_of(home: Home) -> Callable[[], Iterable[str]]:
-    """Which sites the mesh in this directory has at the moment. What is returned blocks."""
+    """Return a function that lists the present sites of the mesh in this directory. It blocks."""
     return lambda: MeshState.load(home).sites
 
 

@@ -1,7 +1,8 @@
-"""What migrations cost, as samples: from their journals, when the mesh says that one has ended.
+"""Turn the journals of ended migrations into samples of their costs.
 
-The hub keeps this reader's place among the events: what ends while no collector runs, the next one looks at.
-An event is acknowledged when its samples are stored, so that one may come twice; the samples are the same.
+The hub stores this reader's position among the events. So migrations that end while no collector runs are
+read by the next one. An event is acknowledged when its samples are stored. It may therefore come twice,
+with the same samples.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from towpath.telemetry.intervals import samples_of
 log = logging.getLogger(__name__)
 
 READER = "collector-migrations"
-"""Name of the place that the hub keeps."""
+"""Name of this reader's position at the hub."""
 
 WAIT_S = 5.0
-"""For the next event; then it is asked for again."""
+"""Time to wait for the next event before asking again."""
 
 AGAIN_S = 1.0
-"""Pause when the hub, the stream or the coordinator is not there."""
+"""Pause when the hub, the stream or the coordinator is away."""
 
 OPERATION_S = 10.0
-"""For the coordinator to show a migration."""
+"""Deadline for the coordinator to show a migration."""
 
 
 class MigrationSamples:
@@ -49,7 +50,7 @@ class MigrationSamples:
         self._own = own
 
     async def follow(self) -> None:
-        """Look at every migration that ends, for ever."""
+        """Read every migration that ends, until cancelled."""
         why = ""
         while True:
             check_cancelled()
@@ -58,7 +59,7 @@ class MigrationSamples:
             except (nats.errors.Error, sqlite3.Error, TimeoutError, OSError, TowpathError) as error:
                 if repr(error) != why:
                     why = repr(error)
-                    log.info("migrations are not looked at now: %s", why)
+                    log.info("cannot read ended migrations now: %s", why)
             await asyncio.sleep(AGAIN_S)
 
     async def _place(self) -> JetStreamContext.PullSubscription:
@@ -98,7 +99,7 @@ class MigrationSamples:
             await self._own.add(samples_of_end(ended, view) + steps)
 
     async def _shown(self, operation: str) -> OperationView | None:
-        """The migration with its journal; null if the coordinator has forgotten it. Raises `TowpathError`."""
+        """Return the migration. None if the coordinator has forgotten it. Raises `TowpathError`."""
         try:
             async with asyncio.timeout(OPERATION_S + AGAIN_S):
                 return await self._bus.request(ShowOperation(operation=operation), deadline_s=OPERATION_S)
@@ -109,8 +110,10 @@ class MigrationSamples:
 
 
 def samples_of_end(ended: OperationEnded, view: OperationView | None) -> list[Sample]:
-    """How a migration ended and what it cost as a whole, at the moment when it did. Of one that did not
-    complete the journal in `view` tells."""
+    """Return samples of a migration's outcome and total costs, at the moment of its end.
+
+    For a migration that did not complete, the journal in `view` tells its costs.
+    """
     values: dict[str, float | None] = {
         "migration.completed": float(ended.state is OperationState.COMPLETED),
     }
@@ -130,13 +133,13 @@ def samples_of_end(ended: OperationEnded, view: OperationView | None) -> list[Sa
 
 
 def _sent_bytes(view: OperationView) -> float:
-    """State that crossed by what the step that sends it confirmed; 0 if it did not."""
+    """Return the bytes of state that the sending step confirmed. 0 if it confirmed none."""
     confirmed = (entry.detail for entry in reversed(view.journal) if entry.phase == "confirmed")
     return float(next((detail["state_bytes"] for detail in confirmed if "state_bytes" in detail), 0))
 
 
 def samples_of_steps(view: OperationView) -> list[Sample]:
-    """How long each step took, at the moment when it ended; a repeated one has a sample for each time."""
+    """Return the duration of each step at the moment of its end. A repeated step has several samples."""
     return [
         Sample(
             entity=f"migration:{view.operation}/{attempt.first.step}",

@@ -1,4 +1,4 @@
-"""The newest values for an OpenTelemetry collector, where the environment names one."""
+"""Send the newest values to an OpenTelemetry collector, if the environment names one."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from towpath.telemetry.exposition import fresh
 log = logging.getLogger(__name__)
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
-"""Variables of OpenTelemetry that say where to send."""
+"""Variables of OpenTelemetry that name the receiver."""
 
 EXPORT_INTERVAL_S = 15.0
-"""As often as Prometheus asks, by default."""
+"""Between exports: as often as Prometheus asks by default."""
 
 EXPORT_S = 10.0
-"""For the receiver to take what is sent."""
+"""Deadline for the receiver."""
 
 
 async def export_metrics(newest: Callable[[], Awaitable[list[Series]]]) -> None:
-    """Send what `newest` gives again and again, for ever; nothing if the environment names no receiver."""
+    """Send what `newest` returns at every interval, until cancelled. Do nothing without a receiver."""
     if not any(os.environ.get(name) for name in ENDPOINTS):
         return
     export = MetricExport(OTLPMetricExporter(timeout=EXPORT_S))
@@ -41,25 +41,25 @@ async def export_metrics(newest: Callable[[], Awaitable[list[Series]]]) -> None:
             try:
                 await asyncio.to_thread(export.send, await newest())
             except Exception:
-                log.exception("metrics are not exported")
+                log.exception("metrics could not be exported")
             await asyncio.sleep(EXPORT_INTERVAL_S)
     finally:
         await asyncio.to_thread(export.close)
 
 
 class MetricExport:
-    """Instruments that observe what they are given. Its methods block."""
+    """Instruments that observe given values. Its methods block."""
 
     def __init__(self, exporter: MetricExporter) -> None:
         self._newest: dict[str, list[Observation]] = {}
-        """Instrument → what it observes next. One that observes nothing any more sends nothing."""
-        # Without an interval of its own: it sends when it is told to.
+        """Instrument → its next observations. An instrument without any sends nothing."""
+        # It has no interval of its own: it sends when told to.
         self._reader = PeriodicExportingMetricReader(exporter, export_interval_millis=math.inf)
         self._provider = MeterProvider(
             [self._reader], Resource.create({SERVICE_NAME: "towpath"}), shutdown_on_exit=False
         )
         self._observed: set[str] = set()
-        """Instruments that there are: each from when it first has something to observe."""
+        """Existing instruments. Each is created when it first has an observation."""
 
     def send(self, newest: Iterable[Series]) -> None:
         """Send the newest point of each series, unless it is too old."""
@@ -79,7 +79,7 @@ class MetricExport:
         self._provider.shutdown(timeout_millis=EXPORT_S * 1000)
 
     def _instrument(self, metric: Exported) -> None:
-        """Have an instrument for the metric."""
+        """Create the instrument of the metric if it does not exist."""
         if metric.name in self._observed:
             return
         self._observed.add(metric.name)

@@ -20,46 +20,46 @@ from towpath.telemetry.process_figures import ProcessFigures
 log = logging.getLogger(__name__)
 
 OWN = "collector"
-"""Name of this process: of its own connection it knows the traffic."""
+"""Name of this process. It knows the traffic of its own connection."""
 
 
 class OwnSamples:
-    """Gives samples to the hub's store."""
+    """Adds samples to the hub's store."""
 
     def __init__(self, store: MetricStore) -> None:
         self._store = store
 
     async def add(self, samples: list[Sample]) -> None:
-        """Store samples at once. Raises what the store raises."""
+        """Store samples at once. Raises the store's errors."""
         if samples:
             await asyncio.to_thread(self._store.add, samples)
 
     async def measure(self, measure: Callable[[], Awaitable[list[Sample]]], every_s: float) -> None:
-        """Measure and store, for ever; what fails, as on a full disk, is tried again in the next round."""
+        """Measure and store until cancelled. After a failure, as on a full disk, try again next time."""
         while True:
             try:
                 await self.add(await measure())
             except Exception:
-                log.exception("not measured")
+                log.exception("a measurement failed")
             await asyncio.sleep(every_s)
 
 
 class HubLinks:
-    """Asks every site to send something back."""
+    """Measures the links to all sites by asking each to send something back."""
 
     def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
         self._probe = LinkProbe(bus)
         self._sites = sites
-        """Blocks: it reads the mesh's state."""
+        """Blocks, because it reads the mesh's state."""
 
     async def measure(self) -> list[Sample]:
-        """Round trips, and bandwidths, of those that answer."""
+        """Return round trips and bandwidths of the sites that answer."""
         sites = await asyncio.to_thread(self._sites)
         return [sample for site in sites for sample in await self._probe.measure(site)]
 
 
 class HubProcesses:
-    """Looks at the hub's processes again and again."""
+    """Measures the hub's processes."""
 
     def __init__(self, home: Home, bus: Bus) -> None:
         self._home = home
@@ -67,7 +67,7 @@ class HubProcesses:
         self._figures = ProcessFigures()
 
     async def measure(self) -> list[Sample]:
-        """How all of them are now."""
+        """Return samples of all processes now."""
         used = await asyncio.to_thread(self._look)
         if OWN in used:
             stats = self._bus.connection.stats
@@ -77,9 +77,9 @@ class HubProcesses:
         return [s for name, values in used.items() for s in samples_of(f"process:{name}", at, values)]
 
     def _look(self) -> dict[str, dict[str, float]]:
-        """Values by process and metric. Blocks for some milliseconds."""
+        """Return values by process and metric. Blocks for some milliseconds."""
         living = [record for record in listed(self._home.run) if record.process is not None]
-        # Also the sites': else what they are would count for those that started them.
+        # The sites' processes are roots, too. Otherwise they would count for those that started them.
         used = self._figures.look({record.name: record.pid for record in living})
         return {
             record.name: {**used[record.name], "process.restarts": float(record.restarts)}

@@ -1,4 +1,4 @@
-"""The newest results of a job, read from its output stream, wherever that is."""
+"""Read the newest results of a job from its output stream, at any site."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.contracts.live import MAX_RESULT_BYTES, KeptResult, ReadResults, Re
 from towpath.streams.pages import StoredMessage, last_serial, page
 
 JOBS_S = 3.0
-"""For the coordinator to say where a job's results are."""
+"""Deadline for the coordinator to name the site of a job's results."""
 
 
 class Results:
@@ -22,7 +22,7 @@ class Results:
         self._bus = bus
 
     async def read(self, command: ReadResults) -> ResultList:
-        """The newest results. Raises `TowpathError`: no such job, or its output's site does not answer."""
+        """Return the newest results. Raises `TowpathError`: no such job, or the site does not answer."""
         output = (await self._job(command.job)).output
         connection = self._bus.connection
         try:
@@ -44,7 +44,7 @@ class Results:
 
 
 def shown(message: StoredMessage) -> KeptResult:
-    """A stored result with its content, if that is small and a JSON object."""
+    """Return a stored result, with its content if that is small and a JSON object."""
     size = len(message.body)
     return KeptResult(serial=message.serial, bytes=size, body=_object(message.body))
 

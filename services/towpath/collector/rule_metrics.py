@@ -1,4 +1,4 @@
-"""What rules measure anywhere in the mesh: heard, and kept as samples of the hub."""
+"""Receive the metrics that rules measure in the mesh, and store them as samples of the hub."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from towpath.contracts.metrics import Metric, Sample
 from towpath.telemetry.selection import RULE_PREFIX
 
 MOST_WAITING = 50_000
-"""Between two rounds: a rule may measure each event. Older ones are forgotten then."""
+"""Samples between two rounds, because a rule may measure each event. Beyond this, the oldest are dropped."""
 
 LATE_S = 2.0
-"""Workers of one engine measure the same thing, and report it one after the other: what comes so much later
-than what was measured after it still finds its place. The store takes nothing older than it has."""
+"""Time to wait for late samples.
+
+Workers of one engine measure the same thing and report it one after the other. The store takes nothing
+older than its newest sample, so samples of this time are put in order first."""
 
 
 class Waiting:
-    """Samples from many processes, put in order by series."""
+    """Puts samples from many processes in order by series."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._heard: deque[tuple[float, Sample]] = deque(maxlen=MOST_WAITING)
-        """Each with when it was heard, seconds of the clock; in this order."""
+        """Samples with their time of arrival, in seconds of the clock, in this order."""
 
     def add(self, sample: Sample) -> None:
-        """Take in one more."""
+        """Add a sample."""
         self._heard.append((self._clock(), sample))
 
     def due(self) -> list[Sample]:
-        """Those that waited for `LATE_S`, and what was measured before them, by time; they wait no longer."""
+        """Remove and return samples that waited for `LATE_S`, and those measured before them, by time."""
         now, newest = self._clock(), dict[tuple[str, str], float]()
         for heard_at, sample in self._heard:
             if heard_at + LATE_S > now:
@@ -54,20 +56,21 @@ class Waiting:
 
 
 class RuleMetrics:
-    """Hears metrics of all scopes."""
+    """Receives metrics of all scopes."""
 
     def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
         self._bus = bus
         self._sites = sites
-        """Blocks: it reads the mesh's state."""
+        """Blocks, because it reads the mesh's state."""
         self._scopes: set[str] = set()
-        """Those whose metrics are heard."""
+        """Scopes whose metrics are received."""
         self._waiting = Waiting()
 
     async def measure(self) -> list[Sample]:
-        """What was heard, a moment later: see `Waiting`."""
+        """Return received samples, a moment later: see `Waiting`."""
         for scope in {HUB_SCOPE, *await asyncio.to_thread(self._sites)} - self._scopes:
-            # Each by itself: a site's server is allowed its own metrics only, and nothing wider crosses.
+            # One subscription per scope: a site's server is allowed its own metrics only, and nothing wider
+            # crosses.
             await self._bus.subscribe(Metric, self._hear, site=scope)
             self._scopes.add(scope)
         return self._waiting.due()
@@ -77,7 +80,7 @@ class RuleMetrics:
 
 
 def sample_of(metric: Metric) -> Sample:
-    """What a rule measured at a site, as a sample that is kept at the hub."""
+    """Return what a rule measured at a site as a sample of the hub."""
     return Sample(
         entity=f"rule:{metric.site}/{metric.entity}",
         metric=f"{RULE_PREFIX}{metric.name}",

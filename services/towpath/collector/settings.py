@@ -1,4 +1,4 @@
-"""What the collector must be told."""
+"""Settings of the collector."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from towpath.mesh.state import Credential, MeshState
 
 @dataclass(frozen=True)
 class CollectorSettings(HubSettings):
-    """Where the hub is, and where samples are kept."""
+    """Address of the hub, and the place of the samples."""
 
     @property
     def metrics(self) -> Path:
-        """File of the samples that are the hub's own."""
+        """File of the hub's own samples."""
         return self.home.root / "metrics.db"
 
     @staticmethod
     def credential(mesh: MeshState) -> Credential:
-        """See `HubSettings.credential`."""
+        """Return the collector's credential, as in `HubSettings.credential`."""
         return mesh.collector

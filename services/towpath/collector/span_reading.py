@@ -1,4 +1,4 @@
-"""Spans as the mesh's places keep them: those of one trace, or the newest of a place."""
+"""Read spans from the mesh's places: those of one trace, or the newest of a place."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan
 from towpath.streams.pages import PAGE, StoredMessage, last_serial, page
 
 PLACE_S = 3.0
-"""For a place to answer one request."""
+"""Deadline for one answer of a place."""
 
 
 class PlaceAway(Exception):
-    """A place did not answer in time; says why."""
+    """Error: a place did not answer in time. Its text tells why."""
 
 
 async def spans_of(connection: Client, place: str, trace: str) -> list[Span]:
-    """What a place has of a trace, single events' apart. Raises `PlaceAway`."""
+    """Return a place's spans of a trace, without those of single events. Raises `PlaceAway`."""
     return await _all_of(connection, place, SPANS_STREAM, Span.subject.format(trace=trace))
 
 
 async def event_spans_of(connection: Client, place: str, trace: str) -> list[Span]:
-    """What a place has of a single event's trace. Raises `PlaceAway`."""
+    """Return a place's spans of a single event's trace. Raises `PlaceAway`."""
     return await _all_of(connection, place, EVENT_SPANS_STREAM, EventSpan.subject.format(trace=trace))
 
 
@@ -45,14 +45,14 @@ async def _all_of(connection: Client, place: str, stream: str, subject: str) -> 
 
 
 async def newest_events_at(connection: Client, place: str, count: int) -> list[Span]:
-    """The newest spans of single events of a place, the oldest of them first. Raises `PlaceAway`."""
+    """Return the newest spans of single events of a place, in order of time. Raises `PlaceAway`."""
     last = await _last(connection, place, EVENT_SPANS_STREAM)
     first = max(1, last - count + 1)
     return parsed(await _page(connection, place, EVENT_SPANS_STREAM, first, count)) if last else []
 
 
 async def backwards_at_hub(connection: Client) -> AsyncIterator[tuple[str, str]]:
-    """Trace and span of all that the hub has, the newest first: without parsing them.
+    """Yield trace and span of all that the hub has, the newest first, without parsing them.
 
     Raises `TowpathError` (unreachable) when the hub does not answer.
     """
@@ -89,7 +89,7 @@ async def _page(
 
 
 def parsed(messages: list[StoredMessage]) -> list[Span]:
-    """The spans in these messages. What another version wrote and this one cannot read is passed over."""
+    """Return the spans in these messages. Those of other versions that cannot be read are left out."""
     spans: list[Span] = []
     for message in messages:
         try:

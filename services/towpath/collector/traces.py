@@ -1,4 +1,4 @@
-"""Traces, put together when they are asked for: every place keeps the spans of its own processes."""
+"""Assemble traces when they are asked for. Every place keeps the spans of its own processes."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from towpath.telemetry.trace_tree import merged
 from towpath.telemetry.tracing import span_of
 
 AT_ONCE = 16
-"""Traces of a list that are put together at the same time."""
+"""Traces of a list that are assembled at the same time."""
 
 EVENT_SPANS = 8
-"""A single event's trace has about half as many."""
+"""Spans read per trace of a single event. Such a trace has about half as many."""
 
 KINDS = ("operation", "apply", "run")
-"""What a trace may be about: each has a span with an id that follows from its own."""
+"""Subjects of traces. Each has a span whose id follows from its own."""
 
 Gathered = tuple[list[Span], dict[str, str]]
-"""Spans, and which places did not answer and why."""
+"""Spans, and places that did not answer, with the reason."""
 
 
 class Traces:
-    """Answers the commands of traces."""
+    """Answers the commands about traces."""
 
     def __init__(self, bus: Bus, sites: Callable[[], Iterable[str]]) -> None:
         self._bus = bus
         self._sites = sites
-        """Blocks: it reads the mesh's state."""
+        """Blocks, because it reads the mesh's state."""
 
     async def serve(self) -> None:
-        """Listen for both."""
+        """Subscribe to both commands."""
         await self._bus.serve(ShowTrace, self.show)
         await self._bus.serve(ListTraces, self.newest)
 
     async def show(self, command: ShowTrace) -> Trace:
-        """See `ShowTrace`. Raises `TowpathError` (unknown trace) if no place has a span of it."""
+        """Return a trace in full. Raises `TowpathError` (unknown trace) if no place has a span of it."""
         about = command.about
         trace = about if re.fullmatch(r"[0-9a-f]{32}", about) else await self._trace_about(about)
         spans, unreached = ([], {}) if trace is None else await self._everything(trace)
@@ -57,7 +57,7 @@ class Traces:
             away = f"; no answer from {', '.join(sorted(unreached))}" if unreached else ""
             raise TowpathError(
                 ErrorCode.UNKNOWN_TRACE,
-                f"no spans of it are kept{away}",
+                f"no place has a span of this trace{away}",
                 field="about",
                 value=about,
                 allowed="`towpath traces` lists traces",
@@ -65,7 +65,7 @@ class Traces:
         return Trace(trace=trace, spans=spans, unreached=unreached)
 
     async def newest(self, command: ListTraces) -> TraceList:
-        """See `ListTraces`."""
+        """Return the newest traces in summary."""
         if command.events:
             return await self._newest_events(command.limit)
         places, slots = await self._places(), asyncio.Semaphore(AT_ONCE)
@@ -82,7 +82,7 @@ class Traces:
         )
 
     async def _newest_identifiers(self, limit: int) -> list[str]:
-        """Traces that something at the hub belongs to, the one with the newest span first."""
+        """Return traces with spans at the hub, the one with the newest span first."""
         found: dict[str, None] = {}
         async for trace, _ in backwards_at_hub(self._bus.connection):
             found.setdefault(trace)
@@ -99,7 +99,7 @@ class Traces:
         return found.model_copy(update={"traces": found.traces[:limit]})
 
     async def _trace_about(self, about: str) -> str | None:
-        """The trace with a span about an operation, an apply or a run."""
+        """Return the trace with a span about an operation, an apply or a run."""
         wanted = {span_of(kind, about) for kind in KINDS}
         async for trace, span in backwards_at_hub(self._bus.connection):
             if span in wanted:
@@ -112,7 +112,7 @@ class Traces:
         return merged(spans), unreached
 
     async def _everything(self, trace: str) -> Gathered:
-        """Also what became of a single event: a device may have begun a trace that commands go on with."""
+        """Return also spans of a single event: a device may have begun the trace of later commands."""
         places, connection = await self._places(), self._bus.connection
         (commands, away), (events, also_away) = await asyncio.gather(
             self._whole(trace, places),
@@ -125,7 +125,7 @@ class Traces:
 
 
 async def _from_all(places: list[str], ask: Callable[[str], Awaitable[list[Span]]]) -> Gathered:
-    """Ask all at once."""
+    """Ask all places at once."""
     spans: list[Span] = []
     unreached: dict[str, str] = {}
 
@@ -152,7 +152,7 @@ STORED = "stored"
 
 
 def summary(trace: str, spans: Sequence[Span]) -> TraceSummary:
-    """The trace in one line. It has at least one span."""
+    """Return a trace in one line. It must have at least one span."""
     begun_ns = min(span.begun_ns for span in spans)
     first = min(spans, key=lambda span: (span.parent is not None, span.begun_ns))
     return TraceSummary(
@@ -168,13 +168,13 @@ def summary(trace: str, spans: Sequence[Span]) -> TraceSummary:
 
 
 def _operation(spans: Sequence[Span]) -> str | None:
-    """The operation a trace is about: the first, where an apply has many."""
+    """Return the operation of a trace. Of an apply with many operations, it is the first."""
     about = [span for span in spans if span.name.startswith("operation ") and OPERATION in span.attributes]
     return str(min(about, key=lambda span: span.begun_ns).attributes[OPERATION]) if about else None
 
 
 def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
-    """Spans of each trace."""
+    """Return the spans of each trace."""
     found: defaultdict[str, list[Span]] = defaultdict(list)
     for span in spans:
         found[span.trace].append(span)
@@ -182,5 +182,5 @@ def by_trace(spans: Iterable[Span]) -> dict[str, list[Span]]:
 
 
 def is_of_event(spans: Sequence[Span]) -> bool:
-    """Whether a trace is that of a single event, and its beginning is there."""
+    """True if the trace is that of a single event and contains its beginning."""
     return any(span.name == STORED and "towpath.serial" in span.attributes for span in spans)

@@ -1,1 +1,1 @@
-"""The local supervisor: runs the shared servers, the coordinator and one agent per site, as processes."""
+"""The local supervisor: it runs the shared servers, the services and one agent per site as processes."""

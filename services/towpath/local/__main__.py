@@ -1,4 +1,4 @@
-"""`python -m towpath.local --home H`: runs a mesh until it is told to end (SIGTERM or SIGINT)."""
+"""`python -m towpath.local --home H`: run a mesh until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from towpath.telemetry.logs import start_logging
 
 
 def main() -> None:
-    """Claim the home, so that there is one supervisor for it; then run."""
+    """Claim the home, so that it has only one supervisor, and run."""
     parser = argparse.ArgumentParser(prog="towpath.local", description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
     home = Home(parser.parse_args().home.absolute()).create()
@@ -25,7 +25,7 @@ def main() -> None:
     try:
         claim(home.run, SUPERVISOR, [sys.executable, *sys.orig_argv[1:]])
     except AlreadyClaimedError:
-        logging.warning("another supervisor runs this mesh")
+        logging.warning("another supervisor already runs this mesh")
         sys.exit(ALREADY_CLAIMED)
     try:
         asyncio.run(run(home))

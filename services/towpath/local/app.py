@@ -1,4 +1,4 @@
-"""The wiring of a local mesh: what runs, in which order, and how it ends."""
+"""The wiring of a local mesh: its processes, their order, and their end."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from towpath.processes import ChildSpec, Supervisor
 log = logging.getLogger(__name__)
 
 AGENT_STOP_S = 8.0
-"""An agent ends its engine, which commits or interrupts a micro-batch, and then its broker."""
+"""Time for an agent to end its engine, which commits or interrupts a micro-batch, and then its broker."""
 
 SERVICE_STOP_S = 2.0
-"""For the services and the servers, which keep everything on disk and can end at any moment. With the
-agents' time this stays within the ten seconds in which a mesh shall be down."""
+"""Time for services and servers. They keep everything on disk and can end at any moment.
+
+With the agents' time this stays within the ten seconds in which a mesh must be down."""
 
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
-    """Everything that runs, servers first. Writes the servers' configurations."""
+    """Return all processes, servers first. Writes the servers' configurations."""
     root = state.spec.artefact_root or ""
     coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"), version=root)
     api = _api(state, home)
@@ -75,12 +76,12 @@ def _links(state: MeshState, home: Home) -> ChildSpec:
 
 
 def _version(*settings: str) -> str:
-    """Changes when a process must be started anew, because it read other settings."""
+    """Return a digest of the settings that a process read. It is restarted when they change."""
     return hashlib.sha256("\n".join(settings).encode()).hexdigest()[:16]
 
 
 def agent_name(site: str) -> str:
-    """The process name of a site's agent."""
+    """Return the process name of a site's agent."""
     return f"{site}-agent"
 
 
@@ -94,7 +95,7 @@ def service(
     stop_s: float = SERVICE_STOP_S,
     version: str = "",
 ) -> ChildSpec:
-    """A service of ours as a process: the same interpreter, the same home, the fault rules of its scope."""
+    """Return a service of Towpath as a process: this interpreter and home, and its scope's fault rules."""
     return ChildSpec(
         name=name,
         command=(sys.executable, "-m", *module, "--home", str(home.root)),
@@ -109,8 +110,8 @@ def service(
 async def run(home: Home) -> None:
     """Keep the mesh running until SIGTERM or SIGINT, then end everything in reverse order.
 
-    SIGHUP reads the saved mesh again: new sites start, changed servers are started anew. Raises
-    `TowpathError` when there is no mesh under `home`.
+    SIGHUP reads the saved mesh again: new sites start, and changed servers restart. Raises `TowpathError`
+    when there is no mesh under `home`.
     """
     signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
@@ -128,4 +129,4 @@ async def _reload(supervisor: Supervisor, home: Home) -> None:
     try:
         await supervisor.apply(children(MeshState.load(home), home))
     except TowpathError as error:
-        log.error("the mesh stays as it is: %s", error)
+        log.error("the saved mesh was not applied: %s", error)

@@ -1,1 +1,1 @@
-"""The synchronisation monitor: compares two runs of one job and says when one can follow the other."""
+"""The synchronisation monitor: it compares two runs of a job and decides when one can replace the other."""

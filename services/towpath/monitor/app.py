@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: MonitorSettings, stop: asyncio.Event) -> None:
-    """Monitor until `stop` is set. What is under way then is continued by the next monitor."""
+    """Monitor until `stop` is set. The next monitor continues comparisons under way."""
     connection = await connected(settings, "monitor", stop)
     if connection is None:
         return

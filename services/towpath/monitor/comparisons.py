@@ -1,4 +1,4 @@
-"""All comparisons under way, each a task of its own."""
+"""All comparisons under way, each in a task of its own."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ REMEMBERED_STOPS = 1000
 
 
 class Check(Protocol):
-    """How two runs of one job are compared."""
+    """A way to compare two runs of one job."""
 
     awaited: asyncio.Event
-    """Set when somebody wants to know."""
+    """Set when someone waits for the outcome."""
 
     async def run(self, outcome: asyncio.Future[Consistent]) -> None:
         """Compare until the runs are consistent, and set the outcome.
 
-        Raises `TowpathError` when they cannot become so. An exception may be set as outcome before that,
-        if there is still something to do.
+        Raises `TowpathError` when they cannot become consistent. It may set an exception as outcome before
+        that, if it still has something to do.
         """
         ...
 
     def standing(self) -> str:
-        """How far the two are apart now, for people."""
+        """Return how far the two runs are apart now, for people."""
         ...
 
 
 class Comparison:
-    """A check that runs. Owned by `Comparisons`."""
+    """A running check. `Comparisons` owns it."""
 
     def __init__(self, operation: str, check: Check) -> None:
         self._check = check
@@ -49,14 +49,15 @@ class Comparison:
         self._task = asyncio.create_task(check.run(self._outcome), name=f"compare {operation}")
         self._task.add_done_callback(_log_end)
         self._end_s: float | None = None
-        """When time is up: counted from the first time somebody asked. Whoever asks once more did not get
-        the answer, and shall get it now."""
+        """The deadline, counted from the first request for the outcome.
+
+        A repeated request means that the answer was lost, and gets it now."""
 
     async def consistent(self, within_s: float) -> Consistent:
         """Wait until the runs are consistent.
 
-        Raises `TowpathError` when they differ, when they are not consistent in time, or when the
-        comparison was stopped.
+        Raises `TowpathError` when they differ, when they are not consistent in time, or when the comparison
+        was stopped.
         """
         self._check.awaited.set()
         loop = asyncio.get_running_loop()
@@ -68,20 +69,21 @@ class Comparison:
             return self._outcome.result()
         if not self._task.done():
             raise TowpathError(
-                ErrorCode.FAILED, f"not consistent within {within_s:g} s: {self._check.standing()}"
+                ErrorCode.FAILED,
+                f"the runs were not consistent within {within_s:g} s: {self._check.standing()}",
             )
         if self._task.cancelled():
             raise _was_stopped()
-        self._task.result()  # Raises what went wrong.
+        self._task.result()  # Raises the check's error.
         raise AssertionError("a check ends with an outcome")
 
     async def stop(self) -> None:
-        """Compare no more."""
+        """Stop comparing."""
         await end([self._task])
 
 
 class Comparisons:
-    """The comparisons by operation. Nothing is durable: a command that comes again begins one anew."""
+    """The comparisons by operation. Nothing is durable: a repeated command begins a comparison again."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -89,9 +91,9 @@ class Comparisons:
         self._stopped: deque[str] = deque(maxlen=REMEMBERED_STOPS)
 
     def ensure(self, operation: str, watch: Watch) -> Comparison:
-        """The operation's comparison; it begins now if there is none.
+        """Return the operation's comparison. Begin it if there is none.
 
-        Raises `TowpathError` when it was stopped: the command is a late repetition.
+        Raises `TowpathError` when it was stopped, because the command is then a late repetition.
         """
         if operation in self._stopped:
             raise _was_stopped()
@@ -103,7 +105,7 @@ class Comparisons:
         return self._by_operation[operation]
 
     async def stop(self, operation: str) -> bool:
-        """End the operation's comparison; false if there was none."""
+        """End the operation's comparison. Return False if there was none."""
         self._stopped.append(operation)
         comparison = self._by_operation.pop(operation, None)
         if comparison is None:
@@ -112,7 +114,7 @@ class Comparisons:
         return True
 
     async def close(self) -> None:
-        """End all."""
+        """End all comparisons."""
         await asyncio.gather(*(self.stop(operation) for operation in list(self._by_operation)))
 
 
@@ -127,7 +129,7 @@ def _check(bus: Bus, operation: str, watch: Watch) -> Check:
 
 
 def _log_end(task: asyncio.Task[None]) -> None:
-    """Say how a comparison ended, also when nobody waits for it any more."""
+    """Log how a comparison ended, also when no one waits for it any more."""
     if task.cancelled():
         log.info("%s: stopped", task.get_name())
     elif (error := task.exception()) is None:

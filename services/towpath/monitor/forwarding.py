@@ -1,8 +1,8 @@
-"""Forwards results from the shadow stream to the output, under the monitor's own epoch.
+"""Forward results from the shadow stream to the output, under the monitor's own epoch.
 
-Ids and micro-batch labels stay as they are, so that two monitors at once are harmless, and an engine that
-looks for what it has published finds it. A stream remembers ids for minutes only: what an earlier monitor
-has forwarded is read back from the output itself.
+Ids and micro-batch labels stay the same. So two monitors at once do no harm, and an engine finds what it
+has published. A stream remembers ids for minutes only. So the ids that an earlier monitor has forwarded are
+read back from the output itself.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from towpath.streams.pages import StoredMessage, last_serial, pages_before
 from towpath.streams.publisher import Outgoing, Publisher
 
 PATIENCE_S = 5.0
-"""For one attempt to store a batch. What is not stored stays first in the queue."""
+"""Deadline for one attempt to store a batch. A batch that is not stored stays first in the queue."""
 
 SLACK = timedelta(seconds=10)
-"""Rejected events are looked for from a little before the shadow's first message: one micro-batch may
-have begun in the output and ended in the shadow."""
+"""Time before the shadow's first message from which rejected events are looked for.
+
+One micro-batch may have begun in the output and ended in the shadow."""
 
 
 class Forwarding:
-    """A queue before the output: messages leave it in order, each once it is stored."""
+    """A queue before the output. Messages leave it in order, each after it is stored."""
 
     def __init__(self, connection: Client, watch: Watch, interim: int) -> None:
         self._connection = connection
@@ -47,15 +48,15 @@ class Forwarding:
         """Ids that the output held when this monitor began."""
 
     def add(self, messages: Iterable[StoredMessage], *, rejected: bool = False) -> None:
-        """Forward these next."""
+        """Forward these messages next."""
         stream = self._rejected if rejected else self._output
         self._queue += ((stream, message) for message in messages)
 
     async def flush(self) -> None:
-        """Store all that waits.
+        """Store all waiting messages.
 
-        Raises `Fenced` when the output is not the monitor's any more, `TimeoutError` or `Unpublished` when
-        it cannot be reached: then the rest waits for the next call.
+        Raises `Fenced` when the output no longer belongs to the monitor. Raises `TimeoutError` or
+        `Unpublished` when it cannot be reached. The rest then waits for the next call.
         """
         if not self._queue:
             return
@@ -71,7 +72,7 @@ class Forwarding:
 
     @staticmethod
     def _place(entry: tuple[str, StoredMessage]) -> tuple[str, str]:
-        """Stream and micro-batch."""
+        """Return stream and micro-batch."""
         stream, message = entry
         return stream, batch_of(message.headers)
 
@@ -88,7 +89,7 @@ class Forwarding:
             await self._publisher.publish(outgoing, site=self._site, stream=stream, batch=label)
 
     def is_level(self) -> None:
-        """Note that all of the shadow was read: what comes from now on, nobody has forwarded before."""
+        """Note that all of the shadow was read: no other monitor has forwarded what comes from now on."""
         if self._known is not None:
             self._known = set()
 
@@ -100,7 +101,7 @@ class Forwarding:
         return known | await self._rejected_since(since)
 
     async def _rejected_since(self, since: datetime) -> set[str]:
-        """Backwards, because nobody knows at which serial number the shadow began."""
+        """Read backwards, because the serial number at which the shadow began is not known."""
         known: set[str] = set()
         last = await last_serial(self._connection, self._site, self._rejected)
         async for messages in pages_before(self._connection, self._site, self._rejected, last):

@@ -1,4 +1,4 @@
-"""Messages become decisions: one method a command of the monitor."""
+"""Turn messages into decisions: one method per command of the monitor."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class MonitorHandlers:
         self._comparisons = comparisons
 
     async def serve(self, bus: Bus) -> None:
-        """Listen for all commands."""
+        """Subscribe to all commands."""
         await bus.serve(StartMonitor, self.start)
         await bus.serve(AwaitConsistency, self.await_consistency)
         await bus.serve(StopMonitor, self.stop)
 
     async def start(self, command: StartMonitor) -> Done:
-        """See `StartMonitor`."""
+        """Begin the operation's comparison if it does not run."""
         self._comparisons.ensure(command.operation, command.watch)
         return Done()
 
     async def await_consistency(self, command: AwaitConsistency) -> Consistent:
-        """See `AwaitConsistency`."""
+        """Begin the comparison if it does not run, and wait until the runs are consistent."""
         comparison = self._comparisons.ensure(command.operation, command.watch)
         return await comparison.consistent(command.within_s)
 
     async def stop(self, command: StopMonitor) -> Done:
-        """See `StopMonitor`."""
+        """End the operation's comparison."""
         return Done(note="" if await self._comparisons.stop(command.operation) else "nothing was compared")

@@ -1,7 +1,7 @@
-"""The check `identity`: what both runs publish under one identity is equal, and the target has caught up.
+"""The check `identity`: both runs publish equal results under equal identities, and the target catches up.
 
-The source publishes into the output by itself; the target's results wait in the shadow stream. Nothing is
-published here, and nothing is decided that another monitor would not find again in the streams.
+The source publishes into the output by itself. The target's results wait in the shadow stream. This check
+publishes nothing, and another monitor would find all its decisions again in the streams.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from towpath.streams.pages import StoredMessage, page
 log = logging.getLogger(__name__)
 
 ROUND_S = 0.2
-"""Between rounds: each asks both agents, and reads what is new in both streams."""
+"""Between rounds. Each asks both agents, and reads what is new in both streams."""
 
 
 LEVEL_TRIGGERS = 4
-"""So many trigger intervals both have, once the target has caught up, to be level in results too. Results
-follow the watermark, which is a micro-batch late: a target that takes over while it is behind owes the next
-ones for one interval more, and so does one that is ahead, after some that came early. Not for ever: what an
-operator emits again and again has other identities at the target."""
+"""Trigger intervals in which both runs, once the target has caught up, must become level in results too.
+
+Results follow the watermark, which is a micro-batch late. A target that takes over while it is behind owes
+the next results for one more interval. So does one that is ahead, after some that came early. The wait has
+a limit, because results that an operator emits repeatedly have other identities at the target."""
 
 LEVEL_LEAST_S = 0.5
 
@@ -49,15 +50,15 @@ class IdentityCheck:
         self._trouble = ""
         self._compared = 0
         self._level_until: float | None = None
-        """When the target will do as it is; none while it has not caught up."""
+        """Time at which the target is accepted as it is. None while it has not caught up."""
         self._suspicions: deque[Suspicion] = deque()
-        """Pairs that have yet to be looked at."""
+        """Pairs that have yet to be compared in full."""
 
     def _follower(self, stream: str, after: int) -> Follower:
         return Follower(self._connection, self._watch.output.site, stream, after=after)
 
     async def run(self, outcome: asyncio.Future[Consistent]) -> None:
-        """See `Check.run`."""
+        """Compare in rounds until the target can stand for the source, and set the outcome."""
         pairs = Pairs()
         loop = asyncio.get_running_loop()
         while True:
@@ -69,9 +70,9 @@ class IdentityCheck:
         outcome.set_result(Consistent(position=position, compared=pairs.compared))
 
     async def _round(self, pairs: Pairs) -> bool:
-        """Compare what is new. True when the target has caught up, and everything was compared."""
+        """Compare what is new. Return True if the target has caught up and everything was compared."""
         if self.awaited.is_set():
-            # Asked before reading: what they report is then in the streams.
+            # Asked before reading, so that what they report is already in the streams.
             await self._progress.ask()
         try:
             await self._compare(pairs)
@@ -84,7 +85,7 @@ class IdentityCheck:
         return self.awaited.is_set() and self._stands_for_the_source(pairs)
 
     def _stands_for_the_source(self, pairs: Pairs) -> bool:
-        """Whether the target has caught up, in events and, if that can be, in results."""
+        """True if the target has caught up in events and, if possible, in results."""
         if not self._progress.caught_up:
             self._level_until = None
             return False
@@ -112,12 +113,12 @@ class IdentityCheck:
             self._suspicions.append(suspicion)
 
     def _is_of(self, message: StoredMessage, epoch: int) -> bool:
-        """Whether the message is a result of this epoch."""
+        """True if the message is a result of this epoch."""
         sink = sink_subject(self._watch.output.site, self._watch.job, epoch)
         return message.subject in (sink, shadow_subject(sink))
 
     async def _judge(self, suspicion: Suspicion) -> None:
-        """Look at two results whose digests differ. Raises `TowpathError` if they differ indeed."""
+        """Compare two results whose digests differ. Raises `TowpathError` if their contents differ, too."""
         source = await self._body(self._output, suspicion.source_serial)
         target = await self._body(self._shadow, suspicion.target_serial)
         found = difference(source, target) if source is not None and target is not None else None
@@ -134,11 +135,11 @@ class IdentityCheck:
         )
 
     async def _body(self, stream: Follower, serial: int) -> bytes | None:
-        """The body of a message that was read before; None if it has expired since."""
+        """Return the body of a message that was read before. None if it has expired since."""
         messages = await page(self._connection, stream.site, stream.stream, serial, 1)
         return messages[0].body if messages and messages[0].serial == serial else None
 
     def standing(self) -> str:
-        """See `Check.standing`."""
+        """Return the distance of the two runs, for people."""
         parts = [self._trouble, self._progress.standing(), f"{self._compared} results compared"]
         return "; ".join(part for part in parts if part)

@@ -1,10 +1,10 @@
-"""Do two runs of a job compute the same? Pairs their results by message id and compares each pair.
+"""Pair the results of a job's two runs by message id, and compare each pair.
 
-Of a result that waits for its counterpart only a digest and its place are kept. The digest is made of the
-result in a normal form, so that two results with equal digests need not be looked at again: without what
-may differ between two runs (site and epoch), and with floating-point numbers rounded to more digits
-than two orders of addition can be trusted with. Results whose digests differ are only suspected:
-`difference` looks at them as they are.
+For a result that waits for its counterpart, only a digest and its place are kept. The digest is made of the
+result in a normal form, so that two results with equal digests need no second look. The normal form leaves
+out what may differ between two runs (site and epoch). It rounds floating-point numbers, but to more digits
+than two orders of addition agree in. Results with different digests are only suspected to differ.
+`difference` compares them as they are.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 TOLERANCE = 1e-9
-"""Relative. Sums of doubles depend on the order of addition, and so on how events were cut into batches."""
+"""Relative tolerance. Sums of doubles depend on the order of addition, and so on the cuts into batches."""
 
 OF_THE_RUN = ("site", "epoch")
-"""Fields of a result that say who computed it, not what."""
+"""Fields that name the run that computed a result."""
 
 MOST_WAITING = 200_000
-"""Results of one run that wait for their counterparts, about 60 MB. Then the oldest are given up."""
+"""Results of one run that wait for their counterparts, about 60 MB. Beyond it the oldest are given up."""
 
 
 class Waiting(NamedTuple):
     """A result that was seen in one run only."""
 
     serial: int
-    """Its place in the stream it is in."""
+    """Its place in its stream."""
     digest: bytes
 
 
@@ -42,7 +42,7 @@ class Suspicion(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Where two results of one identity differ."""
+    """A difference between two results of one identity."""
 
     path: str
     """Path of the field, for example `values.mean_delay`."""
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
 
 @dataclass
 class Pairs:
-    """The results of both runs that were not yet seen in the other."""
+    """Results of each run that were not seen in the other yet."""
 
     most_waiting: int = MOST_WAITING
     compared: int = 0
@@ -65,7 +65,7 @@ class Pairs:
     """Place of the first result of the target that can no longer be paired."""
 
     def from_source(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
-        """Take a result of the source; a suspicion if the target's was another."""
+        """Take a result of the source. Return a suspicion if the target's differs."""
         mine, other = Waiting(serial, digest(body)), self._target.pop(identity, None)
         self._newest = (identity, self._newest[1])
         if other is not None:
@@ -76,7 +76,7 @@ class Pairs:
         return None
 
     def from_target(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
-        """Take a result of the target; a suspicion if the source's was another."""
+        """Take a result of the target. Return a suspicion if the source's differs."""
         mine, other = Waiting(serial, digest(body)), self._source.pop(identity, None)
         self._newest = (self._newest[0], identity)
         if other is not None:
@@ -88,7 +88,7 @@ class Pairs:
 
     @property
     def level(self) -> bool:
-        """Whether each has what the other published last, as far as that has published anything."""
+        """True if each run has the newest result of the other, if there is one."""
         source, target = self._newest
         return source not in self._source and target not in self._target
 
@@ -98,7 +98,7 @@ class Pairs:
             self._given_up = serial
 
     def target_covered(self, last: int) -> int:
-        """Up to which place, of `last` that were read, everything of the target is the source's as well."""
+        """Return the place, at most `last`, up to which the source has everything of the target."""
         waiting = next(iter(self._target.values()), None)
         ends = [waiting.serial - 1] if waiting is not None else []
         ends += [self._given_up - 1] if self._given_up is not None else []
@@ -112,7 +112,7 @@ class Pairs:
 
 
 def digest(body: bytes) -> bytes:
-    """Of a result in its normal form; of the bytes if they are no JSON object."""
+    """Return the digest of a result in its normal form, or of the bytes if they are not a JSON object."""
     try:
         parsed = _of_any_run(json.loads(body, parse_float=_rounded))
         body = json.dumps(parsed, sort_keys=True).encode()
@@ -122,7 +122,7 @@ def digest(body: bytes) -> bytes:
 
 
 def difference(source: bytes, target: bytes) -> Difference | None:
-    """Where two results differ; None when they are the same within the tolerance."""
+    """Return where two results differ. None if they are equal within the tolerance."""
     try:
         ours, theirs = _of_any_run(json.loads(source)), _of_any_run(json.loads(target))
     except ValueError:

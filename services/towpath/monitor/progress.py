@@ -1,4 +1,4 @@
-"""How far the two runs are: what their agents report."""
+"""The progress of both runs, as their agents report it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from towpath.contracts.monitor import Watch
 from towpath.telemetry.tracing import untraced
 
 LEAST_LAG_S = 0.3
-"""Two reports a fifth of a second apart see the same micro-batch: a shorter lag would ask the target to
-be level with the source."""
+"""Shortest lag. Two reports a fifth of a second apart see the same micro-batch.
+
+A shorter lag would require the target to be level with the source."""
 
 Serials = Mapping[str, int]
 """Input → newest serial number processed."""
@@ -28,8 +29,8 @@ Serials = Mapping[str, int]
 class CatchUp:
     """The target has caught up when it is where the source was one trigger interval ago, in every input.
 
-    Serial numbers are compared input by input and not by a watermark: an idle input stands still for
-    both, and holds nobody up.
+    Serial numbers are compared input by input and not by a watermark. So an idle input stands still for both
+    and holds neither up.
     """
 
     def __init__(self, inputs: Iterable[str], trigger_s: float) -> None:
@@ -40,7 +41,7 @@ class CatchUp:
         self._target: Serials = {}
 
     def observe(self, at_s: float, source: Serials, target: Serials) -> bool:
-        """Take both's serial numbers at `at_s` (any clock, seconds): whether the target has caught up."""
+        """Take both serial numbers at `at_s` (any clock, seconds). True if the target has caught up."""
         self._earlier.append((at_s, dict(source)))
         self._target = dict(target)
         while len(self._earlier) > 1 and self._earlier[1][0] <= at_s - self._lag_s:
@@ -51,7 +52,7 @@ class CatchUp:
         return all(target.get(name, 0) >= wanted.get(name, 0) for name in self._inputs)
 
     def distances(self) -> dict[str, int]:
-        """Input → by how many serial numbers the target is behind the newest of the source."""
+        """Return input → serial numbers by which the target is behind the newest of the source."""
         newest = self._earlier[-1][1] if self._earlier else {}
         return {name: newest.get(name, 0) - self._target.get(name, 0) for name in self._inputs}
 
@@ -59,14 +60,14 @@ class CatchUp:
 log = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
-"""For one report: a broken link makes it no later, so that silence is noticed in time."""
+"""Deadline for one report. A broken link does not make it longer, so that silence is noticed in time."""
 
 SILENCE_S = 20.0
-"""An agent that says nothing for so long will not end its migration: longer than its restart takes."""
+"""An agent that is silent for this long will not end its migration: its restart takes less."""
 
 
 class RunProgress:
-    """Asks both agents, and remembers what they said last."""
+    """Asks both agents, and remembers their last reports."""
 
     def __init__(self, bus: Bus, operation: str, watch: Watch) -> None:
         self._bus = bus
@@ -74,25 +75,25 @@ class RunProgress:
         self._watch = watch
         self._catch_up = CatchUp((i.name for i in watch.inputs), watch.trigger_s)
         self._heard: dict[str, float] = {}
-        """Site → when it answered last; when it was first asked, if it never has."""
+        """Site → its last answer, or the first request if it never answered."""
         self._trouble: dict[str, str] = {}
         self.source: JobStatus | None = None
         self.target: JobStatus | None = None
         self.caught_up = False
-        """Whether the target has caught up, by the newest reports of both."""
+        """True if the target has caught up, by the newest reports of both."""
 
     async def ask(self) -> None:
         """Ask both at the same time.
 
-        Raises `TowpathError` when one of them has not answered for too long, or when the target says
-        that it cannot run the job.
+        Raises `TowpathError` when one of them has not answered for too long, or when the target reports that
+        it cannot run the job.
         """
         watch = self._watch
-        # The first time is part of the migration's trace. Hundreds more would hide everything else there.
+        # The first request is part of the migration's trace. Hundreds more would hide everything else there.
         with untraced() if self._heard else nullcontext():
             source, target = await asyncio.gather(self._report(watch.source), self._report(watch.target))
         if target is not None and target.epoch != watch.target_epoch:
-            target = None  # What the site did before this migration.
+            target = None  # It reports what it did before this migration.
         if target is not None and target.state is JobState.FAILED:
             raise TowpathError(ErrorCode.FAILED, f"the job cannot run at {watch.target}: {target.error}")
         self.source, self.target = source or self.source, target or self.target
@@ -100,8 +101,8 @@ class RunProgress:
         if source is not None and target is not None and target.state is JobState.RUNNING:
             at = asyncio.get_running_loop().time()
             level = self._catch_up.observe(at, source.serials, target.serials)
-            # A checkpoint that was just shipped is level too. What counts is that the target works:
-            # its first micro-batch takes longest, and until it is through no result would come.
+            # A checkpoint that was just shipped is level, too. What counts is that the target works: its
+            # first micro-batch takes longest, and no result comes before it has ended.
             self.caught_up = level and (target.events > 0 or target.serials == source.serials)
 
     async def _report(self, site: str) -> JobStatus | None:
@@ -122,7 +123,7 @@ class RunProgress:
         return status
 
     def standing(self) -> str:
-        """How far the two are apart, and who does not answer, for people."""
+        """Return how far the two are apart, and who does not answer, for people."""
         watch = self._watch
         parts = [f"{watch.target} is {n} behind in {name}" for name, n in self._catch_up.distances().items()]
         if self.target is None:

@@ -1,4 +1,4 @@
-"""What a monitor must be told."""
+"""Settings of a monitor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.mesh.state import MeshState
 
 @dataclass(frozen=True)
 class MonitorSettings:
-    """Where the hub is. Everything else comes with each command: a monitor keeps nothing."""
+    """Address of the hub. Everything else comes with each command, because a monitor stores nothing."""
 
     hub_url: str
     hub_user: str
@@ -19,6 +19,6 @@ class MonitorSettings:
 
     @classmethod
     def from_home(cls, home: Path) -> MonitorSettings:
-        """The settings of the mesh that was set up in the directory `home`. Raises `TowpathError`."""
+        """Return the settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         return cls(hub_url=mesh.hub_url, hub_user=mesh.monitor.user, hub_password=mesh.monitor.password)

@@ -1,7 +1,7 @@
 """The checks `serials` and `results`: the source's windows are forwarded until the target's can follow.
 
-Both runs publish into the shadow stream. What is forwarded, and where the output changes hands, is a fold
-over that stream in its order: a monitor that takes over from one that died comes to the same end.
+Both runs publish into the shadow stream. The forwarded results, and the place where the output changes
+hands, are a fold over that stream in its order. So a monitor that replaces a dead one decides the same.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from towpath.tasks import end
 log = logging.getLogger(__name__)
 
 POLL_S = 0.05
-"""Between looks at the shadow: what forwarding adds to the age of a result."""
+"""Between looks at the shadow. Forwarding makes a result this much older."""
 
 REPORT_S = 0.5
-"""Between reports of the agents. They say that a window is complete, and that somebody is there."""
+"""Between reports of the agents. They tell that a window is complete, and that the agents live."""
 
 IDLE_S = 2.0
-"""So long an input must have been silent to be called idle: more than a report is old."""
+"""An input is idle when it was silent for this long, which is longer than a report's age."""
 
 RECOMPUTE_S = 60.0
-"""For the target to compute one window anew, in an engine that may be busy with the job itself."""
+"""Deadline for the target to compute one window again, in an engine that may be busy with the job."""
 
 ATTEMPT_S = 15.0
-"""Then the command is sent again: the agent may have been restarted."""
+"""After this the command is sent again, because the agent may have restarted."""
 
 
 class WindowCheck:
@@ -54,7 +54,9 @@ class WindowCheck:
     def __init__(self, bus: Bus, operation: str, watch: Watch) -> None:
         if watch.interim is None:
             raise TowpathError(
-                ErrorCode.INVALID, "somebody has to forward the source's results", field="watch.interim"
+                ErrorCode.INVALID,
+                "the monitor must know the epoch under which it forwards results",
+                field="watch.interim",
             )
         self.awaited = asyncio.Event()
         self._bus = bus
@@ -70,7 +72,7 @@ class WindowCheck:
         self._idle_since: float | None = None
 
     async def run(self, outcome: asyncio.Future[Consistent]) -> None:
-        """See `Check.run`."""
+        """Forward the source's results, decide when the target's can follow, and set the outcome."""
         reporting = asyncio.create_task(self._report(outcome))
         try:
             self._windows = _windows(self._watch, await self._begun())
@@ -84,9 +86,9 @@ class WindowCheck:
             outcome.set_result(found)
 
     async def _begun(self) -> int | None:
-        """Where the source's last window in the output ends: the shadow goes on from there.
+        """Return the end of the source's last window in the output. The shadow continues from there.
 
-        The output takes the monitor's epoch only by now, so nothing is added under an older one.
+        The output took the monitor's epoch before, so nothing is added under an older one.
         """
         watch, before = self._watch, self._watch.interim or 0
         while True:
@@ -101,8 +103,11 @@ class WindowCheck:
                 return None if newest is None else _window_result(newest, Role.SOURCE).through
 
     async def _report(self, outcome: asyncio.Future[Consistent]) -> None:
-        """Ask the agents, once somebody waits. Forwarding goes on when one of them is silent: then the
-        migration is about to be rolled back, and until it is the source's results still have to flow."""
+        """Ask the agents, once someone waits for the outcome.
+
+        Forwarding goes on when one of them is silent. The migration will then be rolled back, and until then
+        the source's results must still flow.
+        """
         await self.awaited.wait()
         while True:
             try:
@@ -122,7 +127,7 @@ class WindowCheck:
                 self._trouble = f"{self._watch.output.site} does not answer: {error}"
             else:
                 self._trouble = ""
-                # The reports are older than what was read: what they call committed is in the shadow.
+                # The reports are older than what was read, so all that they call committed is in the shadow.
                 if self._windows.settled and self._is_complete(reported):
                     return
                 if self._is_idle(reported):
@@ -130,7 +135,7 @@ class WindowCheck:
             await asyncio.sleep(POLL_S)
 
     def _committed(self) -> dict[Role, int]:
-        """How far each operator has committed, by the newest reports."""
+        """Return the serial number that each operator has committed, by the newest reports."""
         name = self._watch.inputs[0].name
         reports = {Role.SOURCE: self._progress.source, Role.TARGET: self._progress.target}
         return {role: status.serials.get(name, 0) for role, status in reports.items() if status is not None}
@@ -139,8 +144,11 @@ class WindowCheck:
         return all(committed.get(role, 0) >= n for role, n in self._windows.unfinished().items())
 
     def _is_idle(self, committed: dict[Role, int]) -> bool:
-        """Whether nothing has come in for a while: both stand at the same serial number, and neither has
-        a window to close. Whatever comes next is the target's."""
+        """True if nothing has come in for a while.
+
+        Both stand at the same serial number, and neither has a window to close. Whatever comes next is the
+        target's.
+        """
         loop = asyncio.get_running_loop()
         level = committed if len(set(committed.values())) == 1 and len(committed) == len(Role) else None
         if self._watch.check is not ConsistencyCheck.SERIALS or not self._windows.is_silent or level is None:
@@ -171,7 +179,7 @@ class WindowCheck:
 
     async def _found(self) -> Consistent:
         decision = self._windows.synchroniser.synchronised
-        if decision is None:  # Nothing happens: there is nothing to be inconsistent.
+        if decision is None:  # Without results, nothing can be inconsistent.
             return Consistent(position=self._shadow.last, offset=0, forwarded=self._forwarded)
         amended: list[AmendedResult] = []
         for amend in decision.amended:
@@ -191,7 +199,7 @@ class WindowCheck:
             after=after,
             through=through,
         )
-        log.info("%s: %s < serial <= %s computed anew", self._operation, after, through)
+        log.info("%s: %s < serial <= %s was computed again", self._operation, after, through)
         try:
             answer = await self._bus.request(command, deadline_s=RECOMPUTE_S, attempt_s=ATTEMPT_S)
         except (NatsError, OSError) as error:
@@ -201,7 +209,7 @@ class WindowCheck:
         return answer.results
 
     def standing(self) -> str:
-        """See `Check.standing`."""
+        """Return how far the decision has come, for people."""
         decision = self._windows.synchroniser.synchronised
         if decision is None:
             reached = "the results of the two are too far apart"
@@ -218,7 +226,7 @@ def _windows(watch: Watch, begun: int | None) -> Windows[StoredMessage]:
 
 
 def _subjects(watch: Watch) -> tuple[dict[str, Role], frozenset[str]]:
-    """Where results of each operator lie in the shadow; and where rejected events of both do."""
+    """Return the subjects of each operator's results in the shadow, and those of rejected events."""
     site, job = watch.output.site, watch.job
     epochs = {watch.source_epoch: Role.SOURCE, watch.target_epoch: Role.TARGET}
     results = {shadow_subject(sink_subject(site, job, epoch)): role for epoch, role in epochs.items()}
@@ -226,7 +234,7 @@ def _subjects(watch: Watch) -> tuple[dict[str, Role], frozenset[str]]:
 
 
 def _window_result(message: StoredMessage, origin: Role) -> WindowResult[StoredMessage]:
-    """Raises `TowpathError` if the result does not say which serial numbers its window covers."""
+    """Return a message as a result. Raises `TowpathError` if it lacks its window's serial numbers."""
     result: Any = None
     with contextlib.suppress(ValueError):
         result = json.loads(message.body)

@@ -1,9 +1,9 @@
-"""From the messages in the shadow stream to windows, and to what is forwarded of them. Pure.
+"""Assemble messages in the shadow stream to windows, and decide which of them are forwarded. Pure.
 
-A window has one result per key, so it comes as several messages. The synchroniser is told of a window
-when its first message comes: what it decides depends on the window's serial numbers alone, and holds for
-all its messages. That a window is complete shows in the next window of the same operator, or in the serial
-number its operator has committed.
+A window has one result per key, so it comes as several messages. The synchroniser gets a window with its
+first message, because its decision depends only on the window's serial numbers and holds for all its
+messages. A window is known to be complete by the next window of the same operator, or by the serial number
+that its operator has committed.
 """
 
 from __future__ import annotations
@@ -32,49 +32,51 @@ class WindowResult(Generic[Body]):
     """Its place in the shadow stream."""
     identity: str
     body: Body
-    """Whatever the caller needs to forward it."""
+    """Data that the caller needs to forward it."""
 
 
 @dataclass(slots=True)
 class _Window(Generic[Body]):
-    """A window as far as it has come."""
+    """A window with the messages that have come so far."""
 
     through: int
     first: int
-    """Position of its first message: what the synchroniser knows it by."""
+    """Position of its first message, by which the synchroniser knows it."""
     last: int
     """Position of its newest message."""
     identities: set[str] = field(default_factory=set)
     held: list[WindowResult[Body]] = field(default_factory=list)
-    """The source's results while nothing is decided about the window."""
+    """The source's results while the window is undecided."""
     action: Action | None = None
 
 
 class Windows(Generic[Body]):
-    """Takes the shadow's results in order, and says which of the source's are forwarded, and when.
+    """Takes the shadow's results in order, and returns those of the source to forward, and when.
 
-    A fold: whoever takes the same results again forwards the same ones and finds the same decision.
+    It is a fold: the same results, taken again, lead to the same output and the same decision.
     """
 
     def __init__(self, synchroniser: Synchroniser, begun: int | None = None) -> None:
-        """`begun`: end of the source's window that was the last in the output, if any. The diversion may
-        have come in the midst of it: what is left of it is forwarded without further ado."""
+        """Begin a fold. `begun` is the end of the source's last window in the output, if any.
+
+        The diversion may have come in the middle of that window. Its remaining results are forwarded at once.
+        """
         self.synchroniser = synchroniser
         self._begun = begun
         self.position = 0
-        """Behind it, all results of the target pass as they are. Valid once the decision is settled."""
+        """Position after which all results of the target pass as they are. Valid after the decision."""
         self._newest: dict[Role, _Window[Body]] = {}
         self._undecided: dict[int, _Window[Body]] = {}
-        """By the position of the first message."""
+        """Undecided windows by the position of the first message."""
 
     @property
     def settled(self) -> bool:
-        """Whether it is decided where the output changes hands, and how."""
+        """True if it is decided where and how the output changes hands."""
         decision = self.synchroniser.synchronised
         return decision is not None and decision.settled_at is not None
 
     def take(self, result: WindowResult[Body]) -> list[WindowResult[Body]]:
-        """The results of the source that are forwarded now, in order.
+        """Take a result. Return the results of the source to forward now, in order.
 
         Raises `TowpathError` if the windows of one operator overlap.
         """
@@ -82,7 +84,7 @@ class Windows(Generic[Body]):
             return [result]
         window = self._newest.get(result.origin)
         if window is not None and result.through < window.through:
-            return []  # Published again by an operator that was restarted.
+            return []  # Published again by a restarted operator.
         if window is None or result.through > window.through:
             return self._open(result, window)
         if result.identity in window.identities:
@@ -90,8 +92,8 @@ class Windows(Generic[Body]):
         return self._add(window, result)
 
     def _open(self, result: WindowResult[Body], before: _Window[Body] | None) -> list[WindowResult[Body]]:
-        # A window without accepted events has no result: its serial numbers count to the next one. One
-        # that overlaps the one before is refused by the synchroniser.
+        # A window without accepted events has no result, and its serial numbers count to the next one. The
+        # synchroniser refuses a window that overlaps the one before.
         reached = before.through if before is not None else self._reached_before(result.origin)
         after = result.after if reached is None else min(result.after, reached)
         event = LoggedResult(result.origin, after, result.through, result.position, result.identity)
@@ -101,7 +103,7 @@ class Windows(Generic[Body]):
         return [*self._add(window, result), *self._decide(actions)]
 
     def _reached_before(self, origin: Role) -> int | None:
-        """Where an operator was before its first window in the shadow."""
+        """Return the serial number an operator had reached before its first window in the shadow."""
         return self._begun if origin is Role.SOURCE else None
 
     def _add(self, window: _Window[Body], result: WindowResult[Body]) -> list[WindowResult[Body]]:
@@ -127,20 +129,20 @@ class Windows(Generic[Body]):
         return forwarded
 
     def _pass_over(self, window: _Window[Body]) -> None:
-        """The output takes nothing of this window of the target, if that is what was decided."""
+        """Drop this window of the target from the output, if that was decided."""
         if window.action is not None and not isinstance(window.action, ForwardResult):
             self.position = max(self.position, window.last)
 
     @property
     def is_silent(self) -> bool:
-        """Whether neither operator has closed a window since the diversion."""
+        """True if neither operator has closed a window since the diversion."""
         return not self._newest
 
     def unfinished(self) -> dict[Role, int]:
-        """Operator → the serial number it must commit before all of its newest window has come.
+        """Return operator → the serial number it must commit before all of its newest window has come.
 
-        Only where it matters: for a window that is forwarded as far as it has come, and for one of the
-        target that must be passed over as a whole.
+        This contains only windows where it matters: one that is forwarded as far as it has come, and one of
+        the target that must be dropped as a whole.
         """
         unfinished: dict[Role, int] = {}
         if self._begun is not None and Role.SOURCE not in self._newest:

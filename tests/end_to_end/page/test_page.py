@@ -183,7 +183,7 @@ def test_pipeline_when_applied_as_planned_then_its_job_runs(page: Page) -> None:
 
 def test_pipeline_when_its_change_is_planned_then_old_and_new_values_are_shown(page: Page) -> None:
     show_plan(page, "delay > 30")
-    differing = page.get_by_role("table", name="What differs in late-page")
+    differing = page.get_by_role("table", name="Differences in late-page")
     expect(differing.get_by_role("row", name="operator.where")).to_contain_text('"delay > 15""delay > 30"')
     expect(page.get_by_role("button", name="Apply as planned")).to_be_enabled()
 
@@ -191,7 +191,7 @@ def test_pipeline_when_its_change_is_planned_then_old_and_new_values_are_shown(p
 def test_fault_when_explained_loaded_and_unloaded_then_is_listed_until_unloaded(page: Page) -> None:
     page.get_by_role("link", name="Actions").click()
     page.get_by_role("button", name="Explain").click()
-    expect(page.get_by_role("status", name="What the rule would do")).to_contain_text("delay")
+    expect(page.get_by_role("status", name="Effect of the rule")).to_contain_text("delay")
     listed = page.get_by_role("row", name="slow-operator")
     expect(listed).to_have_count(0)
     page.get_by_role("button", name="Load", exact=True).click()

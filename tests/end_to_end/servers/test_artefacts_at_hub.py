@@ -49,7 +49,7 @@ async def test_artefact_when_nobody_needs_it_then_it_is_deleted_once_it_is_old_e
         assert unneeded in await artefacts.discard({needed}, unused_s=0)
 
         assert await fetch(agent, HUB, needed) == b"needed"
-        with pytest.raises(TowpathError, match="does not keep this artefact any more"):
+        with pytest.raises(TowpathError, match="no longer has this artefact"):
             await fetch(agent, HUB, unneeded)
         assert await artefacts.put(b"unneeded") == unneeded
         assert await fetch(agent, HUB, unneeded) == b"unneeded"

@@ -1,4 +1,4 @@
-"""The fault rules of a site: what the injector tells its agent is written down and carried out."""
+"""The fault rules of a site: record and apply the rules that the injector sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.tasks import end
 
 
 class SiteRules:
-    """Answers the injector. Rules end with their lease whatever happens to this process."""
+    """Answers the injector. Rules end with their lease, also if this process dies."""
 
     def __init__(self, home: Home, site: str, bus: Bus) -> None:
         self._keeper = Keeper(home, site, bus.publish)
@@ -30,12 +30,12 @@ class SiteRules:
         await self._keeper.close()
 
     async def set_rules(self, command: SetRules) -> RulesSet:
-        """See `SetRules`. Raises `TowpathError` (fenced) when newer rules hold already: it comes late."""
+        """Replace the site's rules. Raises `TowpathError` (fenced) if it already has newer ones."""
         async with self._setting:
             if command.revision < self._revision:
                 raise TowpathError(
                     ErrorCode.FENCED,
-                    "newer rules hold already",
+                    "the site already has newer rules",
                     field="revision",
                     value=command.revision,
                     allowed=f"{self._revision} or more",

@@ -1,1 +1,1 @@
-"""Requests become commands: one function for most routes of the table, and those that need more."""
+"""Handlers turn requests into commands. One serves most routes of the table, and others need their own."""

@@ -1,4 +1,4 @@
-"""Routes whose request says all that the command needs: one function serves them."""
+"""Routes whose request contains all that the command needs. One handler serves them all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAIT = re.compile(r"\s*wait\s*=\s*\"?([0-9]{1,9})\"?\s*(;.*)?", re.IGNORECASE)
 
 
 def command_identifier(request: web.Request) -> str:
-    """The identifier of the command: the `Idempotency-Key`, or a fresh one."""
+    """Return the identifier of the command: the `Idempotency-Key`, or a new one."""
     key = request.headers.get("Idempotency-Key")
     if key is None:
         return new_identifier()
@@ -27,7 +27,7 @@ def command_identifier(request: web.Request) -> str:
         raise refusal(
             400,
             ErrorCode.INVALID,
-            "not readable as a key",
+            "this is not a valid key",
             field="Idempotency-Key",
             value=key[:200],
             allowed=IDEMPOTENCY_KEY_PATTERN,
@@ -36,9 +36,9 @@ def command_identifier(request: web.Request) -> str:
 
 
 def wait_s(request: web.Request) -> int:
-    """How long the client prefers to wait for the end, seconds (RFC 7240): 0 unless it says.
+    """Return how many seconds the client prefers to wait for the end (RFC 7240). The default is 0.
 
-    Preferences are no conditions: what is not understood is passed over.
+    Preferences are not conditions, so unknown ones are ignored.
     """
     for header in request.headers.getall("Prefer", []):
         for preference in header.split(","):
@@ -48,7 +48,7 @@ def wait_s(request: web.Request) -> int:
 
 
 DRY_RUN = "dry_run"
-"""The one parameter that is no field of the command: it chooses another one."""
+"""The one parameter that is not a field of the command: it selects another command."""
 
 
 class CommandRoutes:
@@ -58,7 +58,7 @@ class CommandRoutes:
         self._coordinator = coordinator
 
     async def answer(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Send the command that a request stands for, and answer with what comes back."""
+        """Send a request's command and respond with its answer."""
         assert route.command is not None, "the route has a command"
         fields = path_fields(request, route) | given_fields(request, route)
         if route.body is not None:
@@ -75,14 +75,14 @@ class CommandRoutes:
     async def accept(
         self, request: web.Request, kind: type[Command[Any]], fields: dict[str, Any]
     ) -> tuple[Command[Any], Change]:
-        """Have a command durably accepted. The same `Idempotency-Key` is the same command."""
+        """Wait until a command is durably accepted. The same `Idempotency-Key` makes the same command."""
         command = kind(**{**fields, "id": command_identifier(request), "wait": False})
         return command, cast("Change", await self._coordinator.ask(command))
 
     async def finish(
         self, route: Route, request: web.Request, command: Command[Any], change: Change
     ) -> web.Response:
-        """Wait for the end as long as the client prefers, and answer with what there is."""
+        """Wait for the end as long as the client prefers, and respond with the change as it is then."""
         wait = wait_s(request)
         if wait:
             change = await self._coordinator.ending(command, change, wait_s=wait)
@@ -90,7 +90,7 @@ class CommandRoutes:
 
 
 def given_fields(request: web.Request, route: Route) -> dict[str, Any]:
-    """What the route fixes, and what the query gives. Raises `TowpathError` (invalid)."""
+    """Return fields that the route or the query sets. Raises `TowpathError` (invalid)."""
     if route.query is None:
         no_query(request)
         return dict(route.fixed)
@@ -98,5 +98,5 @@ def given_fields(request: web.Request, route: Route) -> dict[str, Any]:
 
 
 def fields_of(model: Model) -> dict[str, Any]:
-    """The fields of a model by name, as they are."""
+    """Return the fields of a model by name, as they are."""
     return {name: getattr(model, name) for name in type(model).model_fields}

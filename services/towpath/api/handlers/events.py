@@ -1,4 +1,4 @@
-"""Events as server-sent events: resumable by serial number, bounded in memory, ended in good order."""
+"""Send events as server-sent events: resumable by serial number, with limited memory and a proper end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.rest import LARGEST_SERIAL, EventsQuery, Route
 
 LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
-"""Between the parts of JSON they are as good as blanks; in a server-sent event they end a field."""
+"""Line ends become blanks, which mean the same in JSON. In a server-sent event they would end a field."""
 
 
 class EventRoutes:
@@ -37,7 +37,7 @@ class EventRoutes:
         reader = KeptEventReader(self._connection, after=after, subject=query.subject)
         through = None if query.follow else kept.last
         try:
-            # A client that is gone, or takes nothing, is no error of anybody.
+            # It is not an error if a client is gone or does not read.
             with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
                 await stream.write(_opening(after, kept))
                 await self._stream(reader, stream, through)
@@ -57,27 +57,27 @@ class EventRoutes:
 
 
 def encoded(event: KeptEvent) -> bytes:
-    """An event as it goes over the wire. Its body is JSON, on one line whoever wrote it."""
+    """Return an event as it goes over the wire: its body is JSON, on one line."""
     body = event.body.translate(LINE_ENDS)
     return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
 
 
 def _opening(after: int, kept: SerialRange) -> bytes:
-    """Says at once that the stream stands, and whether events after the client's last one are gone."""
+    """Return the first bytes: the stream is open, and events after the client's last one may be gone."""
     if 0 < after < kept.first - 1:
         return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, kept.first)
     return b": events follow\n\n"
 
 
 def _last_event_id(request: web.Request) -> int | None:
-    """The header that browsers send when they come back; an empty one says nothing."""
+    """Return the header that browsers send when they come back. An empty one means nothing."""
     given = request.headers.get("Last-Event-ID", "").strip()
     if not given:
         return None
     if not (given.isascii() and given.isdigit() and int(given) <= LARGEST_SERIAL):
         raise TowpathError(
             ErrorCode.INVALID,
-            "not a serial number",
+            "this is not a serial number",
             field="Last-Event-ID",
             value=given[:200],
             allowed="the id of an event",
@@ -86,10 +86,10 @@ def _last_event_id(request: web.Request) -> int | None:
 
 
 def _start(resumed: int | None, query: EventsQuery, kept: SerialRange) -> int:
-    """The serial number after which to begin."""
+    """Return the serial number after which to begin."""
     field, after = ("Last-Event-ID", resumed) if resumed is not None else ("after", query.after)
     if after is None:
-        # Who does not follow wants what there is.
+        # A client that does not follow wants the stored events.
         return kept.last if query.follow else 0
     if after > kept.last:
         raise TowpathError(

@@ -1,4 +1,4 @@
-"""What the service says of itself, without a token: whether it works, and what it can do."""
+"""The service's description and health, without a token."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from towpath.contracts.rest import JSON, Health, Route
 
 
 class ServiceRoutes:
-    """Answers for the service."""
+    """Answers requests about the service."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         self._description = _description()
 
     async def describe(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """The OpenAPI document."""
+        """Send the OpenAPI document."""
         return web.Response(text=self._description, content_type=JSON)
 
     async def health(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Whether requests can reach the mesh. Raises `TowpathError` (unreachable) when not."""
+        """Answer if requests can reach the mesh. Raises `TowpathError` (unreachable) if not."""
         if not self._coordinator.connected:
-            raise TowpathError(ErrorCode.UNREACHABLE, "no connection to the hub")
+            raise TowpathError(ErrorCode.UNREACHABLE, "the service has no connection to the hub")
         return answered(Health())
 
 
 @cache
 def _description() -> str:
-    """The OpenAPI document, made once in a process: it follows from the code, and takes 0.1 s."""
+    """Return the OpenAPI document. It follows from the code and takes 0.1 s, so it is made once."""
     return json.dumps(openapi(), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Single jobs: the coordinator knows commands for all of them, and for whole specifications."""
+"""Single jobs. The coordinator's commands are for all jobs, or for whole specifications."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class JobRoutes:
         self._patching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """One job of those that the coordinator lists."""
+        """Send one of the jobs that the coordinator lists."""
         no_query(request)
         return answered(await self._job(path_parameter(request, "name")))
 
     async def patch(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Apply a merge patch to the job's specification, and update the job to it."""
+        """Apply a merge patch to the job's specification, and update the job to the result."""
         name = path_parameter(request, "name")
         fields = given_fields(request, route)
         assert route.body is not None, "a patch has a body"
         patch = await json_of(request, route.body)
-        # One after another: each patch applies to what the one before it made.
+        # One after another, because each patch applies to the result of the one before it.
         lock = self._patching.setdefault(name, asyncio.Lock())
         async with lock:
             view = await self._job(name)
@@ -63,20 +63,20 @@ class JobRoutes:
 
 
 def names_code(patch: Any) -> bool:
-    """Whether a patch speaks of the job's code: only then is it read anew from where it lies."""
+    """True if a patch names the job's code. Only then the code is read again from its path."""
     operator = patch.get("operator") if isinstance(patch, dict) else None
     return isinstance(operator, dict) and "artefact" in operator
 
 
 def patched(spec: JobSpec, patch: Any) -> JobSpec:
-    """The specification with a merge patch applied. Raises `TowpathError` (invalid)."""
+    """Return the specification with a merge patch applied. Raises `TowpathError` (invalid)."""
     if not isinstance(patch, dict):
-        raise TowpathError(ErrorCode.INVALID, "a merge patch of a job is an object", allowed="an object")
+        raise TowpathError(ErrorCode.INVALID, "a merge patch of a job must be an object", allowed="an object")
     changed = validated(JobSpec, merge(spec.model_dump(mode="json"), patch))
     if changed.name != spec.name:
         raise TowpathError(
             ErrorCode.INVALID,
-            "a job keeps its name",
+            "a job cannot be renamed",
             field="name",
             value=changed.name,
             allowed=[spec.name],
@@ -85,20 +85,20 @@ def patched(spec: JobSpec, patch: Any) -> JobSpec:
 
 
 def _being_changed(view: JobView) -> TowpathError:
-    """What the patch would apply to is about to change: nobody knows what would come of it."""
+    """Return the refusal of a patch whose job is being changed, because its result would be unknown."""
     return TowpathError(
         ErrorCode.BUSY,
         f"operation {view.operation} on this job is under way",
         field="name",
         value=view.spec.name,
-        allowed=f"when operation {view.operation} has ended",
+        allowed=f"a patch after operation {view.operation} has ended",
     )
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """`target` with `patch` applied: objects member by member, null takes a member away.
+    """Return `target` with `patch` applied: objects member by member, and null removes a member.
 
-    Anything but an object takes the target's place, lists too. Neither argument is changed.
+    Anything but an object replaces the target, lists too. Neither argument is changed.
     """
     if not isinstance(patch, dict):
         return patch

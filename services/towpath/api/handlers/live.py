@@ -1,4 +1,4 @@
-"""The state of the mesh as it changes, for pages: server-sent events."""
+"""Send the state of the mesh to pages as it changes, as server-sent events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.rest import Route
 
 
 class LiveRoutes:
-    """Streams what the feed tells to clients."""
+    """Streams the live feed to clients."""
 
     def __init__(self, settings: ApiSettings, bus: Bus, stop: asyncio.Event) -> None:
         self._settings = settings
@@ -28,7 +28,7 @@ class LiveRoutes:
         no_query(request)
         stream = EventStream(self._stop, write_s=self._settings.write_s)
         response = await stream.begin(request)
-        # A client that is gone, or takes nothing, is no error of anybody.
+        # It is not an error if a client is gone or does not read.
         with contextlib.suppress(Stopping, ConnectionError, TimeoutError):
             await stream.write(b": the mesh follows\n\n")
             async with self._feed.following() as follower:

@@ -1,4 +1,4 @@
-"""What was measured: series in the mesh's own terms, and the newest values in Prometheus's."""
+"""Measurements: series in the mesh's own form, and the newest values in Prometheus's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from towpath.contracts.rest import Route, SeriesQuery
 from towpath.telemetry.exposition import CONTENT_TYPE, exposition
 
 LISTS = ("metrics", "entities", "sites")
-"""Parameters that stand for several values."""
+"""Parameters that may have several values."""
 
 
 class MetricRoutes:
@@ -27,20 +27,20 @@ class MetricRoutes:
         self._coordinator = coordinator
 
     async def query(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """The series that the query selects."""
+        """Send the series that the query selects."""
         return answered(await self._coordinator.ask(selected(query_of(request, SeriesQuery))))
 
     async def scrape(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """The newest value of each series, as text."""
+        """Send the newest value of each series as text."""
         no_query(request)
         newest = await self._coordinator.ask(QueryMetrics(limit=MAX_POINTS))
-        # Of a large mesh these are some megabytes of text.
+        # In a large mesh this is some megabytes of text.
         body = await asyncio.to_thread(exposition, newest.series)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 def selected(query: SeriesQuery) -> QueryMetrics:
-    """The command that a query stands for. Raises `TowpathError` (invalid)."""
+    """Return the command of a query. Raises `TowpathError` (invalid)."""
     given: dict[str, Any] = query.model_dump(exclude_none=True)
     for name in LISTS:
         if name in given:

@@ -1,4 +1,4 @@
-"""Migrations are operations of one kind: what is another kind is no migration."""
+"""Migrations are operations of one kind. This handler refuses other kinds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class MigrationRoutes:
         self._coordinator = coordinator
 
     async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """One operation, if it is a migration."""
+        """Send one operation if it is a migration."""
         no_query(request)
         identifier = path_parameter(request, "id")
         view = await self._coordinator.ask(ShowOperation(operation=identifier))
         if view.kind is not OperationKind.MIGRATE:
             raise TowpathError(
                 ErrorCode.UNKNOWN_MIGRATION,
-                f"this operation is no migration but a {view.kind}",
+                f"this operation is not a migration but a {view.kind}",
                 field="id",
                 value=identifier,
-                allowed="a migration",
+                allowed="the id of a migration",
             )
         return answered(view)

@@ -1,4 +1,4 @@
-"""The live page: files that browsers load. They hold no data, so they need no token."""
+"""The live page: files for browsers. They contain no data, so they need no token."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FOLDER = Path(__file__).parents[1] / "page"
 FIRST = "index.html"
 
 HEADERS = {
-    # Nothing from elsewhere, nothing written into the page itself, and nobody may frame it: whoever gets a
-    # script in there has the mesh's token.
+    # Nothing comes from elsewhere, no script is in the page itself, and no other page may frame it, because
+    # anyone who gets a script in there has the mesh's token.
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -26,21 +26,21 @@ HEADERS = {
 }
 
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
-"""Said here: what the machine's own table says of `.js` differs, and browsers refuse other types."""
+"""Set here, because the machine's own table may differ for `.js`, and browsers refuse other types."""
 
 
 class PageRoutes:
-    """Answers with the page's files, of which there are those in the folder and no others."""
+    """Sends the page's files: those in the folder and no others."""
 
     def __init__(self) -> None:
         self._files = {path.name: path for path in FOLDER.iterdir() if path.is_file()}
 
     async def show(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """A file by its name; without one, the page itself."""
+        """Send a file by its name, or the page itself without a name."""
         name = request.match_info.get("file", FIRST)
         path = self._files.get(name)
         if path is None:
-            raise refusal(404, ErrorCode.UNKNOWN_COMMAND, "no such file of the page", value=name[:200])
+            raise refusal(404, ErrorCode.UNKNOWN_COMMAND, "the page has no such file", value=name[:200])
         body = await asyncio.to_thread(path.read_bytes)
         content_type = TYPES.get(path.suffix) or mimetypes.guess_type(name)[0] or "text/plain"
         return web.Response(body=body, content_type=content_type, charset="utf-8", headers=HEADERS)

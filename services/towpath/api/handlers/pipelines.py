@@ -1,4 +1,4 @@
-"""Descriptions of pipelines: read in the client's format, with errors in the client's terms."""
+"""Descriptions of pipelines, read in the client's format, with errors in the client's terms."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from towpath.contracts.rest import Route
 
 
 class PipelineRoutes:
-    """Takes descriptions of pipelines."""
+    """Accepts descriptions of pipelines."""
 
     def __init__(self, coordinator: Coordinator, commands: CommandRoutes) -> None:
         self._coordinator = coordinator
         self._commands = commands
 
     async def apply(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Have the pipeline be as described."""
+        """Change the pipeline to what the description says."""
         document = await self._read(route, request)
         fields = given_fields(request, route) | {"spec": document.spec}
         with in_terms_of(document):
@@ -37,7 +37,7 @@ class PipelineRoutes:
             return await self._commands.finish(route, request, *accepted)
 
     async def plan(self, route: Route, request: web.Request) -> web.StreamResponse:
-        """Say what applying the description would do."""
+        """Send the changes that applying the description would make."""
         document = await self._read(route, request)
         command = PlanPipeline(spec=document.spec, **given_fields(request, route))
         with in_terms_of(document):
@@ -49,31 +49,31 @@ class PipelineRoutes:
         given_fields(request, route)
         text = await text_of(request, route.body)
         sites = (await self._coordinator.ask(ListSites())).sites
-        # A large document takes longer than other requests should wait.
+        # In a thread: a large document takes longer than other requests should wait.
         read = partial(read_document, text, name=name, sites=sites, media_type=request.content_type)
         try:
             return await asyncio.to_thread(read)
         except TowpathError as error:
             if error.detail.errors:
                 raise
-            # Not one of its fields is wrong: it is no document.
+            # No single field is wrong: the text is not a document at all.
             raise Refusal(400, error.detail) from error
 
 
 @contextmanager
 def in_terms_of(document: ReadDocument) -> Iterator[None]:
-    """Errors that come back name fields of the document that the client sent."""
+    """Make errors name fields of the document that the client sent."""
     try:
         yield
     except TowpathError as error:
-        # A refusal of what is under HTTP's rules names no field of the document.
+        # Refusals under HTTP's rules do not name fields of the document.
         if type(error) is not TowpathError:
             raise
         raise TowpathError.of(placed(error.detail, document)) from error
 
 
 def placed(detail: ErrorDetail, document: ReadDocument) -> ErrorDetail:
-    """The error with its fields, and those of the errors in it, as paths of the document."""
+    """Return the error with its fields, and those of the errors in it, as paths of the document."""
     field = None if detail.field is None else document.place(detail.field)
     errors = [placed(inner, document) for inner in detail.errors]
     return detail.model_copy(update={"field": field, "errors": errors})

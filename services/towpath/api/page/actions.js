@@ -1,5 +1,5 @@
 /**
- * The view of actions: migrate, apply a pipeline after its plan was seen, load and unload fault rules.
+ * The view of actions: migrate a job, apply a pipeline after a look at its plan, load and unload fault rules.
  */
 
 import { ask, change, look } from "./api.js";
@@ -21,7 +21,7 @@ const RULE = {
 
 const mediaType = (text) => (/^\s*[{[]/.test(text) ? PIPELINE : YAML);
 
-/** The name a description gives its pipeline, in JSON or YAML. */
+/** The name that a description gives its pipeline, in JSON or YAML. */
 const nameIn = (text) => /^\s*["']?name["']?\s*:\s*["']?([a-z][a-z0-9-]*)/m.exec(text)?.[1] ?? "";
 
 export class ActionsView {
@@ -31,7 +31,7 @@ export class ActionsView {
     this.rules = new KeyedTable("Loaded rules", [["Rule", ""], ["Where", ""], ["Looked", "number"], ["Acted", "number"], ["", ""]], "None.");
     this.element = [make("h2", {}, "Actions"), make("div", { class: "columns" },
       make("section", { class: "card" }, make("h3", {}, "Migrate a job"),
-        make("p", { class: "soft" }, "What it is expected to cost is shown before you confirm. On the picture of the mesh you can also drag a job to a site."),
+        make("p", { class: "soft" }, "You see the expected cost before you confirm. In the picture of the mesh you can also drag a job to a site."),
         make("div", { class: "buttons" }, make("button", { type: "button", class: "primary", onclick: () => migrate(null, null) }, "Choose job and site …"))),
       this.#faults()), this.#pipelines()];
   }
@@ -103,7 +103,7 @@ export class ActionsView {
   #faults() {
     const text = make("textarea", { class: "code", spellcheck: "false", required: true, rows: 12 });
     text.value = JSON.stringify(RULE, null, 2);
-    const said = make("div", { role: "status", "aria-label": "What the rule would do" });
+    const said = make("div", { role: "status", "aria-label": "Effect of the rule" });
     const attempt = async (work) => {
       try {
         await work(JSON.parse(text.value));
@@ -113,7 +113,7 @@ export class ActionsView {
     };
     const explain = () => attempt(async (rule) => {
       const found = await ask("/faults/rules/explain", rule);
-      said.replaceChildren(make("p", {}, found.text), make("p", { class: "soft small" }, `Looked at by: ${found.processes.join(", ") || "nobody now"}`),
+      said.replaceChildren(make("p", {}, found.text), make("p", { class: "soft small" }, `Checked by: ${found.processes.join(", ") || "no process now"}`),
         ...found.errors.map((error) => make("p", { class: "problem" }, error.message)));
     });
     const load = () => attempt(async (rule) => {
@@ -149,10 +149,10 @@ function planTable(plan) {
     make("thead", {}, make("tr", {}, PLAN.map((t) => make("th", { scope: "col" }, t)))), make("tbody", {}, rows)));
 }
 
-/** Each field that differs, with its whole old and new value. */
+/** A table of the fields that differ, with their old and new values in full. */
 function fieldsTable({ job, fields }) {
   const said = (value) => (value === null ? "–" : JSON.stringify(value));
-  return make("table", { class: "fields" }, make("caption", {}, `What differs in ${job}`),
+  return make("table", { class: "fields" }, make("caption", {}, `Differences in ${job}`),
     make("thead", {}, make("tr", {}, ["Field", "Now", "Then"].map((t) => make("th", { scope: "col" }, t)))),
     make("tbody", {}, fields.map(({ field, old, new: wanted }) => make("tr", {}, make("th", { scope: "row", class: "code" }, field),
       make("td", { class: "code" }, said(old)), make("td", { class: "code" }, said(wanted))))));

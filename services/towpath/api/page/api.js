@@ -1,20 +1,19 @@
 /**
- * Requests to the REST interface, with the token. What the mesh refuses is thrown as a `Problem`, whose text
- * is what the mesh said.
+ * Requests to the REST interface, with the token. A refusal is thrown as a `Problem` with the mesh's text.
  */
 
 const KEY = "towpath-token";
 
-/** The token of this tab; null when nobody has logged in. */
+/** The token of this tab. Null before the login. */
 export const token = () => sessionStorage.getItem(KEY);
 
-/** Keep the token for as long as the tab lives; null forgets it. */
+/** Keep the token as long as the tab lives. Null deletes it. */
 export function keepToken(value) {
   if (value === null) sessionStorage.removeItem(KEY);
   else sessionStorage.setItem(KEY, value);
 }
 
-/** Take the token from the address, where `towpath access` puts it, and out of it again. */
+/** Move the token out of the address, where `towpath access` puts it. */
 export function takeTokenFromAddress() {
   const given = /^#token=([^&]+)$/.exec(location.hash);
   if (!given) return;
@@ -22,7 +21,7 @@ export function takeTokenFromAddress() {
   history.replaceState(null, "", `${location.pathname}#mesh`);
 }
 
-/** What the mesh refused, or why it could not be asked. */
+/** A refusal of the mesh, or the reason why it cannot be reached. */
 export class Problem extends Error {
   constructor(status, content) {
     super(Problem.text(content));
@@ -34,11 +33,11 @@ export class Problem extends Error {
     const field = content.field ? ` (${content.field}${content.value !== undefined ? `: ${JSON.stringify(content.value)}` : ""})` : "";
     const allowed = content.allowed ? ` – allowed: ${[content.allowed].flat().join(", ")}` : "";
     const inner = (content.errors ?? []).map((e) => `\n• ${e.field ? `${e.field}: ` : ""}${e.message}`).join("");
-    return `${content.detail ?? content.title ?? "it did not work"}${field}${allowed}${inner}`;
+    return `${content.detail ?? content.title ?? "the request failed"}${field}${allowed}${inner}`;
   }
 }
 
-/** A response that is good. Throws `Problem`. */
+/** Return a successful response. Throws `Problem`. */
 export async function send(method, path, { body, type = "application/json", headers = {}, signal } = {}) {
   const shown = { Authorization: `Bearer ${token() ?? ""}`, ...headers };
   if (body !== undefined) shown["Content-Type"] = type;
@@ -47,18 +46,18 @@ export async function send(method, path, { body, type = "application/json", head
     response = await fetch(path, { method, headers: shown, body, signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "no connection to the mesh" });
+    throw new Problem(0, { detail: "the mesh cannot be reached" });
   }
   if (response.ok) return response;
   throw new Problem(response.status, await response.json().catch(() => ({ detail: response.statusText })));
 }
 
-/** What a path answers. */
+/** Return the JSON that a path answers. */
 export async function look(path, options) {
   return (await send("GET", path, options)).json();
 }
 
-/** Change something: every change is one command, however often it is sent. */
+/** Change something. A change sent several times is one command. */
 export async function change(method, path, content, { type } = {}) {
   const body = content === undefined ? undefined : typeof content === "string" ? content : JSON.stringify(content);
   const headers = { "Idempotency-Key": crypto.randomUUID?.() ?? `page-${Date.now()}-${Math.floor(performance.now())}` };
@@ -66,7 +65,7 @@ export async function change(method, path, content, { type } = {}) {
   return response.json();
 }
 
-/** Ask something that needs a body. */
+/** Ask a question that needs a body. */
 export async function ask(path, content, { type, signal } = {}) {
   const body = typeof content === "string" ? content : JSON.stringify(content);
   return (await send("POST", path, { body, type, signal })).json();

@@ -1,5 +1,5 @@
 /**
- * The page: who is logged in, which view is shown, and how the connection stands.
+ * The page: its login, its views, and the state of its connection.
  */
 
 import { keepToken, look, takeTokenFromAddress, token } from "./api.js";
@@ -25,7 +25,7 @@ const dialog = new MigrateDialog(document.getElementById("migrate"), model, repo
 const context = { model, report, migrate: (job, site) => dialog.open(job, site) };
 let view = null;
 
-/** Say something for a while. */
+/** Show a message for a while. */
 function report(text, bad = false) {
   const message = make("p", { class: bad ? "message bad" : "message" }, text);
   document.getElementById("messages").append(message);
@@ -52,7 +52,7 @@ function stands(state, why = "") {
   const connection = document.getElementById("connection");
   connection.dataset.state = state;
   const away = [...model.unanswered.keys()].join(", ");
-  say(connection, state === "live" ? (away ? `live, without ${away}` : "live") : state === "lost" ? "connection lost, trying again" : "not logged in");
+  say(connection, state === "live" ? (away ? `live, without ${away}` : "live") : state === "lost" ? "connection lost, reconnecting" : "not logged in");
   if (state === "refused") logIn(why);
 }
 
@@ -66,7 +66,7 @@ function theme(chosen) {
   view?.repaint?.();
 }
 
-/** Ask for the token until it is the right one. */
+/** Ask for the token until it is right. */
 function logIn(problem = "") {
   keepToken(null);
   const form = document.getElementById("login-form");

@@ -1,5 +1,5 @@
 /**
- * Charts over time, by uPlot: lines, and vertical lines where something happened.
+ * Charts over time, by uPlot: lines for values, and vertical lines for events.
  */
 
 import uPlot from "./uPlot.esm.js";
@@ -7,13 +7,13 @@ import { make, say } from "./elements.js";
 import { clock } from "./wording.js";
 
 const HEIGHT = 170;
-/** So few samples are shown as dots too: one alone has no line. */
+/** Up to this many samples are also shown as dots, because a single one has no line. */
 const FEW = 60;
 const LINES = ["--accent", "--second", "--warn"];
 const MARKS = { migrate: "--accent", fault: "--bad", change: "--second" };
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-/** Custom properties may hold `light-dark()`, which a canvas cannot paint: let the browser compute it. */
+/** Let the browser compute custom properties: they may be `light-dark()`, which a canvas cannot paint. */
 function painted(name) {
   const probe = make("span");
   probe.style.color = colour(name);
@@ -24,7 +24,7 @@ function painted(name) {
 }
 
 export class TimeChart {
-  /** @param said how a value is written */
+  /** @param said formats a value */
   constructor(title, labels, said) {
     this.labels = labels;
     this.said = said;
@@ -37,7 +37,7 @@ export class TimeChart {
     this.resizing.observe(this.place);
   }
 
-  /** Columns: Unix seconds, then one list of values (or null) for each label. `range`: from when to when. */
+  /** Columns: Unix seconds, then one list of values (or null) per label. `range`: first and last moment shown. */
   show(columns, marks = [], range = null) {
     this.marks = marks;
     this.range = range;
@@ -49,7 +49,7 @@ export class TimeChart {
     this.place.setAttribute("aria-label", `${this.title}: now ${text}; ${marks.length} marked moments`);
   }
 
-  /** Free what it holds; with `again` it is built anew at the next data, in the colours of then. */
+  /** Free the chart. With `again`, the next data rebuild it in the colours of that time. */
   end(again = false) {
     this.plot?.destroy();
     this.plot = null;
@@ -96,7 +96,7 @@ export class TimeChart {
   }
 }
 
-/** What is drawn as a vertical line, of the events of a mesh: [{at, label, kind}]. */
+/** Return the events that are drawn as vertical lines: [{at, label, kind}]. */
 export function marksOf(events, job) {
   return events.flatMap(({ subject, body }) => {
     const [kind, , what] = subject.split(".").slice(3);

@@ -1,6 +1,6 @@
 /**
- * The steps of each strategy, in order: so that the page can show what is still to come.
- * The journal of a migration says what really happened; steps that are not listed here are shown too.
+ * The steps of each strategy, in order, so that the page can show steps to come.
+ * The journal of a migration says which steps were taken. Those that are not listed here are shown, too.
  */
 
 const BEGIN = ["assign-source", "assign-target", "launch-retrieve"];
@@ -18,7 +18,7 @@ export const COURSES = {
 export const STRATEGIES = ["auto", "handover", "general", "parallel", "restart"];
 
 /**
- * The steps of a migration as they stand: [{step, phase, at}], those to come with an empty phase.
+ * Return the steps of a migration: [{step, phase, at}]. Those to come have an empty phase.
  * `entries` are journal lines or step events, in order.
  */
 export function courseOf(strategy, entries, running) {
@@ -34,7 +34,7 @@ export function courseOf(strategy, entries, running) {
   return [...steps, ...toCome.map((step) => ({ step, phase: "", at: null }))];
 }
 
-/** How far a migration is, from 0 to 1. */
+/** Return the progress of a migration, from 0 to 1. */
 export function fractionOf(strategy, entries) {
   const done = new Set(entries.filter((entry) => entry.phase === "confirmed").map((entry) => entry.step));
   for (const entry of entries) if (entry.phase === "compensated") done.delete(entry.step);

@@ -1,15 +1,15 @@
 /**
- * Elements made of data: text always becomes text nodes, so nothing that the mesh says can become markup.
+ * Make elements of data. Text always becomes text nodes, so no text of the mesh can become markup.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An HTML element. Attributes that are functions are listeners; null and false are left out. */
+/** Make an HTML element. Functions among the attributes are listeners. Null and false are left out. */
 export function make(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** An SVG element, in the same way. */
+/** Make an SVG element in the same way. */
 export function draw(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -25,7 +25,7 @@ function filled(element, attributes, children) {
   return element;
 }
 
-/** Set an attribute, if it is another one: what is not touched costs nothing. */
+/** Set an attribute if it differs: an unchanged one costs nothing. */
 export function mark(element, name, value) {
   const wanted = value === null || value === undefined ? null : String(value);
   if (element.getAttribute(name) === wanted) return;
@@ -33,13 +33,13 @@ export function mark(element, name, value) {
   else element.setAttribute(name, wanted);
 }
 
-/** Set the text, if it is another one. */
+/** Set the text if it differs. */
 export function say(element, text) {
   const wanted = String(text);
   if (element.textContent !== wanted) element.textContent = wanted;
 }
 
-/** A table with a caption, whose rows are kept by key: only cells that changed are touched. */
+/** A table with a caption. Its rows have keys, and only changed cells are updated. */
 export class KeyedTable {
   /** @param columns list of [title, class or ""] */
   constructor(caption, columns, nothing) {

@@ -1,8 +1,8 @@
 /**
- * Who reads whose results: the edges of the picture, from inputs and outputs. Pure.
+ * The edges of the picture: which job reads whose results, by inputs and outputs. Pure.
  */
 
-/** Jobs in an order in which data flows: producers before their consumers. `jobs`: Map of name → LiveJob. */
+/** Return jobs in the direction of data, producers before consumers. `jobs`: Map of name → LiveJob. */
 export function inFlowOrder(jobs) {
   const producers = producersOf(jobs);
   const depths = new Map();
@@ -29,7 +29,7 @@ export function flowsOf(jobs) {
   });
 }
 
-/** Of a job of the past its output may be unknown. */
+/** The output of a job of the past may be unknown. */
 const producersOf = (jobs) => new Map([...jobs].filter(([, job]) => job.output)
   .map(([name, job]) => [`${job.output.site}/${job.output.stream}`, name]));
 

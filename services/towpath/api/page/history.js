@@ -1,10 +1,10 @@
 /**
- * Measured history: series of the collector, brought to common columns for charts.
+ * Measured history: series of the collector in common columns for charts.
  */
 
 import { look } from "./api.js";
 
-/** Series since `since` (Unix seconds): metric → Map of site → points. Empty where nothing is kept. */
+/** Return series from `since` on (Unix seconds): metric → Map of site → points. Empty without samples. */
 export async function history(metrics, entities, { since, until = null, points = 300, signal } = {}) {
   const step = Math.max(2, Math.round(((until ?? Date.now() / 1000) - since) / points));
   const iso = (at) => new Date(at * 1000).toISOString().replace(/\.\d+/, "");
@@ -14,8 +14,8 @@ export async function history(metrics, entities, { since, until = null, points =
 }
 
 /**
- * One list of times and one of values for each metric. A job's samples come from whichever site ran it: where
- * two say something of the same moment, the later owner's counts.
+ * Return one list of times, and one of values per metric. A job's samples come from the site that ran it.
+ * Where two sites have samples of one moment, those of the later owner count.
  */
 export function columnsOf(series, metrics) {
   const times = [...new Set(series.flatMap((one) => one.points.map(([at]) => at)))].sort((a, b) => a - b);
@@ -30,7 +30,7 @@ export function columnsOf(series, metrics) {
   return [times, ...columns];
 }
 
-/** Append what came since to columns from history, by what the page itself has sampled. */
+/** Append the page's own later samples to columns from history. */
 export function continued(columns, samples, fields) {
   const last = columns[0].at(-1) ?? 0;
   const newer = samples.filter((sample) => sample.at > last);

@@ -1,5 +1,5 @@
 /**
- * The view of one job: how it goes, what it is, what comes out of it. Without a name: all jobs to choose from.
+ * The view of one job: its progress, description and results. Without a name: a list of all jobs.
  */
 
 import { look } from "./api.js";
@@ -71,14 +71,14 @@ export class JobView {
     return undefined;
   }
 
-  /** Stop whatever goes on in the background. */
+  /** Stop all work in the background. */
   end() {
     this.aborting?.abort();
     clearTimeout(this.reading);
     for (const chart of this.charts ?? []) chart.plot.end();
   }
 
-  /** Colours have changed. */
+  /** Follow a change of colours. */
   repaint() {
     for (const chart of this.charts ?? []) chart.plot.end(true);
     this.show();
@@ -134,7 +134,7 @@ export class JobView {
       const series = await history(metrics, [`job:${this.name}`], { since, signal: this.aborting.signal });
       for (const chart of this.charts) chart.base = columnsOf(series.filter((one) => chart.metrics.includes(one.metric)), chart.metrics);
     } catch {
-      // Nothing is kept, or the collector is away: what the page itself saw is shown.
+      // There are no samples, or the collector is away: show the page's own samples.
       for (const chart of this.charts) chart.base = null;
     }
     if (!this.aborting.signal.aborted) this.show();
@@ -175,7 +175,7 @@ function resultRow({ serial, bytes: size, body }) {
     make("td", { class: "code" }, body ? JSON.stringify(body.values ?? body) : `${bytes(size)}, not shown`));
 }
 
-/** The specification, without what is left at its default. */
+/** Return the specification without fields at their default. */
 function specText(spec) {
   const plain = (value) => {
     if (Array.isArray(value)) return value.map(plain);

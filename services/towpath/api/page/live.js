@@ -1,14 +1,14 @@
 /**
- * Server-sent events, read with fetch because the token travels in a header; connects again by itself.
+ * Server-sent events. They are read with fetch, because the token goes in a header. Reconnects by itself.
  */
 
 import { Problem, send } from "./api.js";
 
 const AGAIN_MS = [500, 1000, 2000, 5000];
-/** Longer than the service is ever silent on purpose. */
+/** Silence that means a lost connection: longer than the service is ever silent on purpose. */
 const SILENCE_MS = 40_000;
 
-/** The events of a response: {event, id, data}, data as JSON. */
+/** Yield the events of a response: {event, id, data}, with data as JSON. */
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -38,7 +38,7 @@ function parsed(part) {
   return found;
 }
 
-/** All events of the mesh that are kept, oldest first: [{serial, subject, body}]. */
+/** Return all stored events of the mesh, oldest first: [{serial, subject, body}]. */
 export async function keptEvents(subject = null, signal = undefined) {
   const query = new URLSearchParams({ after: "0", follow: "false", ...(subject ? { subject } : {}) });
   const found = [];
@@ -49,8 +49,8 @@ export async function keptEvents(subject = null, signal = undefined) {
 }
 
 /**
- * Follow the mesh for ever. `told(kind, content)` gets snapshots, changes and events; `stands(state, why)` how
- * the connection is: `live`, `lost`, or `refused`, after which it is not tried again.
+ * Follow the mesh until refused. `told(kind, content)` gets snapshots, changes and events. `stands(state, why)`
+ * gets the state of the connection: `live`, `lost`, or `refused`, after which it is not tried again.
  */
 export async function followMesh(told, stands) {
   for (let failures = 0; ; failures += 1) {

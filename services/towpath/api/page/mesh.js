@@ -1,5 +1,5 @@
 /**
- * The view of the mesh: the picture, what moves at the moment, and all jobs as a table.
+ * The view of the mesh: the picture, the migrations under way, and a table of all jobs.
  */
 
 import { KeyedTable, make, say } from "./elements.js";
@@ -7,7 +7,7 @@ import { courseOf, fractionOf } from "./courses.js";
 import { MeshPicture } from "./picture.js";
 import { bytes, duration, number, rate, seconds, sentence, tone } from "./wording.js";
 
-/** A migration that has ended stays in sight for so long. */
+/** Time for which an ended migration is still shown. */
 const LINGER_S = 45;
 
 export class MeshView {
@@ -88,7 +88,7 @@ export class MeshView {
   }
 }
 
-/** The picture's view of the mesh as it is now. */
+/** Return the picture's view of the present mesh. */
 export function viewOf(model) {
   const moving = new Map(model.moves().map((move) => [move.view.job, move]));
   const sites = [...model.sites.keys()].sort();
@@ -121,7 +121,7 @@ function jobOf(model, name, move) {
   const job = model.jobs.get(name);
   const speed = model.eventRate(name);
   const fraction = move ? fractionOf(move.view.strategy, move.steps) : 0;
-  // The registry names the new owner before the last steps are done: then the job has arrived.
+  // The registry names the new owner before the last steps are done. The job has arrived then.
   const arrived = move && job.site === move.view.target;
   return { name, site: job.site, tone: tone(job.state), speed: speed === null ? "" : rate(speed),
     title: `${name} at ${job.site}, ${job.state ?? "unknown"}${speed ? `, ${rate(speed)} events` : ""}${move ? `, moving to ${move.view.target}` : ""}`,

@@ -1,5 +1,5 @@
 /**
- * Where things are in the picture of the mesh. Pure: from names to coordinates.
+ * The layout of the mesh's picture. Pure: from names to coordinates.
  */
 
 export const BERTH = { width: 190, height: 32, gap: 8 };
@@ -7,13 +7,13 @@ const PADDING = 22;
 const HEADER = 78;
 const GAP = { x: 96, y: 70 };
 const HUB = { width: 92, height: 32 };
-/** Sites in one row, at most; more take two, with the hub between them. */
+/** Most sites in one row. More take two rows, with the hub between them. */
 const ONE_ROW = 3;
 
 const columnsFor = (count) => (count <= 6 ? 1 : count <= 14 ? 2 : 3);
 
 /**
- * `sites`: names. `berths`: site → keys of what is there, in order.
+ * `sites`: names. `berths`: site → keys of the jobs there, in order.
  * Returns {width, height, hub, sites: name → box, berths: "site/key" → box}.
  */
 export function layout(sites, berths) {
@@ -60,10 +60,10 @@ function place(placed, site, x, y) {
   });
 }
 
-/** Where devices' events enter a site. */
+/** Return the point where devices' events enter a site. */
 export const portOf = (site) => ({ x: site.x + PADDING - 8, y: site.y + HEADER - 18 });
 
-/** A link from a site to the hub, as a path, and where to write about it. */
+/** Return a link from a site to the hub as a path, and the place of its label. */
 export function linkPath(site, hub) {
   const above = site.y < hub.y;
   const from = { x: site.x + site.width / 2, y: above ? site.y + site.height : site.y };
@@ -73,7 +73,7 @@ export function linkPath(site, hub) {
     note: { x: from.x + (to.x > from.x ? 10 : 8), y: from.y + (above ? 16 : -8) } };
 }
 
-/** From one berth to another, or from a port (which has no width): a path, and its middle. */
+/** Return a path from one berth, or from a port (which has no width), to another berth, and its middle. */
 export function flowPath(from, to, fromPort = false) {
   const half = BERTH.height / 2;
   if (fromPort) {

@@ -1,5 +1,5 @@
 /**
- * What the page knows of the mesh. Changes are taken over by key; who listens hears which sections changed.
+ * The page's model of the mesh. Changes replace entries by key. Listeners get the names of changed sections.
  */
 
 import { look } from "./api.js";
@@ -8,9 +8,9 @@ import { seconds } from "./wording.js";
 
 const SECTIONS = ["sites", "jobs", "statuses", "operations", "rules", "values", "unanswered"];
 const KEPT_EVENTS = 500;
-/** Samples of a job that the page keeps by itself: some minutes, where the collector has no history. */
+/** Samples of a job that the page keeps by itself: some minutes, in case the collector has no history. */
 const KEPT_SAMPLES = 600;
-/** A value that is older says nothing of now. */
+/** Age from which a value is no longer current. */
 const FRESH_S = 15;
 
 export class MeshModel {
@@ -26,13 +26,13 @@ export class MeshModel {
     this.changed = new Set();
   }
 
-  /** Call `listener(sections)` at most once a frame, when something changed. Returns how to stop that. */
+  /** Call `listener(sections)` at most once a frame, when something changed. Return a function that stops it. */
   listen(listener) {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  /** Take over what `/live` tells. */
+  /** Apply a message of `/live`. */
   take(kind, content) {
     if (kind === "happened") this.#happened(content);
     else {
@@ -45,14 +45,14 @@ export class MeshModel {
     this.#tell();
   }
 
-  /** The newest value of a metric of a job where it runs; null if there is none, or only an old one. */
+  /** Return the newest value of a job's metric at its site. Null if there is none, or only an old one. */
   ofJob(name, metric) {
     const job = this.jobs.get(name);
     const found = job && this.values.get(`${job.site}/job:${name}/${metric}`);
     return found && this.at - found[0] < FRESH_S ? found[1] : null;
   }
 
-  /** Events a second that a job processes now: as measured, or as its site reported with its last batch. */
+  /** Return the events a second of a job: as measured, or as its site reported with its last batch. */
   eventRate(name) {
     const measured = this.ofJob(name, "job.event_rate");
     if (measured !== null) return measured;
@@ -61,14 +61,14 @@ export class MeshModel {
     return this.at - seconds(status.committed_at) < FRESH_S / 2 ? status.events_per_s : 0;
   }
 
-  /** Migrations under way, each with its steps so far. */
+  /** Return migrations under way, each with its steps so far. */
   moves() {
     return [...this.operations.values()]
       .filter((view) => view.kind === "migrate" && ["running", "rolling_back"].includes(view.state))
       .map((view) => ({ view, steps: this.stepsOf(view.operation) }));
   }
 
-  /** Steps of an operation in order; looked up once where the page was not there from the start. */
+  /** Return an operation's steps in order. They are looked up once if the page missed the beginning. */
   stepsOf(operation) {
     if (!this.steps.has(operation)) {
       this.steps.set(operation, []);

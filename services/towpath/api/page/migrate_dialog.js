@@ -1,5 +1,5 @@
 /**
- * The dialog that moves a job: what it would cost is shown before anything happens.
+ * The dialog that moves a job. It shows the expected cost before anything happens.
  */
 
 import { ask, change } from "./api.js";
@@ -29,7 +29,7 @@ export class MigrateDialog {
       make("div", { class: "buttons" }, make("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), this.confirm)));
   }
 
-  /** Open it, for a job (or the first) and a site (or another one than the job's). */
+  /** Open it for a job (default: the first) and a site (default: another than the job's). */
   open(job = null, site = null) {
     const names = [...this.model.jobs.keys()].sort();
     if (!names.length) { this.report("There is no job to migrate.", true); return; }
@@ -53,7 +53,7 @@ export class MigrateDialog {
     this.aborting = aborting;
     this.confirm.disabled = true;
     this.prediction.classList.remove("problem");
-    say(this.prediction, "Asking what it would cost …");
+    say(this.prediction, "Asking for the expected cost …");
     try {
       const forecast = await ask(`/jobs/${this.job.value}/migrations?dry_run=true`,
         { to: this.target.value, strategy: this.strategy.value }, { signal: aborting.signal });

@@ -1,5 +1,5 @@
 /**
- * The view of migrations: all of them; one with its journal; two side by side (`#migrations/A/B`).
+ * The view of migrations: a list, one with its journal, or two side by side (`#migrations/A/B`).
  */
 
 import { change, look } from "./api.js";
@@ -27,7 +27,7 @@ export class MigrationsView {
     if (sections?.has("operations") || sections?.has("events")) this.load();
   }
 
-  /** Look them up; at most one look at a time, and one more after it when something happened meanwhile. */
+  /** Look them up, one look at a time. If something happened meanwhile, look once more after it. */
   async load() {
     if (this.loading) { this.again = true; return; }
     this.loading = true;
@@ -117,7 +117,7 @@ function facts(view) {
   return make("dl", { class: "facts" }, known.flatMap(([term, text]) => [make("dt", {}, term), make("dd", {}, text)]));
 }
 
-/** When each step began and ended, seconds after the begin: steps may begin again. */
+/** Return begin and end of each step, in seconds after the migration's begin. Steps may begin again. */
 function spansOf(view) {
   const spans = new Map();
   for (const entry of view.journal) {

@@ -1,17 +1,17 @@
 /**
- * How the mesh was at a moment of the past, from recorded events and samples. Pure.
+ * The mesh at a moment of the past, from recorded events and samples. Pure.
  */
 
 import { fractionOf } from "./courses.js";
 import { flowsOf, inFlowOrder } from "./flows.js";
 import { rate, seconds, tone } from "./wording.js";
 
-/** Where a sample counts: a point says something of the step before it, and of one more. */
+/** Steps for which a sample counts: the step before it, and one more. */
 const STEPS = 2;
-/** Kinds of events that name sites and jobs as they were. */
+/** Kinds of events that contain the state of sites and jobs. */
 const TELLING = new Set(["site", "job", "operation"]);
 
-/** Samples, quick to look up: `entity/metric` → sorted points, over all sites. */
+/** Index samples: `entity/metric` → sorted points, over all sites. */
 export function indexOf(series) {
   const index = new Map();
   for (const { entity, metric, points } of series) {
@@ -21,7 +21,7 @@ export function indexOf(series) {
   return index;
 }
 
-/** How many of `items`, which are in order of time, are not later than `at`. */
+/** Return the number of `items`, in order of time, that are not later than `at`. */
 function countUntil(items, at, timeOf) {
   let [low, high] = [0, items.length];
   while (low < high) {
@@ -32,14 +32,14 @@ function countUntil(items, at, timeOf) {
   return low;
 }
 
-/** The newest value at `at`, if it is not older than some steps. */
+/** Return the newest value at `at`, unless it is older than some steps. */
 export function valueAt(index, key, at, step) {
   const points = index.get(key) ?? [];
   const found = points[countUntil(points, at, (point) => point[0]) - 1];
   return found && at - found[0] <= STEPS * step + 5 ? found[1] : null;
 }
 
-/** Events of the mesh in order of time: [{at, serial, subject, kind, id, what, body}]. */
+/** Return events of the mesh in order of time: [{at, serial, subject, kind, id, what, body}]. */
 export function momentsOf(events) {
   return events.map(({ serial, subject, body }) => {
     const [kind, id, what] = subject.split(".").slice(3);
@@ -48,16 +48,16 @@ export function momentsOf(events) {
 }
 
 /**
- * What was recorded, quick to look through: {moments, first: job → how it was before the first of them,
+ * Index the recorded events: {moments, first: job → its state before the first of them,
  * stays: site → [first, last] moment that names it, sites, today}. `jobs` and `sites` are those of today (Map
  * of name → LiveJob, names): jobs and sites that are gone are known from the events alone.
  */
 export const recordOf = (moments, jobs, sites) => ({ moments, first: firstOf(moments, jobs), stays: staysOf(moments), sites: [...sites], today: jobs });
 
-/** The moments until `at`, that one included. */
+/** Return the moments until `at`, inclusive. */
 export const momentsUntil = (record, at) => record.moments.slice(0, countUntil(record.moments, at, (moment) => moment.at));
 
-/** Jobs that were there before anything was recorded: those whose first event is not that they begin. */
+/** Return jobs that are older than the record: their first event is not their begin. */
 function firstOf(moments, jobs) {
   const found = new Map();
   for (const { kind, what, body } of moments) {
@@ -76,7 +76,7 @@ const isRemoved = (what, body) => what === "ended" && body.kind === "remove" && 
 
 const jobAt = (site, body, jobs) => ({ site, state: "running", ...wiringOf(body, jobs.get(body.job)) });
 
-/** What a job reads and writes, as an event says, or else as it is today: old events say nothing of it. */
+/** Return a job's inputs and output from an event, or else today's: old events do not contain them. */
 function wiringOf(body, today) {
   const { inputs, output } = body.output ? body : today ?? { inputs: [], output: null };
   return { inputs, output };
@@ -93,7 +93,7 @@ function staysOf(moments) {
   return stays;
 }
 
-/** Sites (name → state), jobs (name → {site, state, inputs, output}) and migrations at `at`, after all events until then. */
+/** Return sites (name → state), jobs (name → {site, state, inputs, output}) and migrations at `at`, after all events until then. */
 export function stateAt(record, at) {
   const there = [...record.stays].filter(([, [from, to]]) => from <= at && at <= to).map(([name]) => name);
   const state = { sites: new Map([...record.sites, ...there].map((name) => [name, "up"])), moves: new Map(), before: new Map(),
@@ -107,7 +107,7 @@ export function stateAt(record, at) {
   return state;
 }
 
-/** A site may still speak of a job that is elsewhere by now, or gone. */
+/** A site may still report a job that has moved or was removed. */
 function takeJob(state, { job, site, state: how }) {
   const known = state.jobs.get(job);
   if (known?.site === site) known.state = how;
@@ -135,13 +135,13 @@ function complete(state, body, known) {
   else if (known?.state === "starting") known.state = "running";
 }
 
-/** What the operation had begun to change is as before; `before` is null for a job that was new. */
+/** Undo what the operation had begun to change. `before` is null for a job that was new. */
 function rollBack(state, job, before, known) {
   if (before === null) state.jobs.delete(job);
   else if (before && known) Object.assign(known, { inputs: before.inputs, output: before.output });
 }
 
-/** The picture's view of a moment. */
+/** Return the picture's view of a moment. */
 export function viewAt(record, index, { at, step }) {
   const { sites, jobs, moves } = stateAt(record, at);
   const speed = (name) => valueAt(index, `job:${name}/job.event_rate`, at, step);

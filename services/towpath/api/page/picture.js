@@ -1,5 +1,5 @@
 /**
- * The mesh as a picture. It is told how things are, and touches only what differs; jobs can be dragged to sites.
+ * The mesh as a picture. It gets a view and updates only what differs. Jobs can be dragged to sites.
  *
  * A view is {sites: [{name, tone, note}], links: [{site, tone, note}],
  * jobs: [{name, site, tone, speed, title, move: {target, fraction} | null}],
@@ -9,12 +9,12 @@
 import { draw, mark, say } from "./elements.js";
 import { BERTH, flowPath, layout, linkPath, portOf } from "./mesh_layout.js";
 
-/** More dashes than these stand still: moving them all would cost a small machine its frames. */
+/** Beyond this number, dashes stand still: moving them all would cost a small machine its frames. */
 const MOVING_DASHES = 40;
-/** More labels than these would lie on each other. */
+/** Most labels. More would overlap. */
 const LABELS = 24;
 const LETTERS = 19;
-/** A small mesh is not blown up: its letters would shout. */
+/** A small mesh is not enlarged beyond this, because its letters would be too large. */
 const LARGEST = 1.25;
 const DRAG_PX = 6;
 
@@ -182,7 +182,7 @@ export class MeshPicture {
       if (node) {
         node.style.transform = begun.home;
         const site = siteAt(at(event));
-        // Letting go is no click on the link; the click, if one comes, comes before the timeout.
+        // Letting go is not a click on the link. If a click comes, it comes before the timeout.
         const swallow = (click) => click.preventDefault();
         svg.addEventListener("click", swallow, { capture: true });
         setTimeout(() => {

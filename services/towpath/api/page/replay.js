@@ -1,5 +1,5 @@
 /**
- * The view of the past: scrub through what was recorded, or let it run.
+ * The view of the past: scrub through recorded events, or play them.
  */
 
 import { make, say } from "./elements.js";
@@ -11,7 +11,7 @@ import { clock, dated, sentence } from "./wording.js";
 
 const SPEEDS = [1, 5, 20, 100];
 const SPANS = [[600, "the last 10 minutes"], [3600, "the last hour"], [86_400, "the last day"], [0, "everything kept"]];
-/** Before and after the recorded events, so that the first and the last are seen. */
+/** Time added before and after the recorded events, so that the first and the last are seen. */
 const MARGIN_S = 5;
 
 export class ReplayView {
@@ -32,7 +32,7 @@ export class ReplayView {
     this.#load();
   }
 
-  /** What happens now is no part of what is looked at; which jobs and sites there are tells of the past, too. */
+  /** Present events are not part of the replay. But today's jobs and sites tell about the past, too. */
   show(sections = null) {
     if (!this.moments || (sections && !sections.has("jobs") && !sections.has("sites"))) return;
     this.#remember();
@@ -45,7 +45,7 @@ export class ReplayView {
   }
 
   async #load() {
-    say(this.note, "Reading what was recorded …");
+    say(this.note, "Reading recorded events …");
     try {
       const moments = momentsOf(await keptEvents());
       const until = Date.now() / 1000;
@@ -56,7 +56,7 @@ export class ReplayView {
       [this.from, this.until] = [from, Math.max(until, from + 1)];
       this.step = Math.max(2, Math.round((this.until - this.from) / 600));
       this.index = indexOf(series);
-      // Those before the span say how it begins.
+      // Events before the span determine its first state.
       this.moments = moments;
       this.#remember();
       say(this.note, `${moments.length} events, ${series.length} series, from ${dated(this.from)} on`);

@@ -1,5 +1,5 @@
 /**
- * How numbers, times and states are said to people.
+ * Format numbers, times and states for people.
  */
 
 export const number = (value) => (value === null || value === undefined || Number.isNaN(value) ? "–"
@@ -26,7 +26,7 @@ export function bytes(count) {
 
 const dateOf = (moment) => new Date(typeof moment === "number" ? moment * 1000 : moment);
 
-/** A moment, from ISO 8601 or Unix seconds. */
+/** Format a moment, given as ISO 8601 or Unix seconds. */
 export function clock(moment) {
   if (moment === null || moment === undefined) return "–";
   return dateOf(moment).toLocaleTimeString("en-GB");
@@ -37,7 +37,7 @@ export function dated(moment) {
   return `${dateOf(moment).toLocaleDateString("en-CA")} ${clock(moment)}`;
 }
 
-/** Unix seconds of ISO 8601. */
+/** Convert ISO 8601 to Unix seconds. */
 export const seconds = (moment) => Date.parse(moment) / 1000;
 
 const TONES = {
@@ -46,10 +46,10 @@ const TONES = {
   down: "bad", failed: "bad", fenced: "bad", needs_operator: "bad",
 };
 
-/** Whether a state is good news: `good`, `warn`, `bad`, or `none`. */
+/** Rate a state: `good`, `warn`, `bad`, or `none`. */
 export const tone = (state) => TONES[state] ?? "none";
 
-/** One line of what an event of the mesh says. */
+/** Describe an event of the mesh in one line. */
 export function sentence(subject, body) {
   const [kind, id, what] = subject.split(".").slice(3);
   if (kind === "operation" && what === "begun") {
