@@ -21,7 +21,7 @@ from typing import Any
 from towpath.checker.files import lines_of
 from towpath.checker.records import Marks
 from towpath.checker.rule import Terms
-from towpath.checker.rules import Source, judge_by_rule
+from towpath.checker.rules import NamedLines, judge_by_rule
 
 EVENTS = 1_000_000
 TARGET = {"seconds": 60, "peak_gb": 4}
@@ -114,8 +114,8 @@ def judge(name: str, events: Path, output: Path) -> dict[str, Any]:
     verdict = judge_by_rule(
         rule,
         terms,
-        Source(str(events), lines_of(events, "input")),
-        Source(str(output), lines_of(output, "output")),
+        NamedLines(str(events), lines_of(events, "input")),
+        NamedLines(str(output), lines_of(output, "output")),
         Marks(),
     )
     seconds = time.perf_counter() - begun

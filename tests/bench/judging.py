@@ -12,8 +12,9 @@ from figures import Case, Measured, Target
 from measured_mesh import MeasuredMesh
 
 from towpath.checker.identity import identity_of
+from towpath.checker.judging import judge
 from towpath.checker.observation import observe
-from towpath.checker.verdict import judge
+from towpath.checker.verdict import Leniency
 from towpath.lab.workload.departures import departures
 
 COUNT = 100_000
@@ -40,7 +41,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     expected = {identity_of(body): body["values"] for body in bodies}
     seen = [observe(json.dumps(body).encode(), identity_of, received_at=T0.timestamp()) for body in bodies]
     begun = time.process_time()
-    verdict = judge(expected, seen, late_after_s=1.0)
+    verdict = judge(expected, seen, Leniency(late_after_s=1.0))
     took_s = time.process_time() - begun
     measured.cases.append(_case("results judged", count, took_s, JUDGED, faults=0 if verdict.clean else 1))
 

@@ -24,8 +24,9 @@ from migration_workload import CONNECTION_RATE, Workload
 from natsrpy.js import JetStreamMessage
 
 from towpath.checker.identity import Identity, WindowIdentity
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Verdict
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Operator, Window

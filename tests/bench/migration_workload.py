@@ -16,9 +16,10 @@ from verdicts import Counts, window_truth
 from windowed import counting
 
 from towpath.checker.identity import Identity, WindowIdentity
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Verdict
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Aggregate, AggregateFunction, ProcessingWindow
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.checker.identity import Identity, identity_of
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation, observe
-from towpath.checker.verdict import judge
+from towpath.checker.verdict import Leniency
 
 T0 = datetime(2013, 1, 1, tzinfo=UTC)
 STORED_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,7 +115,7 @@ def test_verdict_when_faults_are_planted_then_counts_exactly_these(
     expected: dict[Identity, dict[str, Any]] = {identity_of(body): body["values"] for body in bodies}
     planted = Planted(bodies, faults, seed)
     observations = planted.observations()
-    verdict = judge(expected, observations, late_after_s=5.0)
+    verdict = judge(expected, observations, Leniency(late_after_s=5.0))
     assert {name: getattr(verdict, name) for name in planted.counts} == planted.counts
     assert verdict.clean == (
         not any(planted.counts[n] for n in ("lost", "duplicated", "wrong", "unexpected"))

@@ -24,7 +24,7 @@ from towpath.checker.identity import utc
 from towpath.checker.moments import written
 from towpath.checker.records import recorded
 from towpath.checker.rule import Terms
-from towpath.checker.rules import Source, judge_by_rule
+from towpath.checker.rules import NamedLines, judge_by_rule
 from towpath.checker.verdict import Verdict
 from towpath.contracts.data_plane import (
     MESSAGE_ID_HEADER,
@@ -297,9 +297,9 @@ class DataPath:
         return judge_by_rule(
             "window-sum",
             terms,
-            Source("events", events),
-            Source("subscriber", _recorded(self.server.delivered)),
-            log=Source("log", _recorded(stored)),
+            NamedLines("events", events),
+            NamedLines("subscriber", _recorded(self.server.delivered)),
+            log=NamedLines("log", _recorded(stored)),
         )
 
 

@@ -11,12 +11,11 @@ from typing import Any
 
 from towpath.checker.history import Line
 from towpath.checker.identity import utc
-from towpath.checker.judging import Leniency
 from towpath.checker.moments import written
 from towpath.checker.records import recorded
 from towpath.checker.rule import Terms
-from towpath.checker.rules import Source, judge_by_rule
-from towpath.checker.verdict import Verdict
+from towpath.checker.rules import NamedLines, judge_by_rule
+from towpath.checker.verdict import Leniency, Verdict
 
 BEGIN_S = 1_767_225_600
 """2026-01-01 UTC."""
@@ -62,14 +61,14 @@ class Run:
     """What the log holds; empty if nobody looked."""
 
     def verdict(self) -> Verdict:
-        log = Source("log", _lines([m.line() for m in self.stored])) if self.stored else None
+        log = NamedLines("log", _lines([m.line() for m in self.stored])) if self.stored else None
         events = _lines([json.dumps(event).encode() for event in self.events])
         output = _lines([message.line() for message in self.messages])
         return judge_by_rule(
             self.rule,
             self.terms,
-            Source("events", events),
-            Source("output", output),
+            NamedLines("events", events),
+            NamedLines("output", output),
             leniency=LENIENCY,
             log=log,
         )
@@ -187,7 +186,7 @@ def filter_run(seed: int) -> Run:
     """The events whose delay is above 30."""
     run = event_run(seed)
     messages = [m for m in run.messages if m.body["values"]["delay"] > 30]
-    terms = replace(run.terms, where="delay > 30 and device <> 'nobody'")
+    terms = replace(run.terms, where="delay > 30 && device != 'nobody'")
     return replace(run, rule="filter", terms=terms, messages=messages)
 
 

@@ -22,9 +22,10 @@ from towpath.checker.identity import (
     identity_by_values,
     identity_of,
 )
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation, observe
 from towpath.checker.report import as_json, as_table
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import TowpathError
 
 T0 = datetime(2013, 1, 1, tzinfo=UTC)
@@ -67,7 +68,7 @@ def counts(verdict: Verdict) -> dict[str, int]:
 
 
 def test_verdict_when_exactly_the_expected_results_came_then_is_clean() -> None:
-    verdict = judge(EXPECTED, map(seen, RESULTS), late_after_s=1.0)
+    verdict = judge(EXPECTED, map(seen, RESULTS), Leniency(late_after_s=1.0))
     assert verdict.clean
     assert counts(verdict) == {}
     assert (verdict.expected, verdict.results) == (10, 10)
@@ -128,7 +129,7 @@ def test_verdict_when_different_keys_interleave_then_nothing_is_out_of_order() -
 
 def test_verdict_when_a_result_is_delayed_then_it_is_late() -> None:
     observations = [seen(result) for result in RESULTS[:-1]] + [seen(RESULTS[-1], received_at=RECEIVED + 2)]
-    verdict = judge(EXPECTED, observations, late_after_s=1.0)
+    verdict = judge(EXPECTED, observations, Leniency(late_after_s=1.0))
     assert counts(verdict) == {"late": 1}
     assert "2.500 s" in verdict.examples["late"][0]
 
@@ -186,8 +187,8 @@ def test_copy_when_it_is_not_what_the_broker_sent_before_then_is_duplicated_what
 
 def test_copy_when_too_many_messages_came_between_then_is_duplicated() -> None:
     observations = [*map(seen, RESULTS), seen(RESULTS[0], connection=2)]
-    assert counts(judge(EXPECTED, observations, redelivery_span=10)) == {"redelivered": 1}
-    assert counts(judge(EXPECTED, observations, redelivery_span=9)) == {"duplicated": 1}
+    assert counts(judge(EXPECTED, observations, Leniency(redelivery_span=10))) == {"redelivered": 1}
+    assert counts(judge(EXPECTED, observations, Leniency(redelivery_span=9))) == {"duplicated": 1}
 
 
 def test_copies_when_a_third_connection_repeats_them_on_itself_then_are_duplicated_once() -> None:

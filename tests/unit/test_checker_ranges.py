@@ -13,7 +13,7 @@ import pytest
 from towpath.checker.identity import RangeIdentity, identity_of
 from towpath.checker.observation import Observation, observe
 from towpath.checker.ranges import Partition, Range, judge_ranges, partition, range_truth
-from towpath.checker.verdict import Verdict
+from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.operators import Aggregate
 
@@ -154,7 +154,7 @@ def test_verdict_when_a_result_is_of_no_window_of_the_job_then_it_is_unexpected(
 
 
 def test_verdict_when_windows_come_in_another_order_or_late_then_it_says_so_and_is_clean() -> None:
-    verdict = verdict_on([*results(CUT)[2:], *results(CUT)[:2]], late_after_s=0.4)
+    verdict = verdict_on([*results(CUT)[2:], *results(CUT)[:2]], leniency=Leniency(late_after_s=0.4))
     assert counts(verdict) == {"out_of_order": 2, "late": 6}
     assert verdict.clean
 

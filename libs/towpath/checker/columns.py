@@ -17,7 +17,7 @@ ABSENT = -1
 _LARGEST = 2**62
 
 
-class Column:
+class CodedColumn:
     """One field of many rows. A missing value is None, and so is NaN; what is no scalar counts by its JSON
     text. `1`, `1.0` are one value, and a truth value is no number."""
 
@@ -31,7 +31,7 @@ class Column:
         self._known: dict[Any, int] = {None: 0}
 
     @classmethod
-    def of(cls, values: Iterable[Any]) -> Column:
+    def of(cls, values: Iterable[Any]) -> CodedColumn:
         """A column with these values, one for each row."""
         column = cls()
         for value in values:
@@ -61,20 +61,24 @@ class Column:
         """The codes of all rows, as a view."""
         return np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.zeros(0, np.int32)
 
-    def selected(self, rows: np.ndarray) -> Column:
-        """The column at these rows. The values are shared."""
-        chosen = Column.__new__(Column)
-        chosen.codes = array("i", self.array()[rows].astype(np.int32).tobytes())
+    def coded(self, codes: np.ndarray) -> CodedColumn:
+        """A column with these codes. The values are shared."""
+        chosen = CodedColumn.__new__(CodedColumn)
+        chosen.codes = array("i", codes.astype(np.int32).tobytes())
         chosen.values, chosen._known = self.values, self._known
         return chosen
 
-    def mapped(self, function: Callable[[Any], Any]) -> Column:
+    def selected(self, rows: np.ndarray) -> CodedColumn:
+        """The column at these rows. The values are shared."""
+        return self.coded(self.array()[rows])
+
+    def mapped(self, function: Callable[[Any], Any]) -> CodedColumn:
         """The column with every value replaced; `function` is asked once for each different one."""
-        codes = Column.of(function(value) for value in self.values)
+        codes = CodedColumn.of(function(value) for value in self.values)
         codes.codes = array("i", codes.array()[self.array()].tobytes())
         return codes
 
-    def codes_in(self, other: Column) -> np.ndarray:
+    def codes_in(self, other: CodedColumn) -> np.ndarray:
         """For each row the code that `other` has for its value, or `ABSENT`."""
         known = other._known
         translation = [known.get(_scalar(value)[1], ABSENT) for value in self.values]
@@ -100,7 +104,7 @@ class Table:
         """Keep only these fields; when None, all of a row's own ones, and those of these names beside it."""
         self._all = fields is None
         self._beside = tuple(beside)
-        self.columns: dict[str, Column] = {name: Column() for name in (*(fields or ()), *beside)}
+        self.columns: dict[str, CodedColumn] = {name: CodedColumn() for name in (*(fields or ()), *beside)}
         self.rows = 0
 
     def append(self, own: Mapping[str, Any], beside: Mapping[str, Any]) -> None:
@@ -118,7 +122,7 @@ class Table:
         for name, value in own.items():
             column = columns.get(name)
             if column is None:
-                column = columns[name] = Column(self.rows)
+                column = columns[name] = CodedColumn(self.rows)
             column.append(value)
         if len(own) != len(columns):
             for column in columns.values():

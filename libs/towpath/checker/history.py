@@ -1,16 +1,21 @@
-"""What came, or what was fed in, as columns: a million results in a few hundred megabytes."""
+"""Results that came, or events that were fed in, as columns: a million in a few hundred megabytes."""
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from towpath.checker.columns import Column, Table
+from towpath.checker.columns import CodedColumn, Table, combined
 from towpath.checker.files import bad_line
-from towpath.checker.records import PLAIN, Marks, Record, read_record
+from towpath.checker.identity import RESULT, utc
+from towpath.checker.moments import TimeUnit, microseconds
+from towpath.checker.observation import Observation, values_of
+from towpath.checker.records import PLAIN, Delivery, Marks, read_record
 from towpath.contracts.errors import TowpathError
 
 Line = tuple[int, bytes]
@@ -40,12 +45,12 @@ class History:
         self.connections = array("q")
         self.dups = bytearray()
         """1 where the broker said that it had sent this before."""
-        self.subscribers, self.jobs = Column(), Column()
+        self.subscribers, self.jobs = CodedColumn(), CodedColumn()
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    def append(self, record: Record | None, line: int, payload: bytes) -> None:
+    def append(self, record: Delivery | None, line: int, payload: bytes) -> None:
         """Take the next record; None for a text that is none."""
         held = record if record is not None else _UNREADABLE
         if not self.fields:
@@ -63,7 +68,7 @@ class History:
         self.subscribers.append(held.subscriber)
         self.jobs.append(held.job)
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> CodedColumn:
         """A field. Raises `TowpathError` (invalid) if no record has it."""
         if not self.table.has(name):
             raise bad_line(
@@ -76,15 +81,59 @@ class History:
             )
         return self.table.columns[name]
 
-    def invalid(self, row: int, name: str, allowed: str) -> TowpathError:
-        """What to raise for a value that cannot be used."""
-        value = self.table.columns[name][row]
-        return bad_line(
-            self.source, self.lines[row], "not usable", field=name, value=repr(value), allowed=allowed
-        )
+    def present(self, name: str) -> np.ndarray:
+        """True for the records that have a value in the field."""
+        return self.column(name).array() != 0
+
+    def alike(self, fields: Sequence[str]) -> np.ndarray:
+        """A number for each record: equal where all the fields are."""
+        columns = [self.column(name) for name in fields]
+        return combined([c.array() for c in columns], [len(c.values) for c in columns], len(self))
+
+    def moments(self, name: str, unit: TimeUnit) -> np.ndarray:
+        """Times in microseconds since 1970; 0 where there is none. Raises `TowpathError` (invalid)."""
+        allowed = f"ISO 8601, or a number of {unit}"
+        return np.array(self._read(name, lambda value: microseconds(value, unit), allowed), np.int64)[
+            self.column(name).array()
+        ]
+
+    def serials(self, name: str) -> np.ndarray:
+        """Whole numbers, which every record has. Raises `TowpathError` (invalid) for one that has none."""
+        values = self._read(name, lambda value: value if type(value) is int else None, "a whole number")
+        without = np.flatnonzero(~self.present(name))
+        if len(without):
+            raise self._invalid(int(without[0]), name, "a whole number")
+        return np.array(values, np.int64)[self.column(name).array()]
+
+    def numbers(self, name: str) -> pd.Series:
+        """Numbers; missing where there is none. Whole ones stay whole. Raises `TowpathError` (invalid)."""
+        values = self._read(name, _number, "a number")
+        codes = self.column(name).array()
+        if all(isinstance(value, int) and abs(value) < _EXACT for value in values):
+            return pd.Series(pd.arrays.IntegerArray(np.array(values, np.int64)[codes], codes == 0))
+        return pd.Series(np.array([math.nan, *values[1:]], np.float64)[codes])
+
+    def _read(self, name: str, read: Callable[[Any], Any], allowed: str) -> list[Any]:
+        """Code → value as read; 0 for a missing one. Raises `TowpathError` for one that is read as None."""
+        column = self.column(name)
+        values = [0, *map(read, column.values[1:])]
+        bad = [code for code, value in enumerate(values) if value is None]
+        if bad:
+            raise self._invalid(int(np.flatnonzero(np.isin(column.array(), bad))[0]), name, allowed)
+        return values
+
+    def _invalid(self, row: int, name: str, allowed: str) -> TowpathError:
+        value = repr(self.table.columns[name][row])
+        return bad_line(self.source, self.lines[row], "not usable", field=name, value=value, allowed=allowed)
 
 
-_UNREADABLE = Record({})
+_UNREADABLE = Delivery({})
+_EXACT = 2**53
+"""Below it, a floating-point number can be any whole one."""
+
+
+def _number(value: Any) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def results_of(
@@ -131,6 +180,31 @@ def inputs_of(
                 source, number, problem, field=field, value=shown, allowed="one JSON object a line"
             ) from error
         history.append(record, number, b"")
+    return history
+
+
+def observed(
+    observations: Iterable[Observation],
+    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
+) -> History:
+    """The history of observations; each is known by its identity."""
+    history = History("", None, (RESULT,))
+    for number, seen in enumerate(observations, start=1):
+        delivery = Delivery(
+            {},
+            {RESULT: seen.identity},
+            offset=seen.offset,
+            received_at=seen.received_at,
+            connection=seen.connection,
+            dup=seen.dup,
+            subscriber=seen.subscriber,
+        )
+        body = seen.body
+        if body:
+            delivery.own = compared(body)
+            delivery.job, delivery.epoch = body.get("job"), body.get("epoch")
+            delivery.stored_at = utc(body["stored_at"]).timestamp()
+        history.append(delivery, number, seen.payload)
     return history
 
 

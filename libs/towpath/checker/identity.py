@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 
+RESULT = "(result)"
+"""Column of results that are known by an `Identity`: no field is called so."""
+
 Values = tuple[tuple[str, Any], ...]
 """Named values in the order of their names: a mapping that can be part of an identity."""
 
@@ -118,3 +121,14 @@ def utc(text: str) -> datetime:
     """The moment an ISO 8601 text names; without a zone it is UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def described(known_by: Mapping[str, Any]) -> str:
+    """The fields that a result is known by on one line, for people."""
+    identity = known_by.get(RESULT)
+    if identity is None:
+        return ", ".join(f"{name}={held!r}" for name, held in known_by.items())
+    parts: dict[str, Any] = identity._asdict()
+    for name in parts.keys() & {"key", "values"}:
+        parts[name] = ", ".join(f"{part}={held!r}" for part, held in parts[name])
+    return "; ".join(f"{name} {value}" for name, value in parts.items())

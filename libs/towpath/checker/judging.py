@@ -1,32 +1,46 @@
-"""The verdict on a history of a million results: the same words as `judge`, computed on columns."""
+"""The judge: compares results that came with those there should be, column by column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from towpath.checker.arrival import Arrival, arrival_of
-from towpath.checker.columns import ABSENT, Column, combined
+from towpath.checker.columns import ABSENT, CodedColumn, combined
 from towpath.checker.comparison import equal
-from towpath.checker.expectation import Expectation
-from towpath.checker.history import NEVER, History, doubles, longs
-from towpath.checker.verdict import CLOCK_SKEW_S, EXAMPLES, REDELIVERY_SPAN, Verdict
+from towpath.checker.expectation import (
+    UNORDERED,
+    Expectation,
+    OrderKey,
+    Truth,
+    expectation_of,
+    in_window_or_serial_order,
+)
+from towpath.checker.history import NEVER, History, doubles, longs, observed
+from towpath.checker.identity import Identity, described
+from towpath.checker.observation import Observation, values_of
+from towpath.checker.verdict import EXAMPLES, Leniency, Verdict
 
 
-@dataclass(frozen=True)
-class Leniency:
-    """What is not held against results."""
+def judge(
+    truth: Truth,
+    observations: Iterable[Observation],
+    leniency: Leniency | None = None,
+    *,
+    order_key: OrderKey = in_window_or_serial_order,
+    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
+    surplus: Set[Identity] = frozenset(),
+) -> Verdict:
+    """Compare observations, in order of receipt, with what should have come.
 
-    tolerance: float = 1e-9
-    """Relative difference of floating-point numbers."""
-    late_after_s: float | None = None
-    """Seconds from the newest event to the result; None: never late."""
-    clock_skew_s: float = CLOCK_SKEW_S
-    """Seconds by which clocks may differ."""
-    redelivery_span: int = REDELIVERY_SPAN
+    `compared` picks what of a result must be as the truth has it. `surplus`: results in the truth that cover
+    what another one does; they need not come, and are `duplicated` if they do.
+    """
+    expectation = expectation_of(truth, order_key, surplus)
+    return judge_history(expectation, observed(observations, compared), leniency)
 
 
 def judge_history(
@@ -35,7 +49,18 @@ def judge_history(
     leniency: Leniency | None = None,
     stored: History | None = None,
 ) -> Verdict:
-    """Compare what came, in order of receipt, with what should have come: see `judge` for the words.
+    """Compare what came, in order of receipt, with what should have come: `Verdict` explains the words.
+
+    MQTT delivers QoS 1 messages *at least* once: when a connection breaks before an acknowledgement
+    arrived, or when one is long in coming, the broker delivers again. Such a copy says nothing about the
+    job, so it counts as `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber,
+    an equal payload, and either the broker's word for it (DUP), or a later connection, with the previous
+    copy among the last `redelivery_span` messages before the present connection began. What was published
+    twice has no DUP: a copy without it, on one and the same connection, is always a duplicate.
+
+    The broker may also bring a message for the first time after it has brought younger ones, when a
+    connection broke on the way. So on later connections, the first `redelivery_span` messages are neither
+    `stale_owner` nor `nonmonotonic`.
 
     `stored` is what the log holds that the results were delivered from: an expected result that is there
     and did not come is `unseen`, and not `lost`. Raises `TowpathError` (invalid) if results do not have a
@@ -64,20 +89,21 @@ class _Judging:
         self._history = history
         self._leniency = leniency
         self._rows = len(history)
-        self._arrival: Arrival = arrival_of(history, leniency.redelivery_span)
+        self._redelivered, self._unsettled = _deliveries(history, leniency.redelivery_span)
         self._verdict = Verdict(results=self._rows)
 
     def verdict(self, stored: History | None) -> Verdict:
         """Judge everything."""
-        arrival, verdict = self._arrival, self._verdict
-        match = self._match(self._history, ~arrival.redelivered)
-        counted = ~arrival.redelivered
-        verdict.redelivered = int(arrival.redelivered.sum())
+        verdict, counted = self._verdict, ~self._redelivered
+        match = self._match(self._history, counted)
+        verdict.redelivered = int(self._redelivered.sum())
         known = counted & (match.row != ABSENT)
         first = known & (match.copy < match.times)
         self._count("unexpected", counted & ~known, self._told)
-        surplus = self._surplus(match, first)
-        self._count("duplicated", (known & ~first) | surplus, self._told)
+        repeated = known & ~first
+        if self._expectation.surplus is not None:
+            repeated[first] = self._expectation.surplus[match.row[first]]
+        self._count("duplicated", repeated, self._told)
         self._compare(match, known)
         self._check_order(match, first)
         self._check_times(first)
@@ -101,25 +127,19 @@ class _Judging:
         order = np.argsort(wanted, kind="stable")
         distinct, starts, times = np.unique(wanted[order], return_index=True, return_counts=True)
         if not len(distinct):
-            nothing = np.zeros(rows, np.int64)
-            return _Match(np.full(rows, ABSENT), nothing, nothing)
+            return _Match(np.full(rows, ABSENT), np.zeros(rows, np.int64), np.zeros(rows, np.int64))
         place = np.minimum(np.searchsorted(distinct, came), len(distinct) - 1)
         found = (distinct[place] == came) & (came != ABSENT)
         copy = _copies(np.where(found, place, ABSENT), counted)
         row = order[starts[place] + np.minimum(copy, times[place] - 1)]
         return _Match(np.where(found, row, ABSENT), copy, np.where(found, times[place], 0))
 
-    def _read(self, history: History, name: str) -> Column:
+    def _read(self, history: History, name: str) -> CodedColumn:
         if not any(history.readable):
-            return Column(len(history))
+            return CodedColumn(len(history))
         column = history.column(name)
         reading = self._expectation.readings.get(name)
         return column if reading is None else column.mapped(reading)
-
-    def _surplus(self, match: _Match, first: np.ndarray) -> np.ndarray:
-        if self._expectation.surplus is None:
-            return np.zeros(self._rows, bool)
-        return first & self._expectation.surplus[np.where(match.row == ABSENT, 0, match.row)]
 
     def _count(self, word: str, found: np.ndarray, describe: Callable[[int], str]) -> None:
         rows = np.flatnonzero(found)
@@ -132,9 +152,8 @@ class _Judging:
         place = f"{history.source}: line {history.lines[row]}"
         if not history.readable[row]:
             return f"{place} is no JSON object"
-        fields = history.table.columns
-        held = ", ".join(f"{name}={fields[name][row]!r}" for name in self._expectation.identity)
-        return f"{place}: {held}"
+        known_by = described({name: history.table.columns[name][row] for name in self._expectation.identity})
+        return f"{place}: {known_by}" if history.source else known_by
 
     def _compare(self, match: _Match, known: np.ndarray) -> None:
         """Values are the same where their codes are; the others are looked at one by one."""
@@ -148,7 +167,7 @@ class _Judging:
                 reading = self._expectation.readings.get(name)
                 observed = observed if reading is None else observed.mapped(reading)
             else:
-                observed = Column(self._rows)
+                observed = CodedColumn(self._rows)
             differs = observed.codes_in(column)[rows] != column.array()[wanted]
             for row, should in zip(rows[differs].tolist(), wanted[differs].tolist(), strict=True):
                 if not equal(column[should], observed[row], self._leniency.tolerance):
@@ -156,7 +175,7 @@ class _Judging:
                     reasons.setdefault(row, f"{name} is {observed[row]!r}, not {column[should]!r}")
         self._count("wrong", wrong, lambda row: f"{self._told(row)}: {reasons[row]}")
 
-    def _values(self) -> list[tuple[str, Column]]:
+    def _values(self) -> list[tuple[str, CodedColumn]]:
         expectation, table = self._expectation, self._history.table
         values = [
             (name, column)
@@ -165,7 +184,7 @@ class _Judging:
         ]
         if expectation.complete:
             asked = {*expectation.identity, *expectation.values}
-            values += [(name, Column(expectation.rows)) for name in table.present() if name not in asked]
+            values += [(name, CodedColumn(expectation.rows)) for name in table.present() if name not in asked]
         return values
 
     def _check_order(self, match: _Match, first: np.ndarray) -> None:
@@ -173,6 +192,7 @@ class _Judging:
         if order is None or position is None:
             return
         rows = np.flatnonzero(first)
+        rows = rows[order[match.row[rows]] != UNORDERED]
         places = position[match.row[rows]]
         highest = pd.Series(places).groupby(order[match.row[rows]]).cummax().to_numpy()
         found = np.zeros(self._rows, bool)
@@ -191,7 +211,7 @@ class _Judging:
                 self._count("late", first & (latency > self._leniency.late_after_s), told)
 
     def _check_rising(
-        self, word: str, numbers: np.ndarray, counted: np.ndarray, within: Column | None, strictly: bool
+        self, word: str, numbers: np.ndarray, counted: np.ndarray, within: CodedColumn | None, strictly: bool
     ) -> None:
         """Numbers that must not fall, as long as no redelivery can be the cause: of one subscriber."""
         rows = np.flatnonzero(counted & (numbers != NEVER))
@@ -204,13 +224,13 @@ class _Judging:
         if strictly:
             falls |= self._holds_another(rows, numbers[rows], highest, groups)
         found = np.zeros(self._rows, bool)
-        found[rows] = falls & ~self._arrival.unsettled[rows]
+        found[rows] = falls & ~self._unsettled[rows]
         self._count(word, found, lambda row: f"{self._told(row)}: {numbers[row]} after a higher one")
 
     def _holds_another(
         self, rows: np.ndarray, numbers: np.ndarray, highest: np.ndarray, groups: list[np.ndarray]
     ) -> np.ndarray:
-        """Whether the latest one at the highest number so far had the same number, and another text."""
+        """True where the latest one at the highest number so far had the same number, and another text."""
         payloads = longs(self._history.payloads)[rows]
         # Where the latest of the highest is; as integers: a hash does not fit into a floating-point number.
         place = pd.Series(np.where(numbers == highest, np.arange(len(rows)), -1))
@@ -234,6 +254,24 @@ class _Judging:
             unseen[held.row[held.row != ABSENT]] = True
         for word, found in (("lost", missing & ~unseen), ("unseen", missing & unseen)):
             self._count(word, found, expectation.shown)
+
+
+def _deliveries(history: History, span: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of each result: is it a copy that MQTT allows, and did it come so soon after its subscriber connected
+    again that it may be an older message, which the broker brought late?"""
+    subscribers = history.subscribers.array()
+    connections, payloads = longs(history.connections), longs(history.payloads)
+    table = pd.DataFrame({"subscriber": subscribers, "connection": connections, "payload": payloads})
+    of_subscriber = table.groupby("subscriber", sort=False)
+    place = of_subscriber.cumcount()
+    changed = table["connection"] != of_subscriber["connection"].shift(1)
+    began = place.where(changed).groupby(subscribers).ffill().astype("int64")
+    before = place.groupby([table["subscriber"], table["payload"]]).shift(1)
+    since = began - before
+    marked = np.frombuffer(bytes(history.dups), bool)
+    redelivered = ((since > 0) & (since <= span)) | (before.notna() & marked)
+    unsettled = (began > 0) & (place - began < span)
+    return redelivered.to_numpy(bool), unsettled.to_numpy(bool)
 
 
 def _copies(groups: np.ndarray, counted: np.ndarray) -> np.ndarray:

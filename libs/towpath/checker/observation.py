@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -58,3 +59,8 @@ def observe(
         reason = str(error).replace("\n", " ")[:200]
         identity = Unreadable(topic, reason, payload[:200].decode(errors="replace"), crc32(payload))
     return Observation(identity, payload, received_at, connection, topic, subscriber, offset, dup)
+
+
+def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The compared part: `values` of a result; of a rejected event its text, because reasons are prose."""
+    return body["values"] if "values" in body else {"event": body.get("event")}

@@ -1,4 +1,4 @@
-"""The verdict on processing-time windows: where they end is up to the job, that they partition is not."""
+"""Processing-time windows: where they end is up to the job, that they partition its input is not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from towpath.checker.identity import RangeIdentity, named
+from towpath.checker.identity import RangeIdentity
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
-from towpath.checker.truth import aggregated, check_columns, plain
-from towpath.checker.verdict import Verdict, describe, judge
-from towpath.contracts.operators import Aggregate
+from towpath.checker.truth import check_columns, grouped, groups_in
+from towpath.checker.verdict import Leniency, Verdict
+from towpath.contracts.operators import Aggregate, AggregateFunction
 
 Range = tuple[int, int]
 """Serial numbers `after` < n ≤ `through`."""
@@ -21,18 +22,54 @@ Range = tuple[int, int]
 SERIAL = "serial"
 _COUNT = "events in the window"
 _NEWEST = "newest serial number"
+_OF_EACH = {
+    _COUNT: Aggregate(function=AggregateFunction.COUNT),
+    _NEWEST: Aggregate(function=AggregateFunction.MAX, field=SERIAL),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What ranges make of an input."""
+    """How ranges lie over an input."""
 
     parts: list[Range]
     """As many of the ranges as do not overlap each other, in order."""
     overlapping: list[Range]
     """Ranges with serial numbers that are also in `parts`."""
     gaps: list[Range]
-    """What no range covers."""
+    """Serial numbers that no range covers."""
+
+
+def judge_ranges(
+    events: pd.DataFrame,
+    observations: Sequence[Observation],
+    *,
+    job: str,
+    key: Sequence[str],
+    aggregates: Mapping[str, Aggregate],
+    after: int,
+    through: int,
+    leniency: Leniency | None = None,
+) -> Verdict:
+    """Judge if the windows that came partition the input `after` < serial number ≤ `through`, and are right.
+
+    `events` are those that the job should have accepted, with their number in column `serial`. Events in a
+    gap between the windows are `lost`: one result for each key they have. A window with serial numbers of
+    another one is `duplicated`, as is a second copy of a result. Everything else as for `judge`.
+    """
+    came = (o.identity for o in observations if isinstance(o.identity, RangeIdentity))
+    ours = {(i.after, i.through) for i in came if i.job == job and i.after < i.through}
+    found = partition(ours, after, through)
+    needed = range_truth(events, [*found.parts, *found.gaps], key, aggregates, job)
+    surplus = range_truth(events, found.overlapping, key, aggregates, job)
+    return judge(
+        {**needed, **surplus}, observations, leniency, compared=_values_and_extent, surplus=surplus.keys()
+    )
+
+
+def _values_and_extent(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is compared of a result, under the names of `range_truth`."""
+    return {**body["values"], _COUNT: body.get("count"), _NEWEST: body["serial"]}
 
 
 def partition(ranges: Iterable[Range], after: int, through: int) -> Partition:
@@ -66,63 +103,25 @@ def range_truth(
     aggregate has. Raises `TowpathError` if a field is not a column.
     """
     check_columns(events, [SERIAL, *key, *(a.field for a in aggregates.values() if a.field is not None)])
-    placed = events.dropna(subset=list(key)).sort_values(SERIAL)
-    serials = placed[SERIAL].to_numpy()
-    first = np.searchsorted(serials, [after for after, _ in ranges], side="right")
-    last = np.searchsorted(serials, [through for _, through in ranges], side="right")
-    positions = [np.arange(a, b) for a, b in zip(first, last, strict=True)]
-    if not any(len(part) for part in positions):
+    placed = events.dropna(subset=list(key))
+    rows, numbers = rows_in(ranges, placed[SERIAL].to_numpy())
+    if not len(rows):
         return {}
-    rows = placed.iloc[np.concatenate(positions)].reset_index(drop=True)
-    numbers = np.repeat(np.arange(len(ranges)), [len(part) for part in positions])
-    groups = rows.groupby([numbers, *(rows[name] for name in key)], sort=True)
-    columns = {name: aggregated(groups, aggregate) for name, aggregate in aggregates.items()}
-    columns |= {_COUNT: groups.size(), _NEWEST: groups[SERIAL].max()}
-    table = pd.DataFrame(columns).astype(object)
-    truth: dict[RangeIdentity, dict[str, Any]] = {}
-    for group, row in zip(table.index.tolist(), table.itertuples(index=False, name=None), strict=True):
-        number, *values = group if isinstance(group, tuple) else (group,)
-        known = named({name: plain(value) for name, value in zip(key, values, strict=True)})
-        after, through = ranges[number]
-        results = {name: plain(value) for name, value in zip(columns, row, strict=True)}
-        truth[RangeIdentity(job, after, through, known)] = results
-    return truth
+    of_ranges = placed.iloc[rows].reset_index(drop=True)
+    table = grouped(of_ranges, [numbers, *(of_ranges[name] for name in key)], {**aggregates, **_OF_EACH})
+    return {
+        RangeIdentity(job, *ranges[number], known_by): values
+        for number, known_by, values in groups_in(table, key)
+    }
 
 
-def judge_ranges(
-    events: pd.DataFrame,
-    observations: Sequence[Observation],
-    *,
-    job: str,
-    key: Sequence[str],
-    aggregates: Mapping[str, Aggregate],
-    after: int,
-    through: int,
-    tolerance: float = 1e-9,
-    late_after_s: float | None = None,
-) -> Verdict:
-    """Whether the windows that came partition the input `after` < serial number ≤ `through`, and are right.
-
-    `events` are those that the job should have accepted, with their number in column `serial`. Events in a
-    gap between the windows are `lost`: one result for each key they have. A window with serial numbers of
-    another one is `duplicated`, as is a second copy of a result. Everything else as for `judge`.
-    """
-    came = {o.identity for o in observations if isinstance(o.identity, RangeIdentity)}
-    ours = {identity for identity in came if identity.job == job and identity.after < identity.through}
-    found = partition([(i.after, i.through) for i in ours], after, through)
-    expected = range_truth(events, [*found.parts, *found.gaps], key, aggregates, job)
-    twice = range_truth(events, found.overlapping, key, aggregates, job)
-    repeated = {identity: values for identity, values in twice.items() if identity in came}
-    verdict = judge(
-        {**expected, **repeated}, observations, tolerance, late_after_s, compared=_values_and_extent
-    )
-    verdict.expected = len(expected)
-    verdict.duplicated += len(repeated)
-    for identity in sorted(repeated, key=lambda i: (i.after, i.through)):
-        verdict.example("duplicated", lambda identity=identity: f"{describe(identity)} overlaps another")
-    return verdict
-
-
-def _values_and_extent(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is compared of a result, under the names of `range_truth`."""
-    return {**body["values"], _COUNT: body.get("count"), _NEWEST: body["serial"]}
+def rows_in(ranges: Sequence[Range], serials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of each range, and for each of them the number of the range: a row for each time one covers
+    its serial number."""
+    ordered = np.argsort(serials, kind="stable")
+    begin = np.searchsorted(serials[ordered], [after for after, _ in ranges], side="right")
+    end = np.searchsorted(serials[ordered], [through for _, through in ranges], side="right")
+    lengths = np.maximum(end - begin, 0)
+    numbers = np.repeat(np.arange(len(ranges)), lengths)
+    within = np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return ordered[np.repeat(begin, lengths) + within], numbers

@@ -18,11 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.checker.identity import identity_of
+from towpath.checker.identity import RESULT, identity_of
 from towpath.checker.moments import TimeUnit, microseconds
-
-RESULT = "result"
-"""Beside a result of Towpath: what identifies it, as a text."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,8 @@ PLAIN = Marks()
 
 
 @dataclass(slots=True)
-class Record:
-    """One event or result."""
+class Delivery:
+    """One event or result, and how it came."""
 
     own: Mapping[str, Any]
     """Its fields, or its `values`."""
@@ -69,16 +66,16 @@ class Record:
     """Unix seconds."""
     connection: int = 1
     dup: bool = False
-    """Whether the broker said that it had sent this before."""
+    """The broker said that it had sent this before."""
     subscriber: str | None = None
     text: bytes | None = None
     """What came, if it is not the whole line."""
     trouble: str | None = None
-    """Why the payload of a recorded message cannot be read."""
+    """The reason why the payload of a recorded message cannot be read."""
 
 
-def read_record(text: bytes | str, marks: Marks = PLAIN, *, identified: bool = False) -> Record:
-    """The record of a JSON text. With `identified`, results of Towpath have a field `result` beside them.
+def read_record(text: bytes | str, marks: Marks = PLAIN, *, identified: bool = False) -> Delivery:
+    """The record of a JSON text. With `identified`, results of Towpath have their `Identity` beside them.
 
     Raises `ValueError` for what is no JSON object. A recorded message with such a payload has a `trouble`.
     """
@@ -121,7 +118,7 @@ def _is_object(payload: bytes) -> bool:
         return False
 
 
-def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Record:
+def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Delivery:
     payload = message["payload"]
     try:
         body = json.loads(payload) if isinstance(payload, str) else payload
@@ -129,7 +126,7 @@ def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Rec
             raise ValueError(f"the payload must be a JSON object, not {type(body).__name__}")
         record = _record(body, marks, identified)
     except ValueError as error:
-        record = Record({}, trouble=str(error))
+        record = Delivery({}, trouble=str(error))
     record.text = (payload if isinstance(payload, str) else repr(payload)).encode()
     record.received_at = _seconds(message.get("received_at", message.get("tst")), marks.unit)
     record.connection = _whole(message.get("connection")) or 1
@@ -142,13 +139,13 @@ def _recorded(message: Mapping[str, Any], marks: Marks, identified: bool) -> Rec
     return record
 
 
-def _record(body: Mapping[str, Any], marks: Marks, identified: bool) -> Record:
+def _record(body: Mapping[str, Any], marks: Marks, identified: bool) -> Delivery:
     if isinstance(body.get("values"), dict) and isinstance(body.get("job"), str):
         return _of_towpath(body, identified)
     fields = _flat(body)
     if not marks.names:
-        return Record(fields)
-    record = Record({name: value for name, value in fields.items() if name not in marks.names})
+        return Delivery(fields)
+    record = Delivery({name: value for name, value in fields.items() if name not in marks.names})
     marked = {name: fields.get(name) for name in marks.names}
     record.epoch = _whole(marked.get(marks.epoch or ""))
     record.offset = _whole(marked.get(marks.offset or ""))
@@ -160,16 +157,16 @@ def _record(body: Mapping[str, Any], marks: Marks, identified: bool) -> Record:
     return record
 
 
-def _of_towpath(body: Mapping[str, Any], identified: bool) -> Record:
+def _of_towpath(body: Mapping[str, Any], identified: bool) -> Delivery:
     window = body.get("window") or {}
     beside = {**body, **(body.get("key") or {})}
     beside["window_start"], beside["window_end"] = window.get("start"), window.get("end")
     if identified:
         try:
-            beside[RESULT] = repr(identity_of(body))
+            beside[RESULT] = identity_of(body)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"a result without identity: {error!r}") from error
-    return Record(
+    return Delivery(
         _flat(body["values"]),
         beside,
         job=body["job"],

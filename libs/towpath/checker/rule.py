@@ -1,4 +1,4 @@
-"""What a rule is: from a file of events to the results there should be."""
+"""A rule: how a pipeline turns its events into results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Terms:
     size_s: float | None = None
     """Length of tumbling windows, seconds. They are aligned to 1970-01-01 UTC."""
     value_field: str | None = None
-    """What is summed up."""
+    """The number that is summed up."""
     result_field: str | None = None
     """Where results have the number; None: a field called as the rule's last word."""
     where: str | None = None
@@ -42,15 +42,13 @@ class Terms:
 
 
 Fields = Callable[[Terms], list[str] | None]
-"""Which fields are read; None: all."""
+"""The fields that are read; None: all."""
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What a pipeline does with its events."""
+class PipelineRule:
+    """How results follow from events."""
 
-    meaning: str
-    """One line for people."""
     needs: tuple[str, ...]
     """Terms that must be given."""
     of_events: Fields

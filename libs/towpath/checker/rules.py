@@ -7,29 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from towpath.checker import rules_events, rules_ranges, rules_windows
+from towpath.checker import rules_events, rules_groups
 from towpath.checker.expectation import Expectation
 from towpath.checker.history import History, Line, inputs_of, results_of
-from towpath.checker.judging import Leniency, judge_history
-from towpath.checker.records import PLAIN, RESULT, Marks
-from towpath.checker.rule import Rule, Terms
-from towpath.checker.rules_events import key_codes
-from towpath.checker.verdict import Verdict
+from towpath.checker.identity import RESULT
+from towpath.checker.judging import judge_history
+from towpath.checker.records import PLAIN, Marks
+from towpath.checker.rule import PipelineRule, Terms
+from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import ErrorCode, TowpathError
 
-RULES: dict[str, Rule] = {**rules_events.RULES, **rules_windows.RULES, **rules_ranges.RULES}
+RULES: dict[str, PipelineRule] = {**rules_events.RULES, **rules_groups.RULES}
 """Name → what a pipeline of that name does with its events."""
 
 
 @dataclass(frozen=True)
-class Source:
+class NamedLines:
     """Lines, and what they are called when something is wrong with one."""
 
     name: str
     lines: Iterable[Line]
 
 
-def rule_called(name: str, terms: Terms) -> Rule:
+def rule_called(name: str, terms: Terms) -> PipelineRule:
     """The rule of that name. Raises `TowpathError` (invalid): no such rule, or it was not told enough."""
     rule = RULES.get(name)
     if rule is None:
@@ -59,11 +59,11 @@ _ALLOWED = {
 def judge_by_rule(
     name: str,
     terms: Terms,
-    events: Source,
-    output: Source,
+    events: NamedLines,
+    output: NamedLines,
     marks: Marks = PLAIN,
     leniency: Leniency | None = None,
-    log: Source | None = None,
+    log: NamedLines | None = None,
 ) -> Verdict:
     """Whether `output` is what the rule makes of `events`. `log`: what was stored, to tell unseen from lost.
 
@@ -81,11 +81,11 @@ def judge_by_rule(
 
 def judge_by_truth(
     terms: Terms,
-    truth: Source,
-    output: Source,
+    truth: NamedLines,
+    output: NamedLines,
     marks: Marks = PLAIN,
     leniency: Leniency | None = None,
-    log: Source | None = None,
+    log: NamedLines | None = None,
 ) -> Verdict:
     """Whether `output` has the results that `truth` has: each once, unless there it is more often.
 
@@ -100,7 +100,7 @@ def judge_by_truth(
     expectation = _given(terms, wanted)
     beside = (*terms.key, *(asked or expectation.identity))
 
-    def read(source: Source) -> History:
+    def read(source: NamedLines) -> History:
         return results_of(source.lines, source.name, None, marks, beside=beside, identified=True)
 
     return judge_history(expectation, read(output), leniency, None if log is None else read(log))
@@ -119,6 +119,6 @@ def _given(terms: Terms, truth: History) -> Expectation:
         identity,
         {name: columns[name] for name in truth.table.present() if name not in identity},
         complete=True,
-        order=key_codes(truth, terms.key) if terms.key else None,
+        order=truth.alike(terms.key) if terms.key else None,
         position=rows,
     )

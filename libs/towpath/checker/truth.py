@@ -1,14 +1,14 @@
-"""What the results should be: a batch computation over the same events, sharing no code with the jobs."""
+"""The results of windows, by a batch computation over the same events: it shares no code with the jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pandas as pd
 
-from towpath.checker.identity import WindowIdentity, named
+from towpath.checker.identity import Values, WindowIdentity, named
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Aggregate, AggregateFunction
 
@@ -40,31 +40,13 @@ def window_truth(
         raise TowpathError(ErrorCode.INVALID, "not a length", field="size_s", value=size_s, allowed="above 0")
     placed = events.dropna(subset=[event_time])
     size_us = round(size_s * 1_000_000)
-    at_us = pd.to_datetime(_column(placed, event_time), utc=True).dt.as_unit("us").astype("int64")
-    by: list[Any] = [at_us // size_us, *(_column(placed, name) for name in key)]
-    groups = placed.groupby(by, dropna=False, sort=True)
-    table = pd.DataFrame({name: aggregated(groups, a) for name, a in aggregates.items()}).astype(object)
+    at_us = pd.to_datetime(cast(pd.Series, placed[event_time]), utc=True).dt.as_unit("us").astype("int64")
+    table = grouped(placed, [at_us // size_us, *(placed[name] for name in key)], aggregates)
     truth: WindowTruth = {}
-    for group, row in zip(table.index.tolist(), table.itertuples(index=False, name=None), strict=True):
-        number, *values = group if isinstance(group, tuple) else (group,)
-        identity = WindowIdentity(
-            job,
-            _EPOCH + number * size_us * _MICROSECOND,
-            _EPOCH + (number + 1) * size_us * _MICROSECOND,
-            named({name: plain(value) for name, value in zip(key, values, strict=True)}),
-        )
-        truth[identity] = {name: plain(value) for name, value in zip(aggregates, row, strict=True)}
+    for number, known_by, values in groups_in(table, key):
+        start, end = (_EPOCH + n * size_us * _MICROSECOND for n in (number, number + 1))
+        truth[WindowIdentity(job, start, end, known_by)] = values
     return truth
-
-
-def plain(value: Any) -> Any:
-    """A cell of a table as JSON has it: no NumPy types, missing is None, times are in UTC."""
-    if pd.isna(value):
-        return None
-    if isinstance(value, pd.Timestamp):
-        moment = value.to_pydatetime()
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return value.item() if hasattr(value, "item") else value
 
 
 def check_columns(events: pd.DataFrame, used: Sequence[str]) -> None:
@@ -76,8 +58,17 @@ def check_columns(events: pd.DataFrame, used: Sequence[str]) -> None:
             )
 
 
-def _column(table: pd.DataFrame, name: str) -> pd.Series:
-    return cast(pd.Series, table[name])
+def grouped(rows: pd.DataFrame, by: Sequence[Any], aggregates: Mapping[str, Aggregate]) -> pd.DataFrame:
+    """The aggregates of rows that are alike in all of `by`: a row for each group, whose index tells which."""
+    groups = rows.groupby([*by], dropna=False, sort=True)
+    columns = {name: _aggregated(groups, aggregate) for name, aggregate in aggregates.items()}
+    return pd.DataFrame(columns).astype(object)
+
+
+def _aggregated(groups: Any, aggregate: Aggregate) -> pd.Series:
+    if aggregate.function is AggregateFunction.COUNT:
+        return groups.size()
+    return _OF_GROUPS[aggregate.function](groups[aggregate.field], aggregate.q)
 
 
 _OF_GROUPS: dict[AggregateFunction, Callable[[Any, float | None], Any]] = {
@@ -92,8 +83,19 @@ _OF_GROUPS: dict[AggregateFunction, Callable[[Any, float | None], Any]] = {
 """By the standard definitions of pandas, none of which counts a missing value."""
 
 
-def aggregated(groups: Any, aggregate: Aggregate) -> pd.Series:
-    """One aggregate of every group."""
-    if aggregate.function is AggregateFunction.COUNT:
-        return groups.size()
-    return _OF_GROUPS[aggregate.function](groups[aggregate.field], aggregate.q)
+def groups_in(table: pd.DataFrame, key: Sequence[str]) -> Iterator[tuple[int, Values, dict[str, Any]]]:
+    """Of each group its number, which it was grouped by first, then its key, and its aggregates."""
+    for group, row in zip(table.index.tolist(), table.itertuples(index=False, name=None), strict=True):
+        number, *held = group if isinstance(group, tuple) else (group,)
+        known_by = named({name: plain(value) for name, value in zip(key, held, strict=True)})
+        yield number, known_by, {name: plain(cell) for name, cell in zip(table.columns, row, strict=True)}
+
+
+def plain(value: Any) -> Any:
+    """A cell of a table as JSON has it: no NumPy types, missing is None, times are in UTC."""
+    if pd.isna(value):
+        return None
+    if isinstance(value, pd.Timestamp):
+        moment = value.to_pydatetime()
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return value.item() if hasattr(value, "item") else value

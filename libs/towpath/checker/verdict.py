@@ -1,16 +1,9 @@
-"""The verdict on what was received, given what should have been: pure, without input or output."""
+"""The verdict on results: how many faults of each kind, and examples."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
-from typing import Any
-
-from towpath.checker.comparison import differing
-from towpath.checker.identity import Identity, RangeIdentity, SerialIdentity, WindowIdentity, utc
-from towpath.checker.observation import Observation
-from towpath.checker.subscriber import Subscriber
 
 REDELIVERY_SPAN = 1_000
 """How many messages of an earlier connection a broker may bring again; nats-server keeps at most 1,024
@@ -26,31 +19,27 @@ FAULTS = ("lost", "duplicated", "wrong", "unexpected", "unseen", "stale_owner")
 """Any of these and a verdict is not clean."""
 
 NOTICES = ("out_of_order", "nonmonotonic", "premature", "late")
-"""Worth a look. Whether they are faults depends on what was promised."""
-
-OrderKey = Callable[[Identity], tuple[Hashable, Any] | None]
-"""From an identity to a key, within which order counts, and the place there; None where it does not."""
+"""Worth a look. What was promised decides if they are faults."""
 
 
-def in_window_or_serial_order(identity: Identity) -> tuple[Hashable, Any] | None:
-    """Windows of one job and key by their beginning; events of one job and input by their serial number."""
-    if isinstance(identity, WindowIdentity):
-        return (identity.job, identity.key), identity.start
-    if isinstance(identity, RangeIdentity):
-        return (identity.job, identity.key), identity.after
-    if isinstance(identity, SerialIdentity):
-        return (identity.job, identity.input), identity.serial
-    return None
+@dataclass(frozen=True)
+class Leniency:
+    """Deviations that are not held against results."""
 
-
-def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is compared: `values` of a result; of a rejected event its text, for reasons are prose."""
-    return body["values"] if "values" in body else {"event": body.get("event")}
+    tolerance: float = 1e-9
+    """Relative difference of floating-point numbers."""
+    late_after_s: float | None = None
+    """Seconds from the newest event to the result; None: never late. Where sites and subscriber are apart,
+    this compares the clocks of two machines."""
+    clock_skew_s: float = CLOCK_SKEW_S
+    """Seconds by which clocks may differ."""
+    redelivery_span: int = REDELIVERY_SPAN
+    """Messages that a broker may bring again, or late, after its subscriber connected again."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """How many of each, and a few examples. Every observation is exactly one of: the first copy of an
+    """How many of each, and a few examples. Every result that came is exactly one of: the first copy of an
     expected result, `duplicated`, `unexpected`, or `redelivered`."""
 
     expected: int = 0
@@ -85,8 +74,8 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Whether exactly the expected results came, each once, right, and from the job's owner. Order and
-        lateness aside."""
+        """True if exactly the expected results came, each once, right, and from the job's owner. Order and
+        lateness do not count."""
         return not any(getattr(self, word) for word in FAULTS)
 
     def found(self, allowed: Collection[str] = ()) -> dict[str, int]:
@@ -108,157 +97,3 @@ class Verdict:
         examples = self.examples.setdefault(kind, [])
         if len(examples) < EXAMPLES:
             examples.append(description())
-
-
-def judge(
-    expected: Mapping[Identity, Mapping[str, Any]],
-    observations: Iterable[Observation],
-    tolerance: float = 1e-9,
-    late_after_s: float | None = None,
-    order_key: OrderKey = in_window_or_serial_order,
-    redelivery_span: int = REDELIVERY_SPAN,
-    compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
-    stored: Set[Identity] = frozenset(),
-    clock_skew_s: float = CLOCK_SKEW_S,
-) -> Verdict:
-    """Compare what came, in order of receipt, with what should have come.
-
-    MQTT delivers QoS 1 messages *at least* once: when a connection breaks before an acknowledgement
-    arrived, or when one is long in coming, the broker delivers again. Such a copy says nothing about the
-    job, so it counts as `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber,
-    an equal payload, and either the broker's word for it (DUP), or a later connection, with the previous
-    copy among the last `redelivery_span` messages before the present connection began. What was published
-    twice has no DUP: a copy without it, on one and the same connection, is always a duplicate.
-
-    `tolerance` is relative and for floating-point numbers only. Lateness is `received_at - stored_at`; it
-    compares two machines' clocks where sites and subscriber are apart. `compared` picks what of a result
-    must be as expected. `stored`: results that the log has; one of them that did not come is `unseen`.
-
-    The broker may also bring a message for the first time after it has brought younger ones, when a
-    connection broke on the way. So on later connections, the first `redelivery_span` messages are neither
-    `stale_owner` nor `nonmonotonic`.
-    """
-    judging = _Judging(
-        expected, tolerance, late_after_s, order_key, redelivery_span, compared, stored, clock_skew_s
-    )
-    for observation in observations:
-        judging.take(observation)
-    return judging.finish()
-
-
-class _Judging:
-    """A verdict in the making."""
-
-    def __init__(
-        self,
-        expected: Mapping[Identity, Mapping[str, Any]],
-        tolerance: float,
-        late_after_s: float | None,
-        order_key: OrderKey,
-        redelivery_span: int,
-        compared: Callable[[Mapping[str, Any]], Mapping[str, Any]],
-        stored: Set[Identity],
-        clock_skew_s: float,
-    ) -> None:
-        self._expected = expected
-        self._tolerance = tolerance
-        self._late_after_s = late_after_s
-        self._order_key = order_key
-        self._span = redelivery_span
-        self._compared = compared
-        self._stored = stored
-        self._skew_s = clock_skew_s
-        self._verdict = Verdict(expected=len(expected))
-        self._subscribers: dict[str, Subscriber] = {}
-        self._seen: set[Identity] = set()
-        self._newest: dict[Hashable, Any] = {}
-
-    def take(self, observation: Observation) -> None:
-        """Judge one observation."""
-        identity = observation.identity
-        self._verdict.results += 1
-        subscriber = self._subscribers.get(observation.subscriber)
-        if subscriber is None:
-            subscriber = self._subscribers[observation.subscriber] = Subscriber()
-        if subscriber.redelivers(observation, self._span):
-            self._verdict.redelivered += 1
-            return
-        body = observation.body
-        self._check_log(subscriber, observation, body)
-        should_be = self._expected.get(identity)
-        if should_be is None:
-            self._verdict.unexpected += 1
-            self._verdict.example("unexpected", lambda: describe(identity))
-            return
-        self._check_values(identity, body, should_be)
-        if identity in self._seen:
-            self._verdict.duplicated += 1
-            self._verdict.example(
-                "duplicated", lambda: f"{describe(identity)} on connection {observation.connection}"
-            )
-            return
-        self._seen.add(identity)
-        self._check_order(identity)
-        self._check_time(observation, body)
-
-    def finish(self) -> Verdict:
-        """The verdict, once everything was taken."""
-        missing = [identity for identity in self._expected if identity not in self._seen]
-        unseen = [identity for identity in missing if identity in self._stored]
-        self._verdict.lost, self._verdict.unseen = len(missing) - len(unseen), len(unseen)
-        lost = (identity for identity in missing if identity not in self._stored)
-        for word, identities in (("lost", lost), ("unseen", unseen)):
-            for identity in itertools.islice(identities, EXAMPLES):
-                self._verdict.example(word, lambda identity=identity: describe(identity))
-        return self._verdict
-
-    def _check_log(self, subscriber: Subscriber, observation: Observation, body: dict[str, Any]) -> None:
-        """Epochs and places in the log: they never fall."""
-        later, falls = subscriber.fallen_epoch(body), subscriber.fallen_offset(observation)
-        if not subscriber.settled(self._span):
-            return
-        if later is not None:
-            self._verdict.stale_owner += 1
-            self._verdict.example(
-                "stale_owner",
-                lambda: f"{describe(observation.identity)}: epoch {body['epoch']} after epoch {later}",
-            )
-        if falls:
-            self._verdict.nonmonotonic += 1
-            self._verdict.example(
-                "nonmonotonic", lambda: f"{describe(observation.identity)} at {observation.offset}"
-            )
-
-    def _check_values(self, identity: Identity, body: dict[str, Any], should_be: Mapping[str, Any]) -> None:
-        difference = differing(should_be, self._compared(body), self._tolerance)
-        if difference is not None:
-            self._verdict.wrong += 1
-            self._verdict.example("wrong", lambda: f"{describe(identity)}: {difference}")
-
-    def _check_order(self, identity: Identity) -> None:
-        place = self._order_key(identity)
-        if place is None:
-            return
-        key, position = place
-        newest = self._newest.get(key)
-        if newest is not None and position < newest:
-            self._verdict.out_of_order += 1
-            self._verdict.example("out_of_order", lambda: f"{describe(identity)} after {newest}")
-        else:
-            self._newest[key] = position
-
-    def _check_time(self, observation: Observation, body: dict[str, Any]) -> None:
-        latency = observation.received_at - utc(body["stored_at"]).timestamp()
-        is_late = self._late_after_s is not None and latency > self._late_after_s
-        word = "late" if is_late else "premature" if latency < -self._skew_s else None
-        if word is not None:
-            setattr(self._verdict, word, getattr(self._verdict, word) + 1)
-            self._verdict.example(word, lambda: f"{describe(observation.identity)} after {latency:.3f} s")
-
-
-def describe(identity: Identity) -> str:
-    """An identity on one line, for people."""
-    fields: dict[str, Any] = identity._asdict()
-    for name in fields.keys() & {"key", "values"}:
-        fields[name] = ", ".join(f"{part}={held!r}" for part, held in fields[name])
-    return "; ".join(f"{name} {value}" for name, value in fields.items())

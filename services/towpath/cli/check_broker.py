@@ -1,21 +1,74 @@
-"""The MQTT broker that `towpath check --broker` collects from: anybody's, with or without a login and TLS."""
+"""Collecting for `towpath check`: from a site's broker, or any other one, with or without a login and TLS."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from towpath.checker.collector import ResultCollector
+from towpath.checker.identity import Identity
+from towpath.checker.observation import Observation
 from towpath.cli.check_options import invalid_option
+from towpath.cli.connection import load_mesh
+from towpath.cli.output import say, working
 from towpath.contracts.message import new_identifier
+from towpath.mesh.home import Home
 
 PASSWORD = "TOWPATH_BROKER_PASSWORD"
-"""Environment variable: not an option, which whoever lists processes would see."""
+"""Environment variable: not an option, which anyone who lists processes would see."""
 
 _MOST_PORT = 65_535
+
+LOOK_EVERY_S = 0.5
+
+SETTLED_S = 5.0
+"""After the last expected result, for a repeated one to show: longer than the retry of a micro-batch."""
+
+
+async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
+    """A subscriber of one topic of a site, not connected yet."""
+    access = (await load_mesh(home)).site(site)
+    return ResultCollector(
+        access.mqtt_host,
+        access.mqtt_port,
+        [topic],
+        f"check-{new_identifier()}",
+        access.device.user,
+        access.device.password,
+    )
+
+
+async def collected(
+    collector: ResultCollector,
+    place: str,
+    seconds: float,
+    wanted: Set[Identity] = frozenset(),
+    until_complete: bool = False,
+) -> list[Observation]:
+    """What comes in so many seconds; `until_complete`: or until all that is wanted has come."""
+    with working("subscribing …") as status:
+        async with collector:
+            say(f"subscribed to {place}: collecting for {seconds:g} s")
+            loop = asyncio.get_running_loop()
+            end = loop.time() + seconds
+            missing, came, newest_at = set(wanted), 0, loop.time()
+            while (left := end - loop.time()) > 0:
+                collector.check()
+                news = collector.observations[came:]
+                if news:
+                    came, newest_at = came + len(news), loop.time()
+                    missing.difference_update(observation.identity for observation in news)
+                elif until_complete and not missing and loop.time() - newest_at > SETTLED_S:
+                    break
+                expecting = f", {len(missing):,} are missing" if wanted else ""
+                status.update(f"{came:,} results came{expecting}; {left:.0f} s left")
+                await asyncio.sleep(min(left, LOOK_EVERY_S))
+            collector.check()
+    return collector.observations
 
 
 @dataclass(frozen=True)
@@ -31,7 +84,7 @@ class ForeignBroker:
     """Certificates that the broker's is checked with; null: those of this machine."""
 
     def collector(self, topic: str) -> ResultCollector:
-        """Who collects a topic there. Raises `TowpathError` (invalid): there are no such certificates."""
+        """A subscriber of a topic there, not connected yet. Raises `TowpathError` for bad certificates."""
         if self.tls:
             self._check_certificates()
         return ResultCollector(

@@ -1,4 +1,4 @@
-"""How files, logs and topics of any broker are judged: by a rule, or by the results there should be."""
+"""Files, logs and topics of any broker, judged by a rule or by the results there should be."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Any
 
 from towpath.checker.files import lines_of
 from towpath.checker.history import Line
-from towpath.checker.judging import Leniency
 from towpath.checker.moments import TimeUnit
 from towpath.checker.observation import Observation
 from towpath.checker.records import Marks, recorded
 from towpath.checker.report import as_json, as_table
 from towpath.checker.rule import Terms
-from towpath.checker.rules import Source, judge_by_rule, judge_by_truth, rule_called
-from towpath.checker.verdict import FAULTS, NOTICES, Verdict
-from towpath.cli.check_broker import ForeignBroker, broker_of
+from towpath.checker.rules import NamedLines, judge_by_rule, judge_by_truth, rule_called
+from towpath.checker.verdict import FAULTS, NOTICES, Leniency, Verdict
+from towpath.cli.check_broker import ForeignBroker, broker_of, collected, collector_at
 from towpath.cli.check_options import invalid_option
+from towpath.cli.check_topics import job_on
 from towpath.cli.connection import ask, load_mesh
-from towpath.cli.output import print_json, print_rich, say, working
+from towpath.cli.output import print_json, print_rich, working
+from towpath.cli.range_checking import InputStream
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 
 
 @dataclass(frozen=True)
-class Output:
+class ResultsPlace:
     """Where the results are: exactly one of these."""
 
     file: Path | None
@@ -42,8 +43,8 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Demand:
-    """What the results are held against."""
+class Standard:
+    """The results there should be: those of a rule and its events, or given ones."""
 
     rule: str | None
     events: Path | None
@@ -66,7 +67,7 @@ class Demand:
                 "the truth needs no events", "input", self.events, "either --truth, or --rule and --input"
             )
 
-    def judged(self, output: Source) -> Verdict:
+    def judged(self, output: NamedLines) -> Verdict:
         """The verdict on these results."""
         log = None if self.log is None else _file(self.log, "log")
         if self.rule is None:
@@ -82,7 +83,7 @@ def run(home: Home, options: Mapping[str, Any]) -> None:
     """Judge as the options of `towpath check` say, and tell. Raises `TowpathError`: bad input, or faults."""
     allow = fields_of(options["allow"])
     faults_of(Verdict(), allow)
-    output = Output(
+    output = ResultsPlace(
         _path(options["output"]),
         options["topic"],
         options["site"],
@@ -91,7 +92,7 @@ def run(home: Home, options: Mapping[str, Any]) -> None:
         options["seconds"],
         _path(options["record"]),
     )
-    verdict = judge_files(home, demand_of(options), output)
+    verdict = judge_files(home, standard_of(options), output)
     if options["as_json_"]:
         print_json(as_json(verdict) | {"found": verdict.found(allow)})
     else:
@@ -101,13 +102,13 @@ def run(home: Home, options: Mapping[str, Any]) -> None:
         raise TowpathError(ErrorCode.FAILED, f"the results are not what they should be: {faults}")
 
 
-def demand_of(options: Mapping[str, Any]) -> Demand:
-    """What the options say that results are held against."""
+def standard_of(options: Mapping[str, Any]) -> Standard:
+    """The standard that the options name."""
     lists = ("key", "identity", "compare")
     terms: dict[str, Any] = {field.name: options[field.name] for field in fields(Terms)}
     terms |= {name: fields_of(terms[name]) for name in lists}
     unit = TimeUnit(options["time_unit"])
-    return Demand(
+    return Standard(
         options["rule"],
         _path(options["input_"]),
         _path(options["truth"]),
@@ -130,11 +131,11 @@ def _path(given: str | Path | None) -> Path | None:
     return None if given is None else Path(given)
 
 
-def judge_files(home: Home, demand: Demand, output: Output) -> Verdict:
+def judge_files(home: Home, standard: Standard, output: ResultsPlace) -> Verdict:
     """Read or collect the results, and judge them. Raises `TowpathError`."""
     source = _output(home, output)
     with working("judging …"):
-        return demand.judged(source)
+        return standard.judged(source)
 
 
 def faults_of(verdict: Verdict, allow: Collection[str]) -> str:
@@ -150,11 +151,11 @@ def fields_of(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for text in given or [] for name in text.split(",") if name)
 
 
-def _file(path: Path, field: str) -> Source:
-    return Source(str(path), lines_of(path, field))
+def _file(path: Path, field: str) -> NamedLines:
+    return NamedLines(str(path), lines_of(path, field))
 
 
-def _output(home: Home, output: Output) -> Source:
+def _output(home: Home, output: ResultsPlace) -> NamedLines:
     if output.file is not None:
         if output.topic is not None:
             raise invalid_option("results from two places", "output", output.file, "either TOPIC or --output")
@@ -169,7 +170,7 @@ def _output(home: Home, output: Output) -> Source:
     lines = [(number, _line(each)) for number, each in enumerate(messages, start=1)]
     if output.record is not None:
         output.record.write_bytes(b"".join(line + b"\n" for _, line in lines))
-    return Source(output.topic, lines)
+    return NamedLines(output.topic, lines)
 
 
 def _line(message: Observation) -> bytes:
@@ -183,29 +184,17 @@ def _line(message: Observation) -> bytes:
     )
 
 
-async def _collected(home: Home, output: Output, topic: str) -> list[Observation]:
+async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[Observation]:
     if output.site is not None:
-        # Only this way needs a mesh.
-        from towpath.cli.checking import collector_at
-
         collector = await collector_at(home, output.site, topic)
     else:
         assert output.broker is not None
         collector = output.broker.collector(topic)
-    with working("subscribing …") as status:
-        async with collector:
-            say(f"subscribed to {topic}: collecting for {output.seconds:g} s")
-            status.update(f"collecting for {output.seconds:g} s …")
-            await asyncio.sleep(output.seconds)
-            collector.check()
-    return collector.observations
+    return await collected(collector, topic, output.seconds)
 
 
-async def _stored(home: Home, site: str, topic: str) -> Source:
+async def _stored(home: Home, site: str, topic: str) -> NamedLines:
     """What the OUT stream of a topic holds, with its serial numbers as places in the log."""
-    from towpath.cli.checking import job_on
-    from towpath.cli.range_checking import InputStream
-
     job = job_on((await ask(home, ListJobs())).jobs, site, topic)
     access = (await load_mesh(home)).site(site)
     stream = InputStream(access.nats_url, access.engine.user, access.engine.password, job.output.stream, None)
@@ -214,4 +203,4 @@ async def _stored(home: Home, site: str, topic: str) -> Source:
         for event in stream.all():
             yield event.serial, recorded(topic, event.payload, offset=event.serial)
 
-    return Source(job.output.stream, lines())
+    return NamedLines(job.output.stream, lines())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,154 +12,76 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 
 _FILES, _RULE, _HOW = "Files and logs", "What should come out", "How results came"
 
-InputFile = Annotated[
-    Path | None,
-    typer.Option("--input", metavar="FILE", rich_help_panel=_FILES, help="Events: .jsonl or .csv, or .gz."),
-]
+
+def _file(name: str, text: str) -> Any:
+    return typer.Option(name, metavar="FILE", rich_help_panel=_FILES, help=text)
+
+
+def _field(panel: str, text: str, default: bool | str = True, name: str | None = None) -> Any:
+    names = () if name is None else (name,)
+    return typer.Option(*names, metavar="FIELD", rich_help_panel=panel, help=text, show_default=default)
+
+
+def _stated(panel: str, text: str, *names: str, **limits: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, help=text, **limits)
+
+
+InputFile = Annotated[Path | None, _file("--input", "Events: .jsonl or .csv, or .gz.")]
 OutputFile = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        metavar="FILE",
-        rich_help_panel=_FILES,
-        help="Results in order of receipt: plain objects, results of Towpath, or recorded messages.",
-    ),
+    _file("--output", "Results in order of receipt: plain objects, results of Towpath, recorded messages."),
 ]
-TruthFile = Annotated[
-    Path | None,
-    typer.Option("--truth", metavar="FILE", rich_help_panel=_FILES, help="Results there should be."),
-]
-LogFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--log", metavar="FILE", rich_help_panel=_FILES, help="What was stored: tells unseen from lost."
-    ),
-]
-RecordFile = Annotated[
-    Path | None,
-    typer.Option("--record", metavar="FILE", rich_help_panel=_FILES, help="Keep what came on TOPIC there."),
-]
-Stored = Annotated[
-    bool,
-    typer.Option("--stored", rich_help_panel=_FILES, help="Judge what the OUT stream of TOPIC holds."),
-]
+TruthFile = Annotated[Path | None, _file("--truth", "Results there should be.")]
+LogFile = Annotated[Path | None, _file("--log", "What was stored: tells unseen from lost.")]
+RecordFile = Annotated[Path | None, _file("--record", "Keep what came on TOPIC there.")]
+Stored = Annotated[bool, _stated(_FILES, "Judge what the OUT stream of TOPIC holds.", "--stored")]
 Broker = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT", rich_help_panel=_FILES, help="Collect TOPIC from this MQTT broker instead."
-    ),
+    str | None, _stated(_FILES, "Collect TOPIC from this MQTT broker instead.", metavar="HOST:PORT")
 ]
 Username = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=_FILES,
-        help="At that broker; the password is read from TOWPATH_BROKER_PASSWORD.",
-    ),
+    _stated(_FILES, "At that broker; the password is read from TOWPATH_BROKER_PASSWORD.", metavar="NAME"),
 ]
-Tls = Annotated[
-    bool,
-    typer.Option("--tls", rich_help_panel=_FILES, help="Speak TLS with that broker, and check who it is."),
-]
+Tls = Annotated[bool, _stated(_FILES, "Speak TLS with that broker, and check who it is.", "--tls")]
 CaFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=_FILES,
-        help="Certificates (PEM) to check it with.",
-        show_default="this machine's",
-    ),
+    _stated(_FILES, "Certificates (PEM) to check it with.", metavar="FILE", show_default="this machine's"),
 ]
-RuleName = Annotated[
-    str | None,
-    typer.Option("--rule", rich_help_panel=_RULE, help="What the pipeline does: see the list above."),
-]
-Key = Annotated[
-    list[str] | None, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Of groups and order.")
-]
-IdentityFields = Annotated[
-    list[str] | None,
-    typer.Option("--identity", metavar="FIELD", rich_help_panel=_RULE, help="Says which event it is."),
-]
-Compare = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Must come out unchanged.", show_default="all"),
-]
-Where = Annotated[
-    str | None,
-    typer.Option(rich_help_panel=_RULE, help="Of `filter`, such as: delay > 15"),
-]
-TimeField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Event time: ISO 8601 or number.")
-]
-Unit = Annotated[TimeUnit, typer.Option("--time-unit", rich_help_panel=_RULE, help="Of times as numbers.")]
-SizeS = Annotated[
-    float | None, typer.Option("--size-s", rich_help_panel=_RULE, help="Length of windows, seconds.")
-]
-ValueField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="What is summed up.")
-]
-ResultField = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FIELD", rich_help_panel=_RULE, help="The number in results.", show_default="rule's last word"
-    ),
-]
-WindowStart = Annotated[
-    str, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Start of a result's window.")
-]
-WindowEnd = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Its end: results are then known by that."),
-]
+
+RuleName = Annotated[str | None, _stated(_RULE, "What the pipeline does: see the list above.", "--rule")]
+Key = Annotated[list[str] | None, _field(_RULE, "Of groups and order.")]
+IdentityFields = Annotated[list[str] | None, _field(_RULE, "Says which event it is.", name="--identity")]
+Compare = Annotated[list[str] | None, _field(_RULE, "Must come out unchanged.", "all")]
+Where = Annotated[str | None, _stated(_RULE, "Of `filter`, in CEL: delay > 15 && carrier in ['AA', 'UA']")]
+TimeField = Annotated[str | None, _field(_RULE, "Event time: ISO 8601 or number.")]
+Unit = Annotated[TimeUnit, _stated(_RULE, "Of times as numbers.", "--time-unit")]
+SizeS = Annotated[float | None, _stated(_RULE, "Length of windows, seconds.", "--size-s")]
+ValueField = Annotated[str | None, _field(_RULE, "What is summed up.")]
+ResultField = Annotated[str | None, _field(_RULE, "The number in results.", "rule's last word")]
+WindowStart = Annotated[str, _field(_RULE, "Start of a result's window.")]
+WindowEnd = Annotated[str | None, _field(_RULE, "Its end: results are then known by that.")]
 WatermarkS = Annotated[
     float | None,
-    typer.Option(
+    _stated(
+        _RULE,
+        "Windows that end later than the newest event less so much may be missing.",
         "--watermark-s",
         min=0,
-        rich_help_panel=_RULE,
-        help="Windows that end later than the newest event less so much may be missing.",
     ),
 ]
-TextField = Annotated[
-    str, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Of `word-count`: the text of an event.")
-]
-WordField = Annotated[
-    str, typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Of `word-count`: the word of a result.")
-]
-SerialField = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", rich_help_panel=_RULE, help="Number of an event.", show_default="its line"),
-]
-Tolerance = Annotated[
-    float, typer.Option(min=0, rich_help_panel=_RULE, help="Relative difference of numbers that is none.")
-]
-Allow = Annotated[
-    list[str] | None,
-    typer.Option(metavar="WORD", rich_help_panel=_HOW, help="No fault here, such as `out_of_order`."),
-]
-EpochField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="Which owner published it.")
-]
-OffsetField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="Its place in the log.")
-]
-ReceivedField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="When it was received.")
-]
-StoredField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="When its newest event was stored.")
-]
-ConnectionField = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="Its connection, from 1."),
-]
-SubscriberField = Annotated[
-    str | None, typer.Option(metavar="FIELD", rich_help_panel=_HOW, help="Who received it.")
-]
-ClockSkewS = Annotated[
-    float, typer.Option("--clock-skew", min=0, rich_help_panel=_HOW, help="Seconds clocks may differ by.")
-]
+TextField = Annotated[str, _field(_RULE, "Of `word-count`: the text of an event.")]
+WordField = Annotated[str, _field(_RULE, "Of `word-count`: the word of a result.")]
+SerialField = Annotated[str | None, _field(_RULE, "Number of an event.", "its line")]
+Tolerance = Annotated[float, _stated(_RULE, "Relative difference of numbers that is none.", min=0)]
+
+Allow = Annotated[list[str] | None, _stated(_HOW, "No fault here, such as `out_of_order`.", metavar="WORD")]
+EpochField = Annotated[str | None, _field(_HOW, "Which owner published it.")]
+OffsetField = Annotated[str | None, _field(_HOW, "Its place in the log.")]
+ReceivedField = Annotated[str | None, _field(_HOW, "When it was received.")]
+StoredField = Annotated[str | None, _field(_HOW, "When its newest event was stored.")]
+ConnectionField = Annotated[str | None, _field(_HOW, "Its connection, from 1.")]
+SubscriberField = Annotated[str | None, _field(_HOW, "Who received it.")]
+ClockSkewS = Annotated[float, _stated(_HOW, "Seconds clocks may differ by.", "--clock-skew", min=0)]
 
 
 def invalid_option(message: str, field: str, value: object, allowed: str) -> TowpathError:

@@ -14,8 +14,9 @@ from towpath.checker.accepted import StoredEvent, accepted_events
 from towpath.checker.identity import RangeIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges
-from towpath.checker.verdict import Verdict
-from towpath.cli.checking import collector_at, job_on
+from towpath.checker.verdict import Leniency, Verdict
+from towpath.cli.check_broker import collector_at
+from towpath.cli.check_topics import job_on
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, load_mesh, open_bus
 from towpath.cli.output import say, working
 from towpath.contracts.commands import JobView, ListJobs
@@ -32,7 +33,7 @@ ARRIVAL_S = 2.0
 
 
 async def judge_against_input(
-    home: Home, site: str, topic: str, seconds: float, late_after_s: float | None
+    home: Home, site: str, topic: str, seconds: float, leniency: Leniency
 ) -> Verdict:
     """Collect for so many seconds what a job with processing windows publishes, and judge it.
 
@@ -56,7 +57,7 @@ async def judge_against_input(
     through = max(after, _position(job))
     with working("computing what the results should be …"):
         return await asyncio.to_thread(
-            _judged, job, source, collector.observations, (after, through), late_after_s
+            _judged, job, source, collector.observations, (after, through), leniency
         )
 
 
@@ -138,7 +139,7 @@ def _judged(
     source: InputStream,
     observations: Sequence[Observation],
     covered: tuple[int, int],
-    late_after_s: float | None,
+    leniency: Leniency,
 ) -> Verdict:
     window = job.spec.operator
     assert isinstance(window, ProcessingWindow)
@@ -159,5 +160,5 @@ def _judged(
         aggregates=window.aggregates,
         after=covered[0],
         through=covered[1],
-        late_after_s=late_after_s,
+        leniency=leniency,
     )

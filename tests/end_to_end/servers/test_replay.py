@@ -25,7 +25,8 @@ from running.servers import free_port
 from running.waiting import WITHIN_S, eventually
 from towpath.checker.collector import ResultCollector, ResultCollectors
 from towpath.checker.identity import Identity, SerialIdentity
-from towpath.checker.verdict import judge
+from towpath.checker.judging import judge
+from towpath.checker.verdict import Leniency
 from towpath.contracts.data_plane import (
     DEVICE_SUBJECTS,
     IN_STREAM,
@@ -261,7 +262,7 @@ async def test_collector_when_the_broker_is_killed_then_still_receives_every_res
         await publish(broker, range(300, 600))
         await collector.wait_until(lambda: complete(600), within_s=WITHIN_S)
         assert collector.connections == 2
-        verdict = judge(expected(600), collector.observations, late_after_s=60.0)
+        verdict = judge(expected(600), collector.observations, Leniency(late_after_s=60.0))
     assert verdict.clean, verdict.examples
     assert (verdict.out_of_order, verdict.late) == (0, 0)
 

@@ -17,9 +17,10 @@ from towpath.checker.identity import (
     identity_by_values,
     identity_of,
 )
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.truth import window_truth
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Verdict
 from towpath.contracts.operators import Window
 from towpath.lab.demonstration.pipeline import CLEAN
 from towpath.lab.workload.departures import CLOSING_CARRIER

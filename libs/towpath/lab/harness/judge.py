@@ -10,10 +10,11 @@ import pandas as pd
 from towpath.checker.accepted import StoredEvent, accepted_events
 from towpath.checker.clean_truth import clean_truth
 from towpath.checker.identity import Identity, IdentityOf, RangeIdentity, identity_by_values, identity_of
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Verdict
 from towpath.contracts.job import Input, JobSpec
 from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
 from towpath.contracts.scenario_load import ScenarioJob, StandardJob

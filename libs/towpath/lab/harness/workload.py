@@ -17,10 +17,11 @@ from towpath.checker.identity import (
     identity_of,
     named,
 )
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
-from towpath.checker.verdict import Verdict, judge
+from towpath.checker.verdict import Verdict
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import (
     Aggregate,

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from towpath.bus import Bus
 from towpath.checker.collector import ResultCollectors
+from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.truth import WindowTruth
-from towpath.checker.verdict import judge
 from towpath.contracts.job import JobStatus
 from towpath.lab.demonstration.devices import Recorded, device_replay, subscriber
 from towpath.lab.demonstration.fog import links, pipelines
