@@ -9,34 +9,12 @@ from types import FrameType
 from typing import Any
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from towpath.cli.command_spans import command_given
-from towpath.contracts.errors import ErrorCode, TowpathError
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 """Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C or SIGTERM."""
-
-INPUT_CODES = frozenset(
-    {
-        ErrorCode.INVALID,
-        ErrorCode.UNKNOWN_SITE,
-        ErrorCode.UNKNOWN_JOB,
-        ErrorCode.UNKNOWN_TOPIC,
-        ErrorCode.UNKNOWN_OPERATOR,
-        ErrorCode.UNKNOWN_COMMAND,
-        ErrorCode.UNKNOWN_MIGRATION,
-        ErrorCode.UNKNOWN_PIPELINE,
-        ErrorCode.UNKNOWN_TRACE,
-        ErrorCode.SCHEMA_MISMATCH,
-        ErrorCode.NAME_IN_USE,
-        ErrorCode.ALREADY_THERE,
-        ErrorCode.NOT_ALLOWED,
-    }
-)
-"""Errors that the user's input is the cause of: repeating the command cannot help."""
-
 
 EXTRAS = {
     "matplotlib": "reports",
@@ -62,11 +40,6 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
     if not callable(on_interrupt):  # A shell lets what it starts with `&` ignore Ctrl-C.
         raise KeyboardInterrupt
     on_interrupt(signal.SIGINT, frame)
-
-
-def exit_code(error: TowpathError) -> int:
-    """2 when the input is wrong, 1 when something failed."""
-    return BAD_INPUT if error.detail.code in INPUT_CODES else FAILED
 
 
 def complain(text: str) -> None:
@@ -103,12 +76,6 @@ class OneLineGroup(TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-        except TowpathError as error:
-            complain(error.detail.one_line())
-            ended = exit_code(error)
-        except ValidationError as error:
-            complain(TowpathError.of_validation(error).detail.one_line())
-            ended = BAD_INPUT
         except typer.TyperException as error:
             complain(error.format_message())
             ended = BAD_INPUT
@@ -126,4 +93,13 @@ class OneLineGroup(TyperGroup):
         except OSError as error:
             complain(str(error))
             ended = FAILED
+        except Exception as error:
+            # Here: a run that goes well needs no models of errors.
+            from towpath.cli.failures import exit_code, failure_of
+
+            failure = failure_of(error)
+            if failure is None:
+                raise
+            complain(failure.detail.one_line())
+            ended = exit_code(failure)
         sys.exit(ended if isinstance(ended, int) else 0)
