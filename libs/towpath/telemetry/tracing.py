@@ -1,8 +1,8 @@
 """Traces: the process's tracer, spans after the fact, and contexts that pass from one message to the next.
 
-Spans are OpenTelemetry's, made with its SDK, which a process loads when it starts tracing. They go to streams
-of the place where the process runs (`towpath.telemetry.shipping`). If one of `OTLP_ENDPOINTS` is set, they also
-go there, by OTLP over HTTP.
+Spans are OpenTelemetry's, made with its SDK. A process loads the SDK when it starts tracing. Spans go to
+streams of the place where the process runs (`towpath.telemetry.shipping`). If one of `OTLP_ENDPOINTS` is set,
+they also go there, by OTLP over HTTP.
 """
 
 from __future__ import annotations

