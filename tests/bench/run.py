@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import commands
 import emulated_link
 import flow
 import general
@@ -40,7 +41,7 @@ BENCHMARKS = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(judging, ingest, windowed, flow, general, state, updown, observation),
-        *(emulated_link, page_drawing),
+        *(emulated_link, page_drawing, commands),
     )
 }
 RESULTS = Path(__file__).with_name("results")

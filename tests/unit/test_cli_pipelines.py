@@ -159,7 +159,7 @@ class Mesh:
         self.home = tmp_path / "home"
 
         @asynccontextmanager
-        async def opened(_: object) -> AsyncIterator[FakeBus]:
+        async def opened(_: object, **__: object) -> AsyncIterator[FakeBus]:
             yield self.bus
 
         for module in (connection, pipelines, pipeline_options):

@@ -46,16 +46,26 @@ def test_extras_when_listed_then_are_those_of_the_project() -> None:
 
 @pytest.mark.parametrize("package", sorted(EXTRAS))
 def test_command_when_a_package_is_missing_then_says_how_to_install_it(package: str) -> None:
-    app = typer.Typer(cls=OneLineGroup)
+    ended = CliRunner().invoke(with_a_command_of("towpath.cli.drawing", package), ["draw"])
+    assert ended.exit_code == 1
+    assert ended.stderr == f"towpath: {package} is not installed: pip install 'towpath[{EXTRAS[package]}]'\n"
 
-    @app.command()
-    def draw() -> None:
-        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+
+def test_command_of_the_laboratory_when_a_package_is_missing_then_names_the_extra_that_brings_all() -> None:
+    ended = CliRunner().invoke(with_a_command_of("towpath.lab.cli.drawing", "pandas"), ["draw"])
+    assert ended.exit_code == 1
+    assert ended.stderr == "towpath: pandas is not installed: pip install 'towpath[lab]'\n"
+
+
+def with_a_command_of(module: str, missing: str) -> typer.Typer:
+    """A command line whose command `draw`, of this module, misses a package."""
+    names = {"__name__": module}
+    exec(f"def draw(): raise ModuleNotFoundError('No module', name={missing!r})", names)
+    app = typer.Typer(cls=OneLineGroup)
+    app.command()(names["draw"])  # type: ignore[type-var]
 
     @app.command()
     def other() -> None:
         """A group has at least two."""
 
-    ended = CliRunner().invoke(app, ["draw"])
-    assert ended.exit_code == 1
-    assert ended.stderr == f"towpath: {package} is not installed: pip install 'towpath[{EXTRAS[package]}]'\n"
+    return app

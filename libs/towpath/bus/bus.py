@@ -7,7 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
@@ -25,7 +25,9 @@ from towpath.contracts.message import Command, Message, Model
 from towpath.contracts.reply import Reply
 from towpath.hooks.points import InjectedFault
 from towpath.tasks import end
-from towpath.telemetry.shipping import SpanShipper
+
+if TYPE_CHECKING:
+    from towpath.telemetry.shipping import SpanShipper
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-import pyarrow as pa
 import xxhash
 
 _FORMS = ("v3", "v4")
@@ -121,7 +120,13 @@ def _next_block(file: BinaryIO) -> bytes:
     body = file.read(compressed)
     if size == 0 or token & 0xF0 == _RAW:
         return body
-    return pa.decompress(body, decompressed_size=size, codec="lz4_raw").to_pybytes()
+    # Here: it loads numpy, too, and most agents never read a changelog.
+    import pyarrow as pa
+
+    try:
+        return pa.decompress(body, decompressed_size=size, codec="lz4_raw").to_pybytes()
+    except pa.ArrowException as error:
+        raise ValueError(f"a block of the changelog cannot be decompressed: {error}") from error
 
 
 def _block(content: bytes) -> bytes:

@@ -17,8 +17,6 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from towpath.checkpoints.changelog import Version, lineage_of
 
 STATE_FILES = "SSTs"
@@ -26,7 +24,7 @@ STATE_FILES = "SSTs"
 
 _METADATA = "metadata"
 
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, struct.error, zipfile.BadZipFile, pa.ArrowException)
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, struct.error, zipfile.BadZipFile)
 """What files of an unknown form may raise, and files that disappear."""
 
 

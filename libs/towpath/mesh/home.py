@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.private_file import make_private_directory
 
 
@@ -110,6 +109,9 @@ class Home:
         """The site whose name the process's begins with, or `hub`. Of two sites the longer name counts."""
         sites = (path.name for path in (self.root / "sites").glob("*"))
         fitting = [site for site in sites if process.startswith(f"{site}-")]
+        # Here: every command names its home, and few need contracts.
+        from towpath.contracts.message import HUB_SCOPE
+
         return max(fitting, key=len, default=HUB_SCOPE)
 
     def site(self, site: str) -> Path:

@@ -15,6 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec, ProcessStatus
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.requirements import check_requirements
 from towpath.mesh.state import MeshState
 from towpath.processes import find, listed, rotate_log, status, stop
 from towpath.processes.claim import ALREADY_CLAIMED
@@ -33,8 +34,11 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     """Bring the mesh to `spec` and have a supervisor run it. Returns when the supervisor runs.
 
     Harmless when the mesh is up: ports and credentials stay, new sites are added to what runs.
-    `supervisor` is the command that runs instead of our own. Raises `TowpathError`.
+    `supervisor` is the command that runs instead of our own. Raises `TowpathError`, before anything starts
+    when something is missing that the sites need.
     """
+    if supervisor is None:
+        check_requirements(spec)
     before = home.state.read_bytes() if home.state.exists() else b""
     state = MeshState.create_or_extend(home, spec)
     running = find(home.run, SUPERVISOR)

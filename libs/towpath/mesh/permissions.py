@@ -33,7 +33,6 @@ from towpath.contracts.events import EVENTS_STREAM
 from towpath.contracts.faults import SetRules
 from towpath.contracts.message import HUB_SCOPE, ROOT
 from towpath.contracts.metrics import Echo, Metric
-from towpath.contracts.rest_routes import ROUTES
 from towpath.contracts.traces import EventSpan, Span
 from towpath.mesh.names import SERVER_QUESTIONS
 
@@ -186,6 +185,9 @@ def operator(user: str) -> Permissions:
 
 def api(user: str) -> Permissions:
     """The REST interface: the coordinator's commands that have a route, and what is in the EVENTS stream."""
+    # Here: who writes a site's permissions needs no routes.
+    from towpath.contracts.rest_routes import ROUTES
+
     asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
     reading = (
         f"STREAM.INFO.{EVENTS_STREAM}",

@@ -7,9 +7,6 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-import redis.asyncio
-import redis.exceptions
-
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
@@ -65,6 +62,10 @@ async def port_open(host: str, port: int) -> bool:
 
 async def redis_answers(state: MeshState) -> bool:
     """Whether Redis has loaded its file and answers the coordinator."""
+    # Here: most processes that import this start no Redis.
+    import redis.asyncio
+    import redis.exceptions
+
     client = redis.asyncio.Redis(
         host=state.redis_host.strip("[]"),
         port=state.redis_port,

@@ -1,7 +1,8 @@
 """Traces: the process's tracer, spans after the fact, and contexts that pass from one message to the next.
 
-Spans are OpenTelemetry's, made with its SDK. They go to streams of the place where the process runs
-(`towpath.telemetry.shipping`). If one of `OTLP_ENDPOINTS` is set, they also go there, by OTLP over HTTP.
+Spans are OpenTelemetry's, made with its SDK. A process loads the SDK when it starts tracing. Spans go to
+streams of the place where the process runs (`towpath.telemetry.shipping`). If one of `OTLP_ENDPOINTS` is set,
+they also go there, by OTLP over HTTP.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ import hashlib
 import json
 import logging
 import os
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opentelemetry import context as contexts
 from opentelemetry import trace as api
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, EventSpan, Span, SpanKind
-from towpath.telemetry.shipping import UNFINISHED, SpanShipper
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from towpath.telemetry.shipping import SpanShipper
 
 log = logging.getLogger(__name__)
 
@@ -46,20 +47,9 @@ Attributes = Mapping[str, str | int | float | bool]
 
 _W3C = TraceContextTextMapPropagator()
 _tracer = api.get_tracer("towpath")
-_ids: ContextVar[tuple[str, str] | None] = ContextVar("determined_ids", default=None)
+determined_ids: ContextVar[tuple[str, str] | None] = ContextVar("determined_ids", default=None)
+"""Trace and span that the span which is started now gets as its ids; None: random ones."""
 _shipper: SpanShipper | None = None
-
-
-class _DeterminedIds(RandomIdGenerator):
-    """Random ids, except for spans that are recorded under given ones."""
-
-    def generate_trace_id(self) -> int:
-        ids = _ids.get()
-        return super().generate_trace_id() if ids is None else int(ids[0], 16)
-
-    def generate_span_id(self) -> int:
-        ids = _ids.get()
-        return super().generate_span_id() if ids is None else int(ids[1], 16)
 
 
 def start_tracing(service: str, site: str) -> SpanShipper:
@@ -70,6 +60,8 @@ def start_tracing(service: str, site: str) -> SpanShipper:
     """
     global _shipper
     if _shipper is None:
+        from towpath.telemetry.shipping import SpanShipper
+
         _shipper = SpanShipper(service, site)
         api.set_tracer_provider(provider_of(_shipper))
     return _shipper
@@ -77,16 +69,21 @@ def start_tracing(service: str, site: str) -> SpanShipper:
 
 def provider_of(shipper: SpanShipper) -> TracerProvider:
     """Return a tracer provider for the shipper, and for the OTLP endpoint if the environment names one."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+
+    from towpath.telemetry.determined_ids import DeterminedIds
+
     resource = Resource.create(
         {"service.namespace": "towpath", "service.name": shipper.service, "towpath.site": shipper.site}
     )
-    provider = TracerProvider(
-        sampler=ParentBased(ALWAYS_ON), resource=resource, id_generator=_DeterminedIds()
-    )
+    provider = TracerProvider(sampler=ParentBased(ALWAYS_ON), resource=resource, id_generator=DeterminedIds())
     provider.add_span_processor(shipper)
     if any(os.environ.get(name) for name in OTLP_ENDPOINTS):
         # Imported here because the import costs every command line a tenth of a second.
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
@@ -122,7 +119,7 @@ def record(
 
     Times are Unix nanoseconds. Without `start_tracing` nothing is recorded.
     """
-    ids = _ids.set((trace, span))
+    ids = determined_ids.set((trace, span))
     try:
         made = _tracer.start_span(
             name,
@@ -132,7 +129,7 @@ def record(
             start_time=begun_ns,
         )
     finally:
-        _ids.reset(ids)
+        determined_ids.reset(ids)
     if error is not None:
         made.set_status(api.StatusCode.ERROR, error)
     made.end(max(begun_ns, ended_ns))
@@ -150,6 +147,8 @@ def record_begun(
     """Record a span that has begun, so that its children have a parent. `record` adds its end later."""
     if _shipper is None:
         return
+    from towpath.telemetry.shipping import UNFINISHED
+
     _shipper.put(
         Span(
             trace=trace,
@@ -237,9 +236,11 @@ def unrecorded() -> Iterator[None]:
 
     For changes that are repeated to keep things as they are.
     """
-    ids = RandomIdGenerator()
     context = api.SpanContext(
-        ids.generate_trace_id(), ids.generate_span_id(), is_remote=False, trace_flags=api.TraceFlags(0)
+        random.getrandbits(128) or 1,  # 0 is no id
+        random.getrandbits(64) or 1,
+        is_remote=False,
+        trace_flags=api.TraceFlags(0),
     )
     with _attached(api.set_span_in_context(api.NonRecordingSpan(context))):
         yield

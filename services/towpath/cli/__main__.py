@@ -6,67 +6,115 @@ from importlib.metadata import entry_points
 
 import typer
 
-from towpath.cli import (
-    access,
-    checking,
-    events,
-    jobs,
-    logs,
-    mesh,
-    metrics,
-    migrating,
-    operations,
-    pipelines,
-    reports,
-    top,
-    traces,
-)
-from towpath.cli.endings import OneLineGroup, end_on_sigterm_as_on_interrupt
+from towpath.cli.endings import end_on_sigterm_as_on_interrupt
+from towpath.cli.listing import DATA, JOBS, MESH, PIPELINES, WATCH, CommandList, ListingGroup
 from towpath.cli.settings import global_options
+
+COMMANDS = CommandList()
+
+COMMANDS.add(
+    MESH,
+    "towpath.cli.mesh",
+    up="Start a mesh on this machine, or add sites to one that runs; return when every site is up.",
+    down="Stop the mesh. Jobs and what was stored stay; `towpath up` goes on with them.",
+    status=(
+        "Show the mesh's processes and sites, also when the coordinator does not answer. Where the "
+        "mesh runs as containers: its sites, and which command shows the containers."
+    ),
+    sites="List all sites: whether they are up, where devices connect, what runs there.",
+)
+COMMANDS.add(
+    MESH,
+    "towpath.cli.access",
+    access=(
+        "Show addresses, users and passwords: NATS at the hub, REST with its token, the page, MQTT "
+        "at each site."
+    ),
+)
+
+COMMANDS.add(
+    JOBS, "towpath.cli.jobs", jobs="List all jobs: where they run, how far they are, how fast they go."
+)
+COMMANDS.add(
+    JOBS,
+    "towpath.cli.deploying",
+    deploy="Start the jobs of a file, in its order: a job that reads another one's output comes after it.",
+    update="Change running jobs to what a file says. Each goes on at the serial number where it stood.",
+    remove="Stop a job and forget it. Its results stay in its output stream, unless purged.",
+)
+COMMANDS.add(
+    JOBS, "towpath.cli.migrating", migrate="Move a running job to another site and tell what it cost."
+)
+
+COMMANDS.add_as(
+    PIPELINES,
+    "pipeline",
+    "towpath.cli.pipelines:app",
+    "Describe jobs together; change them to what a new description says, while they run.",
+)
+
+COMMANDS.add(
+    DATA,
+    "towpath.cli.checking",
+    check="Compare results with what they should be: lost, duplicated, unseen, wrong, late, out of order?",
+)
+
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.migrating",
+    migrations="List migrations, newest first, with what they cost.",
+    migration="Show a migration with its journal, step by step; or abort it.",
+)
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.operations",
+    operation="Show a deploy, update, remove or migrate with its journal, step by step.",
+)
+COMMANDS.add(WATCH, "towpath.cli.top", top="Show how sites, jobs, migrations and links are, until Ctrl-C.")
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.reports",
+    report="Write a report for people: one HTML file with pictures that needs nothing else.",
+)
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.traces",
+    traces="List what was asked of the mesh lately, newest first, and what became of single events.",
+    trace="Show a trace as a waterfall: what led to what, where, and how long it took.",
+)
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.events",
+    events="Print the events that are kept, or follow new ones until Ctrl-C; one line each.",
+    publish="Send any command message, as another program would, and print the reply's result as JSON.",
+)
+COMMANDS.add(
+    WATCH, "towpath.cli.logs", logs="Print the newest lines of the mesh's logs, and follow them until Ctrl-C."
+)
+COMMANDS.add(
+    WATCH,
+    "towpath.cli.metrics",
+    metrics="Show what is measured: the newest values, or with --last or --since how they went.",
+)
+
+for extension in entry_points(group="towpath.commands"):
+    extension.load()(COMMANDS)
+
+
+class Commands(ListingGroup):
+    """The commands of `towpath`."""
+
+    listed = COMMANDS
+
 
 app = typer.Typer(
     name="towpath",
-    cls=OneLineGroup,
+    cls=Commands,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.callback()(global_options)
-
-MESH, JOBS, PIPELINES, DATA, WATCH = "The mesh", "Jobs", "Pipelines", "Data", "Watching"
-
-
-app.command(rich_help_panel=MESH)(mesh.up)
-app.command(rich_help_panel=MESH)(mesh.down)
-app.command(rich_help_panel=MESH)(mesh.status)
-app.command(rich_help_panel=MESH)(mesh.sites)
-app.command(rich_help_panel=MESH)(access.access)
-
-app.command(rich_help_panel=JOBS)(jobs.deploy)
-app.command(rich_help_panel=JOBS)(jobs.jobs)
-app.command(rich_help_panel=JOBS)(jobs.update)
-app.command(rich_help_panel=JOBS)(migrating.migrate)
-app.command(rich_help_panel=JOBS)(jobs.remove)
-
-app.add_typer(pipelines.app, name="pipeline", rich_help_panel=PIPELINES)
-
-app.command(rich_help_panel=DATA)(checking.check)
-
-
-app.command(rich_help_panel=WATCH)(migrating.migrations)
-app.command(rich_help_panel=WATCH)(migrating.migration)
-app.command(rich_help_panel=WATCH)(operations.operation)
-app.command(rich_help_panel=WATCH)(top.top)
-app.command(rich_help_panel=WATCH)(reports.report)
-app.command(rich_help_panel=WATCH)(traces.traces)
-app.command(rich_help_panel=WATCH)(traces.trace)
-app.command(rich_help_panel=WATCH)(events.events)
-app.command(rich_help_panel=WATCH)(events.publish)
-app.command(rich_help_panel=WATCH)(logs.logs)
-app.command(rich_help_panel=WATCH)(metrics.metrics)
-
-for extension in entry_points(group="towpath.commands"):
-    extension.load()(app)
 
 
 def main() -> None:

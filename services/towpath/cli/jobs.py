@@ -1,31 +1,15 @@
-"""Commands that show, start, change and remove jobs."""
+"""The command that lists jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from towpath.cli.changes import DEFAULT_DEADLINE_S, Change, carry_out
 from towpath.cli.connection import ask
 from towpath.cli.output import clock, print_json, print_table
 from towpath.cli.settings import AsJson, home_of
-from towpath.cli.specs import load_specs
-from towpath.contracts.commands import (
-    DeployJob,
-    JobView,
-    ListJobs,
-    RemoveJob,
-    UpdateJob,
-)
-
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="File with one job or several.")]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.")]
-Wait = Annotated[bool, typer.Option(help="Wait until it is done, or only until it is durably accepted.")]
-Within = Annotated[float, typer.Option("--within", min=1, help="Seconds to wait for the outcome.")]
+from towpath.contracts.commands import JobView, ListJobs
 
 
 def jobs(context: typer.Context, as_json: AsJson = False) -> None:
@@ -38,58 +22,6 @@ def jobs(context: typer.Context, as_json: AsJson = False) -> None:
         return print_json(found)
     columns = ("job", "site", "epoch", "state", "operator", "serials", "events/s", "results", "committed")
     print_table(columns, [_row(job) for job in found], nothing="no jobs; start one with `towpath deploy`")
-
-
-def deploy(
-    context: typer.Context,
-    spec: SpecFile,
-    wait: Wait = True,
-    within_s: Within = DEFAULT_DEADLINE_S,
-    as_json: AsJson = False,
-) -> None:
-    """Start the jobs of a file, in its order: a job that reads another one's output comes after it.
-
-    Example: `towpath deploy examples/clean.yaml`
-    """
-    commands = [DeployJob(spec=job, wait=wait) for job in load_specs(spec)]
-    _change(context, commands, within_s, as_json)
-
-
-def update(
-    context: typer.Context,
-    spec: SpecFile,
-    drop_state: Annotated[
-        bool, typer.Option("--drop-state", help="Start with empty state where the old one does not fit.")
-    ] = False,
-    wait: Wait = True,
-    within_s: Within = DEFAULT_DEADLINE_S,
-    as_json: AsJson = False,
-) -> None:
-    """Change running jobs to what a file says. Each goes on at the serial number where it stood.
-
-    Example: `towpath update examples/window.yaml --drop-state`
-    """
-    commands = [UpdateJob(spec=job, drop_state=drop_state, wait=wait) for job in load_specs(spec)]
-    _change(context, commands, within_s, as_json)
-
-
-def remove(
-    context: typer.Context,
-    job: JobArgument,
-    purge: Annotated[bool, typer.Option("--purge", help="Delete the job's results, too.")] = False,
-    wait: Wait = True,
-    within_s: Within = DEFAULT_DEADLINE_S,
-    as_json: AsJson = False,
-) -> None:
-    """Stop a job and forget it. Its results stay in its output stream, unless purged.
-
-    Example: `towpath remove hourly-jfk --purge`
-    """
-    _change(context, [RemoveJob(job=job, purge=purge, wait=wait)], within_s, as_json)
-
-
-def _change(context: typer.Context, commands: Sequence[Change], within_s: float, as_json: bool) -> None:
-    asyncio.run(carry_out(home_of(context), commands, within_s=within_s, as_json=as_json))
 
 
 def _row(job: JobView) -> tuple[object, ...]:

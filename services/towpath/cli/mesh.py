@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -73,8 +71,6 @@ def up(
         spec = spec.model_copy(update={"emulate_links": emulate_links})
     root = chosen_artefact_root(home, spec.artefact_root, artefact_root)
     spec = spec.model_copy(update={"artefact_root": root})
-    if not all(site.container.is_docker for site in spec.sites):
-        _check_java()
     with working("starting …") as status:
         check_container_sites(spec)
         state = lifecycle.up(home, spec)
@@ -150,20 +146,6 @@ def _spec(home: Home, sites: str | None, config: Path | None) -> MeshSpec:
     if home.state.exists():
         return MeshState.load(home).spec
     return load_spec(DEFAULT_CONFIG) if DEFAULT_CONFIG.exists() else spec_of_sites(DEFAULT_SITES)
-
-
-def _check_java() -> None:
-    """Engines would die one after another without it; say so at once. Raises `TowpathError`."""
-    directory = os.environ.get("JAVA_HOME")
-    found = (Path(directory) / "bin/java").exists() if directory else shutil.which("java") is not None
-    if not found:
-        raise TowpathError(
-            ErrorCode.FAILED,
-            "Java is missing",
-            field="JAVA_HOME",
-            value=directory,
-            allowed="Java 17 or later: run `make setup`, or install openjdk-17-jre-headless",
-        )
 
 
 def _print_sites(found: list[SiteStatus], as_json: bool) -> None:

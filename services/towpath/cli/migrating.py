@@ -9,7 +9,7 @@ import typer
 
 from towpath.cli.changes import DEFAULT_DEADLINE_S, carry_out
 from towpath.cli.connection import ask
-from towpath.cli.jobs import JobArgument, Wait, Within
+from towpath.cli.deploying import JobArgument, Wait, Within
 from towpath.cli.journals import print_operation
 from towpath.cli.output import clock, print_json, print_table, working
 from towpath.cli.settings import AsJson, home_of

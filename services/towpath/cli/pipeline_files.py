@@ -11,7 +11,8 @@ import typer
 
 from towpath.bus import Bus
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S
-from towpath.cli.endings import BAD_INPUT, FAILED, INPUT_CODES
+from towpath.cli.endings import BAD_INPUT, FAILED
+from towpath.cli.failures import INPUT_CODES
 from towpath.cli.output import say
 from towpath.composition.documents import ReadDocument, names_addresses, read_document
 from towpath.composition.speck import as_name

@@ -2,3 +2,5 @@
 
 `binder` says what an engine has to do for its site; `masters`, where the session's tasks may run.
 """
+
+import towpath.lazy_imports  # noqa: F401  Before nats is imported, which would load aiohttp.

@@ -11,7 +11,8 @@ from pathlib import Path
 import typer
 import yaml
 
-from towpath.cli.endings import BAD_INPUT, INPUT_CODES, complain
+from towpath.cli.endings import BAD_INPUT, complain
+from towpath.cli.failures import INPUT_CODES
 from towpath.cli.pipeline_files import text_of
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import Rule
