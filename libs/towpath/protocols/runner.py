@@ -116,7 +116,7 @@ class Runner:
                 continue
             await self._take(course, step, abort)
 
-    async def _take(self, course: Course, step: Step, abort: asyncio.Event) -> None:
+    async def _take(self, course: Course, step: Step[Any], abort: asyncio.Event) -> None:
         if step.name not in course.record.begun:
             await self._write(course, step.name, Phase.BEGUN)
         # SIGKILL here: begun, perhaps not sent. The next coordinator sends it, under the same identifier.
@@ -136,7 +136,7 @@ class Runner:
         await self._write(course, step.name, Phase.CONFIRMED, answer.model_dump(mode="json"))
 
     async def _answer(
-        self, course: Course, step: Step, command: StepCommand[Any], abort: asyncio.Event
+        self, course: Course, step: Step[Any], command: StepCommand[Any], abort: asyncio.Event
     ) -> Model:
         insist = course.beyond_return and not step.optional
         deadline_s = math.inf if insist and step.endless else step.within_s(course.record)
@@ -196,7 +196,7 @@ class Runner:
 
     async def _finish(self, course: Course) -> OperationRecord:
         record = course.ended(self._clock.now())
-        change = course.strategy.rolled_back(record) if course.failure is not None else None
+        change = course.table.rolled_back(record) if course.failure is not None else None
         await self._ledger.finish(record, len(course.entries), change)
         return record
 
@@ -215,7 +215,7 @@ def _begun(record: OperationRecord) -> OperationBegun:
         job=record.job,
         source=record.source,
         target=record.target,
-        strategy=record.strategy,
+        strategy=record.strategy_name,
         inputs=job.inputs,
         output=job.output,
     )

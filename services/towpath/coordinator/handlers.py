@@ -146,7 +146,7 @@ def _operation_view(record: OperationRecord) -> OperationView:
         kind=record.kind,
         job=record.job,
         state=record.state,
-        strategy=record.strategy,
+        strategy=record.strategy_name,
         source=record.source,
         target=record.target,
         begun_at=record.begun_at,

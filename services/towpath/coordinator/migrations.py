@@ -9,14 +9,14 @@ from towpath.contracts.commands import (
     MigrateJob,
     MigrationForecast,
     OperationKind,
-    StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.forecasts import forecast
 from towpath.coordinator.world import World, check_free, entry_of, record_of
 from towpath.protocols.choice import choose
-from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.table import Strategy, strategies
 
 
 async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
@@ -53,7 +53,7 @@ async def _decide(
         command.job,
         before=before,
         after=_moved(before, command.to, strategy),
-        strategy=strategy,
+        strategy=strategy.name,
         progress=_progress(command.job, before, world),
     )
     return record.model_copy(update={"check": command.check, "factor": factor}), reason
@@ -75,35 +75,36 @@ async def _movable(command: MigrateJob | ForecastMigration, world: World) -> Job
     return before
 
 
-def _moved(before: JobEntry, to: str, strategy: StrategyName) -> JobEntry:
+def _moved(before: JobEntry, to: str, strategy: Strategy) -> JobEntry:
     """The job as the target will own it."""
-    return before.at_epoch(before.next_epoch(interim=strategy in SHADOWED)).model_copy(
+    return before.at_epoch(before.next_epoch(interim=strategy.interim_epoch)).model_copy(
         update={
             "site": to,
-            "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
+            "generation": before.generation + (1 if strategy.empty_beginning else 0),
             "running": True,
         }
     )
 
 
-def check_comparison(command: MigrateJob | ForecastMigration, strategy: StrategyName) -> None:
+def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy) -> None:
     """Raises `TowpathError` (not allowed) when results would not be compared as the command says."""
-    check, compares = command.check, strategy is StrategyName.PARALLEL
-    if compares and check is ConsistencyCheck.IDENTITY:
+    check = command.check
+    comparing = [f"`{name}`" for name, each in strategies().items() if check in each.checks]
+    if strategy.checks and check not in strategy.checks:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "two runs of a processing-time window have no results of equal identity",
             field="check",
             value=check.value,
-            allowed=[ConsistencyCheck.SERIALS.value, ConsistencyCheck.RESULTS.value],
+            allowed=[each.value for each in strategy.checks],
         )
-    if check is ConsistencyCheck.RESULTS and not compares:
+    if check is ConsistencyCheck.RESULTS and not strategy.checks:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            f"{command.job} would move by {strategy}, which compares nothing so",
+            f"{command.job} would move by {strategy.name}, which compares nothing so",
             field="check",
             value=check.value,
-            allowed=f"`{check}` with the strategy `{StrategyName.PARALLEL}`",
+            allowed=f"`{check}` with the strategy {' or '.join(comparing)}",
         )
     if command.factor is not None and check is not ConsistencyCheck.RESULTS:
         raise TowpathError(
