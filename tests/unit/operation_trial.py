@@ -98,7 +98,8 @@ EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(oper
 class Trial:
     """One operation on a simulated mesh, with faults at chosen messages."""
 
-    name: str
+    name: str | OperationRecord
+    """Of `operation`; or the operation itself."""
     clock: SimulatedClock = field(default_factory=SimulatedClock)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     events: list[Event] = field(default_factory=list)
@@ -114,7 +115,7 @@ class Trial:
     """Moments at which the coordinator is killed, once each."""
 
     def __post_init__(self) -> None:
-        self.record = operation(self.name)
+        self.record = operation(self.name) if isinstance(self.name, str) else self.name
         self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
         self.ledger.around = self.moment
         before = self.record.before

@@ -10,6 +10,7 @@ from operation_trial import OPERATIONS, operation
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.migration import StepCommand
 from towpath.protocols import table
+from towpath.protocols import tables as tables_of_protocol
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.step import Actor
 from towpath.protocols.strategies import general, handover, parallel
@@ -123,3 +124,18 @@ def test_strategy_when_asked_then_says_what_follows_from_it(
     assert strategy.empty_beginning is empty
     assert strategy.monitored is monitored
     assert strategy.carries_state is state
+
+
+def test_protocol_when_compared_with_the_strategies_then_shows_their_steps() -> None:
+    document = tables_of_protocol.DOCUMENT.read_text()
+    assert tables_of_protocol.written(document) == document, "run `make export`"
+
+
+def test_protocol_when_a_part_is_missing_then_it_is_named() -> None:
+    with pytest.raises(ValueError, match="<!-- generated: steps of general -->"):
+        tables_of_protocol.written("")
+
+
+def test_undoing_when_the_epoch_depends_on_what_has_begun_then_all_epochs_are_shown() -> None:
+    text = tables_of_protocol.parts()["steps of general"]
+    assert "`ResumeJob(e)` or `ResumeJob(e+2)` to the source **(must)**" in text
