@@ -22,11 +22,11 @@ from towpath.contracts.pipeline import (
     PlannedChange,
 )
 from towpath.contracts.site import Capacity, SiteState
-from towpath.coordinator.apply_run import ApplyRun
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.plans import complete, new_entry
-from towpath.coordinator.topics import resolve_inputs
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.plans import complete, new_entry
+from towpath.coordinator.jobs.topics import resolve_inputs
+from towpath.coordinator.pipelines.apply_run import ApplyRun
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
+from towpath.coordinator.situation import World
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 WAITING = ChangeState.WAITING

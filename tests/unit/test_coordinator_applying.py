@@ -15,10 +15,10 @@ from towpath.contracts.pipeline import (
     ChangeState,
     PipelineJob,
 )
-from towpath.coordinator import apply_run
-from towpath.coordinator.pipeline_plans import decide
-from towpath.coordinator.plans import plan_deploy
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import plan_deploy
+from towpath.coordinator.pipelines import apply_run
+from towpath.coordinator.pipelines.decisions import decide
+from towpath.coordinator.situation import Outlook
 from towpath.protocols.record import FormerJob
 
 

@@ -14,9 +14,9 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import TryCode
 from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
 from towpath.contracts.site import SiteState
-from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_plans import Decision, decide
-from towpath.coordinator.plans import plan_update
+from towpath.coordinator.jobs.plans import plan_update
+from towpath.coordinator.pipelines.decisions import Decision, decide
+from towpath.coordinator.pipelines.user_code import tried_code
 from towpath.protocols.record import JobEntry
 
 

@@ -12,11 +12,11 @@ from towpath.contracts.commands import DeployJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec
 from towpath.contracts.site import Capacity
-from towpath.coordinator.pipeline_plans import Decision, decide
-from towpath.coordinator.pipeline_record import ApplyRecord, PipelineRecord
-from towpath.coordinator.pipeline_room import room_problems
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_update
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_update
+from towpath.coordinator.pipelines.decisions import Decision, decide
+from towpath.coordinator.pipelines.records import ApplyRecord, PipelineRecord
+from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.situation import Outlook
 from towpath.protocols.record import FormerJob
 
 

@@ -21,10 +21,10 @@ from towpath.contracts.pipeline import (
     RollbackPipeline,
     ShowPipelineHistory,
 )
-from towpath.coordinator import pipelines
-from towpath.coordinator.applies import Applies, ended_record, pipeline_after
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.pipelines import Pipelines
+from towpath.coordinator.pipelines import commands as pipelines
+from towpath.coordinator.pipelines.applies import Applies, ended_record, pipeline_after
+from towpath.coordinator.pipelines.commands import Pipelines
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
 
 
 class Kept(Played):

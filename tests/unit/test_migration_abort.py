@@ -22,7 +22,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StartJob, StepCommand
-from towpath.coordinator.aborts import check_abortable, rolled_back
+from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
 from towpath.protocols.abort import ABORTED
 from towpath.protocols.course import Phase
 from towpath.protocols.record import JobEntry, OperationRecord

@@ -17,8 +17,8 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.forecasts import Cost, costs_of, expected
-from towpath.coordinator.migrations import check_comparison
+from towpath.coordinator.migrations.forecasts import Cost, costs_of, expected
+from towpath.coordinator.migrations.planning import check_comparison
 from towpath.protocols.choice import ASKED_FOR, choose
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.strategies import handover

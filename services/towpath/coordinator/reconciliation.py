@@ -19,8 +19,8 @@ from towpath.contracts.job import JobState
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.registry import Registry
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry

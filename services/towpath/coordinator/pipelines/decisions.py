@@ -14,14 +14,14 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
-from towpath.coordinator.migrations import forecast_migration
-from towpath.coordinator.outlooks import unheard_elsewhere
-from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_record import PipelineRecord
-from towpath.coordinator.pipeline_room import promised, running_jobs
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import readers
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import readers
+from towpath.coordinator.migrations.planning import forecast_migration
+from towpath.coordinator.pipelines.records import PipelineRecord
+from towpath.coordinator.pipelines.room import promised, running_jobs
+from towpath.coordinator.pipelines.upcoming import unheard_elsewhere
+from towpath.coordinator.pipelines.user_code import tried_code
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import World
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry

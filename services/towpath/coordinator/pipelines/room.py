@@ -9,10 +9,10 @@ from towpath.composition.running import RunningJob
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.message import SiteName
 from towpath.contracts.pipeline import ApplyState, Demand, PipelineSpec
-from towpath.coordinator.pipeline_record import ApplyRecord
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import reads_of
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import reads_of
+from towpath.coordinator.pipelines.records import ApplyRecord
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import World
 from towpath.protocols.record import JobEntry
 
 

@@ -17,8 +17,8 @@ from pydantic import TypeAdapter
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import PipelineVersion
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.registry import COMMAND_REMEMBERED_S, PREFIX, Registry
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
+from towpath.coordinator.registry.jobs import COMMAND_REMEMBERED_S, PREFIX, Registry
 
 PIPELINES, APPLIES = f"{PREFIX}pipelines", f"{PREFIX}applies"
 UNANNOUNCED = f"{PREFIX}applies-unannounced"

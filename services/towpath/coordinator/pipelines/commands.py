@@ -28,13 +28,13 @@ from towpath.contracts.pipeline import (
     ShowPipeline,
     ShowPipelineHistory,
 )
-from towpath.coordinator.applies import Applies
-from towpath.coordinator.patience import soon
-from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere, refusal
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
-from towpath.coordinator.pipeline_room import room_problems
-from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
-from towpath.coordinator.world import World
+from towpath.coordinator.pipelines.applies import Applies
+from towpath.coordinator.pipelines.decisions import Decision, decide, read_elsewhere, refusal
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, busy_pipeline
+from towpath.coordinator.registry.time_limit import soon
+from towpath.coordinator.situation import World
 from towpath.telemetry.tracing import traceparent
 
 DECISIONS = 5

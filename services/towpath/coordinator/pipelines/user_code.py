@@ -15,8 +15,8 @@ from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.site import SiteState
-from towpath.coordinator.pipeline_record import ApplyRecord
-from towpath.coordinator.world import World
+from towpath.coordinator.pipelines.records import ApplyRecord
+from towpath.coordinator.situation import World
 from towpath.protocols.record import JobEntry
 
 log = logging.getLogger(__name__)

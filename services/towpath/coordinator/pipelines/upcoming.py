@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.pipeline import PipelineSpec
-from towpath.coordinator.audience import unheard
-from towpath.coordinator.plans import changed_entry, complete, new_entry
-from towpath.coordinator.registry import Registry
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import changed_entry, complete, new_entry
+from towpath.coordinator.jobs.readers import unheard
+from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.situation import Outlook
 from towpath.protocols.record import JobEntry
 
 

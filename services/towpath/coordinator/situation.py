@@ -11,7 +11,7 @@ from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.coordinator.artefacts import Artefacts
-from towpath.coordinator.registry import Registry, busy
+from towpath.coordinator.registry.jobs import Registry, busy
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry, OperationRecord
 

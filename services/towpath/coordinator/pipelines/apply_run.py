@@ -19,14 +19,14 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
 from towpath.contracts.migration import DropOutput, PrepareOutput
 from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
-from towpath.coordinator.migrations import plan_migrate
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.outlooks import look_ahead
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
-from towpath.coordinator.topics import is_read
-from towpath.coordinator.world import Outlook, World
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.jobs.topics import is_read
+from towpath.coordinator.migrations.planning import plan_migrate
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord
+from towpath.coordinator.pipelines.upcoming import look_ahead
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import Outlook, World
 from towpath.protocols.record import OperationRecord
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from typing import Any
 from towpath.contracts.commands import OperationAnswer, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command
-from towpath.coordinator.aborts import check_abortable, rolled_back
-from towpath.coordinator.registry import Changed, Registry
+from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
+from towpath.coordinator.registry.jobs import Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
 from towpath.protocols.runner import Runner, Superseded
 from towpath.tasks import end

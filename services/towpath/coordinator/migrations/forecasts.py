@@ -14,7 +14,7 @@ from towpath.contracts.commands import ConsistencyCheck, MigrationForecast, Oper
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import MeasureState
-from towpath.coordinator.world import World
+from towpath.coordinator.situation import World
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.table import Strategy, strategy_of
 

@@ -10,10 +10,10 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Upda
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.contracts.operators import STATEFUL_KINDS, Python
-from towpath.coordinator.audience import check_heard, is_behind
-from towpath.coordinator.inputs import ended, inputs_after
-from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
-from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
+from towpath.coordinator.jobs.inputs import ended, inputs_after
+from towpath.coordinator.jobs.readers import check_heard, is_behind
+from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.coordinator.situation import Outlook, World, check_free, entry_of, record_of
 from towpath.operators.live_changes import is_live
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input
-from towpath.coordinator.topics import Source, sources
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.topics import Source, sources
+from towpath.coordinator.situation import Outlook
 from towpath.protocols.record import JobEntry
 
 

@@ -24,11 +24,11 @@ from towpath.contracts.commands import (
     SiteList,
     UpdateJob,
 )
-from towpath.coordinator.migrations import forecast_migration, plan_migrate
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.patience import soon
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
+from towpath.coordinator.registry.time_limit import soon
+from towpath.coordinator.situation import World
 from towpath.protocols.record import JobEntry, OperationRecord
 
 

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 
 from towpath.contracts.message import Event, now
 from towpath.contracts.pipeline import ApplyBegun, ApplyEnded, ApplyState, ApplyView, ChangeState
-from towpath.coordinator.apply_run import ApplyRun
-from towpath.coordinator.apply_spans import in_apply, tell_apply, tell_apply_begun
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.pipelines.apply_run import ApplyRun
+from towpath.coordinator.pipelines.apply_spans import in_apply, tell_apply, tell_apply_begun
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import World
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.coordinator.topics import pin_latest, resolve_inputs, written
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
+from towpath.coordinator.situation import World
 from towpath.protocols.record import JobEntry
 
 

@@ -12,8 +12,8 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.forecasts import forecast
-from towpath.coordinator.world import World, check_free, entry_of, record_of
+from towpath.coordinator.migrations.forecasts import forecast
+from towpath.coordinator.situation import World, check_free, entry_of, record_of
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.table import Strategy, strategies
