@@ -24,7 +24,7 @@ from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StartJob, StepCommand
 from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
 from towpath.protocols.abort import ABORTED
-from towpath.protocols.course import Phase
+from towpath.protocols.progress import StepPhase
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.table import strategies, table_of
@@ -112,7 +112,7 @@ class Trial:
     def can_go_back(self) -> bool:
         steps = table_of(self.record).steps
         last = next(s.name for s in steps if s.point_of_no_return)
-        return last not in {e.step for e in self.journal() if e.phase == Phase.CONFIRMED}
+        return last not in {e.step for e in self.journal() if e.phase == StepPhase.CONFIRMED}
 
     def journal(self) -> list[JournalEntry]:
         return [JournalEntry.model_validate_json(line) for line in self.ledger.journals[self.record.id]]
@@ -160,7 +160,7 @@ async def test_migration_when_aborted_during_a_step_then_does_not_wait_for_it_an
 ) -> None:
     trial = Trial(migration(strategy), abort_at=step, carried_out=carried_out)
     trial.check_rolled_back(await trial.run())
-    failed = [(e.step, e.detail["reason"]) for e in trial.journal() if e.phase == Phase.FAILED]
+    failed = [(e.step, e.detail["reason"]) for e in trial.journal() if e.phase == StepPhase.FAILED]
     assert failed == [(step, ABORTED)]
 
 
@@ -207,7 +207,7 @@ def refusal(record: OperationRecord, *entries: JournalEntry) -> TowpathError:
 
 def test_abort_when_the_point_of_no_return_is_confirmed_then_says_how_to_come_back() -> None:
     record = migration(StrategyName.GENERAL)
-    resumed = JournalEntry(step="resume", phase=Phase.CONFIRMED, at=record.begun_at, detail={})
+    resumed = JournalEntry(step="resume", phase=StepPhase.CONFIRMED, at=record.begun_at, detail={})
     detail = refusal(record, resumed).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "operation", record.id)
     assert detail.allowed is not None

@@ -23,7 +23,7 @@ PACKAGES = ("towpath.protocols.operations", "towpath.protocols.strategies")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class StepTable:
     """The steps of an operation in order, and what the registry says after a rollback."""
 
     name: str
@@ -47,7 +47,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy(Table):
+class Strategy(StepTable):
     """A way to move a job. `docs/extending/strategy.md` says how to add one."""
 
     kind: OperationKind = OperationKind.MIGRATE
@@ -82,13 +82,13 @@ class Strategy(Table):
         return any(step.actor is Actor.MONITOR for step in self.steps)
 
     def follows(self, record: OperationRecord) -> bool:
-        """See `Table.follows`."""
+        """See `StepTable.follows`."""
         return record.kind is self.kind and record.strategy == self.name
 
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=StepTable)
 
-REGISTERED: dict[str, Table] = {}
+REGISTERED: dict[str, StepTable] = {}
 """By name. Read it through `tables`, which loads what is not loaded yet."""
 
 
@@ -100,7 +100,7 @@ def register(table: T) -> T:
     return table
 
 
-def tables() -> Mapping[str, Table]:
+def tables() -> Mapping[str, StepTable]:
     """All tables, by name."""
     _load()
     return REGISTERED
@@ -111,7 +111,7 @@ def strategies() -> dict[str, Strategy]:
     return {name: table for name, table in sorted(tables().items()) if isinstance(table, Strategy)}
 
 
-def table_of(record: OperationRecord) -> Table:
+def table_of(record: OperationRecord) -> StepTable:
     """The table that an operation follows."""
     (table,) = (table for table in tables().values() if table.follows(record))
     return table

@@ -9,7 +9,7 @@ from typing import Any
 
 from towpath.contracts.commands import OperationKind, OperationView
 from towpath.protocols.attempts import Attempt, attempts
-from towpath.protocols.course import Phase
+from towpath.protocols.progress import StepPhase
 from towpath.protocols.step import Step
 from towpath.protocols.table import tables
 
@@ -35,8 +35,8 @@ class TakenStep:
 
     @property
     def failed(self) -> bool:
-        """True if it was refused or not confirmed in time."""
-        return self.phase == Phase.FAILED
+        """Whether it was refused or not confirmed in time."""
+        return self.phase == StepPhase.FAILED
 
 
 def taken_steps(view: OperationView) -> list[TakenStep]:

@@ -17,7 +17,7 @@ from towpath.protocols.record import JobEntry, OperationRecord
 
 
 @dataclass(frozen=True)
-class World:
+class Situation:
     """What a decision looks at."""
 
     registry: Registry
@@ -27,7 +27,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Upcoming:
     """What else is about to change: a pipeline's jobs are decided on one by one, and belong together."""
 
     pipeline: str | None = None
@@ -51,9 +51,9 @@ def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
     return jobs[job]
 
 
-async def check_free(job: str, world: World) -> None:
+async def check_free(job: str, situation: Situation) -> None:
     """Raise `TowpathError` (busy) while an operation on the job is under way."""
-    holder = (await world.registry.locks()).get(job)
+    holder = (await situation.registry.locks()).get(job)
     if holder is not None:
         raise busy(job, holder)
 

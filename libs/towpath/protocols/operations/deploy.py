@@ -12,7 +12,7 @@ from towpath.protocols.epochs import undo_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.shared_steps import FETCH_S
 from towpath.protocols.step import Actor, Compensation, asks, writes
-from towpath.protocols.table import Table, register
+from towpath.protocols.table import StepTable, register
 
 
 def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
@@ -74,7 +74,7 @@ def withdrawn(record: OperationRecord) -> RegistryChange:
 
 
 DEPLOY = register(
-    Table(
+    StepTable(
         name="deploy",
         kind=OperationKind.DEPLOY,
         summary="a new job",

@@ -12,7 +12,7 @@ from towpath.contracts.migration import DropOutput, StartJob, StopJob
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes
-from towpath.protocols.table import Table, register
+from towpath.protocols.table import StepTable, register
 
 DRAIN_S = 300.0
 """For a job to process what its inputs hold."""
@@ -71,7 +71,7 @@ def _purged(record: OperationRecord) -> list[ResolvedOutput]:
 
 
 REMOVE = register(
-    Table(
+    StepTable(
         name="remove",
         kind=OperationKind.REMOVE,
         summary="a job that ends; its results stay",
@@ -82,7 +82,7 @@ REMOVE = register(
 )
 
 REMOVE_AND_PURGE = register(
-    Table(
+    StepTable(
         name="remove-and-purge",
         kind=OperationKind.REMOVE,
         summary="a job that ends with its results",

@@ -26,7 +26,7 @@ from towpath.protocols.operations import deploy
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.shared_steps import SOURCE_MAY_PUBLISH
 from towpath.protocols.step import Actor, Compensation, asks, writes
-from towpath.protocols.table import Table, register
+from towpath.protocols.table import StepTable, register
 
 DRAIN_S = 120.0
 """For a job to read what it will not read again."""
@@ -123,7 +123,7 @@ def carried(record: OperationRecord) -> dict[str, int]:
 
 
 ADJUST = register(
-    Table(
+    StepTable(
         name="adjust",
         kind=OperationKind.UPDATE,
         summary="an update that a running query can be told",
@@ -134,7 +134,7 @@ ADJUST = register(
 )
 
 UPDATE = register(
-    Table(
+    StepTable(
         name="update",
         kind=OperationKind.UPDATE,
         summary="any other update",
@@ -145,7 +145,7 @@ UPDATE = register(
 )
 
 REDIRECT = register(
-    Table(
+    StepTable(
         name="redirect",
         kind=OperationKind.UPDATE,
         summary="an update of the output's topic or site",

@@ -14,7 +14,7 @@ from towpath.contracts.commands import ConsistencyCheck, MigrationForecast, Oper
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import MeasureState
-from towpath.coordinator.situation import World
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.table import Strategy, strategy_of
 
@@ -49,14 +49,14 @@ class Cost:
     state_bytes: int
 
 
-async def forecast(record: OperationRecord, reason: str, world: World) -> MigrationForecast:
+async def forecast(record: OperationRecord, reason: str, situation: Situation) -> MigrationForecast:
     """What the decided migration is expected to cost. A source that does not say its size in time costs no
     more than `MEASURE_S`: its last known size counts then."""
     before, after, strategy = record.entry_before, record.entry_after, strategy_of(record)
-    costs = costs_of(await world.registry.latest(LOOK_BACK), record)
+    costs = costs_of(await situation.registry.latest(LOOK_BACK), record)
     state_bytes, unsaid = 0, ""
     if strategy.carries_state:
-        measured = await _measured(before, world)
+        measured = await _measured(before, situation)
         state_bytes = last_known(costs, record.job) if measured is None else measured
         unsaid = "" if measured is not None else "; the source did not say in time how large its state is"
     waits = strategy.checks and record.check is ConsistencyCheck.RESULTS
@@ -74,11 +74,11 @@ async def forecast(record: OperationRecord, reason: str, world: World) -> Migrat
     )
 
 
-async def _measured(before: JobEntry, world: World) -> int | None:
+async def _measured(before: JobEntry, situation: Situation) -> int | None:
     job = before.spec.name
     question = MeasureState(site=before.site, operation=f"forecast-{new_identifier()}", job=job)
     try:
-        return (await world.bus.request(question, deadline_s=MEASURE_S)).state_bytes
+        return (await situation.bus.request(question, deadline_s=MEASURE_S)).state_bytes
     except (TowpathError, NatsError, OSError) as error:
         log.warning("size of %s at %s: %s", job, before.site, error)
         return None

@@ -13,7 +13,7 @@ from towpath.coordinator.pipelines.apply_run import ApplyRun
 from towpath.coordinator.pipelines.apply_spans import in_apply, tell_apply, tell_apply_begun
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.registry.pipelines import PipelineStore
-from towpath.coordinator.situation import World
+from towpath.coordinator.situation import Situation
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -26,12 +26,12 @@ class Applies:
 
     def __init__(
         self,
-        world: World,
+        situation: Situation,
         operations: Operations,
         store: PipelineStore,
         publish: Callable[[Event], Awaitable[None]],
     ) -> None:
-        self._world = world
+        self._situation = situation
         self._operations = operations
         self._store = store
         self._publish = publish
@@ -85,7 +85,7 @@ class Applies:
         await self._publish(
             ApplyBegun(pipeline=record.pipeline, apply=apply, version=record.version, jobs=jobs)
         )
-        run = ApplyRun(record, changes, self._world, self._operations, self._store, self._publish)
+        run = ApplyRun(record, changes, self._situation, self._operations, self._store, self._publish)
         tell_apply_begun(record)
         with in_apply(record):
             await run.run()

@@ -13,7 +13,7 @@ from towpath.protocols.step import Step
 from towpath.protocols.table import strategy_of, table_of
 
 
-class Phase(StrEnum):
+class StepPhase(StrEnum):
     """What a line of the journal says of a step."""
 
     BEGUN = "begun"
@@ -25,7 +25,7 @@ class Phase(StrEnum):
     COMPENSATED = "compensated"
 
 
-class Course:
+class OperationProgress:
     """An operation's record and journal, folded line by line."""
 
     def __init__(self, record: OperationRecord, entries: list[JournalEntry]) -> None:
@@ -47,19 +47,19 @@ class Course:
         """Take one more line into account."""
         self.record = self._after(entry)
         self.entries.append(entry)
-        phase = Phase(entry.phase)
-        if phase is Phase.CONFIRMED:
+        phase = StepPhase(entry.phase)
+        if phase is StepPhase.CONFIRMED:
             self.beyond_return |= self.table.step(entry.step).point_of_no_return
-        elif phase is Phase.COMPENSATED:
+        elif phase is StepPhase.COMPENSATED:
             self.undone.add(entry.step)
-        elif phase is Phase.FAILED:
+        elif phase is StepPhase.FAILED:
             self._add_failure(self.table.step(entry.step), entry.detail)
 
     def _after(self, entry: JournalEntry) -> OperationRecord:
         record = self.record
-        if entry.phase == Phase.BEGUN and entry.step not in record.begun:
+        if entry.phase == StepPhase.BEGUN and entry.step not in record.begun:
             return record.model_copy(update={"begun": (*record.begun, entry.step)})
-        if entry.phase == Phase.CONFIRMED:
+        if entry.phase == StepPhase.CONFIRMED:
             return record.model_copy(update={"facts": {**record.facts, entry.step: entry.detail}})
         return record
 
