@@ -35,7 +35,7 @@ class TakenStep:
 
     @property
     def failed(self) -> bool:
-        """Whether it was refused or not confirmed in time."""
+        """True if it was refused or not confirmed in time."""
         return self.phase == StepPhase.FAILED
 
 

@@ -8,7 +8,6 @@ from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
 from towpath.coordinator.situation import Situation
-from towpath.mesh.names import IN_STREAM
 from towpath.protocols.record import JobEntry
 
 
