@@ -74,9 +74,11 @@ lint: setup ## Check style, format, types, layers, exported contracts, links bet
 	$(PYTHON) -m towpath.contracts.export --check
 	$(PYTHON) tests/document_links.py
 	$(PYTHON) tests/banned_words.py
+	$(PYTHON) -m towpath.protocols.tables --check
 
-export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models.
+export: setup ## Write schemas, AsyncAPI, examples and reference from the contracts' models, tables from the strategies.
 	$(PYTHON) -m towpath.contracts.export
+	$(PYTHON) -m towpath.protocols.tables
 
 up: setup ## Start a mesh of the sites jfk and cloud (SITES=jfk,lga,cloud for others).
 	@.venv/bin/towpath up $(if $(SITES),--sites $(SITES))

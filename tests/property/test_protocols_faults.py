@@ -17,7 +17,7 @@ from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.coordinator.reconciliation import Difference, corrections, differences
+from towpath.coordinator.reconciliation import SiteDifference, corrections, differences
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 
@@ -162,7 +162,7 @@ class Schedule:
 
     def reconcile(self) -> None:
         """What the coordinator does with heartbeats, until they say what the registry says."""
-        found: set[Difference] = set()
+        found: set[SiteDifference] = set()
         for _ in range(5):
             found = differences(self.ledger.jobs, [self.heartbeat(name) for name in self.mesh.sites])
             self.mesh.settle_down()

@@ -11,7 +11,7 @@ from simulation.explorer import Explorer, Plan
 from simulation.scenario import outcome, parse_scenario
 from simulation.weakness import Weakness
 from towpath.contracts.commands import StrategyName
-from towpath.protocols import table as strategies
+from towpath.protocols import table
 from towpath.protocols.record import JobEntry
 from towpath.protocols.step import Step
 
@@ -91,9 +91,9 @@ def test_search_when_a_table_is_wrong_then_finds_it(
     strategy: StrategyName, changed: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(changed)
-    table = strategies.MIGRATIONS[strategy]
-    wrong = replace(table, steps=tuple(map(changed, table.steps)))
-    monkeypatch.setitem(strategies.MIGRATIONS, strategy, wrong)
+    right = table.strategies()[strategy]
+    wrong = replace(right, steps=tuple(map(changed, right.steps)))
+    monkeypatch.setitem(table.REGISTERED, strategy, wrong)
     _, found = search((strategy,))
     assert found is not None
 

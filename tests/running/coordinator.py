@@ -27,8 +27,8 @@ from towpath.contracts.message import Command, Model, now
 from towpath.contracts.migration import SITE_COMMANDS, MeasureState, StateSize, StepCommand
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.coordinator.pipeline_store import APPLIES, UNANNOUNCED
-from towpath.coordinator.registry import PREFIX, UNFINISHED
+from towpath.coordinator.registry.jobs import PREFIX, UNFINISHED
+from towpath.coordinator.registry.pipelines import APPLIES, UNANNOUNCED
 from towpath.tasks import end
 
 END_S = 5.0

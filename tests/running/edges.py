@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.contracts.commands import StrategyName
+from towpath.protocols.table import strategies
 from towpath.telemetry.trace_tree import BATCH
 
 Edge = tuple[str, str]
@@ -17,11 +17,13 @@ _STATE_MOVES: frozenset[Edge] = frozenset({("agent", "agent")})
 _BOTH_RUN: frozenset[Edge] = frozenset({("coordinator", "monitor"), ("monitor", "agent")})
 """The monitor compares source and target, and asks both how far they are."""
 
-EDGES: dict[StrategyName, frozenset[Edge]] = {
-    StrategyName.RESTART: _ALWAYS,
-    StrategyName.GENERAL: _ALWAYS | _STATE_MOVES,
-    StrategyName.PARALLEL: _ALWAYS | _BOTH_RUN,
-    StrategyName.HANDOVER: _ALWAYS | _STATE_MOVES | _BOTH_RUN,
+_NOTHING: frozenset[Edge] = frozenset()
+
+EDGES: dict[str, frozenset[Edge]] = {
+    name: _ALWAYS
+    | (_STATE_MOVES if strategy.carries_state else _NOTHING)
+    | (_BOTH_RUN if strategy.monitored else _NOTHING)
+    for name, strategy in strategies().items()
 }
 """Between the mesh's own services. Whoever asked comes on top: `asked_by`; and where the job has events to
 work on, `MICRO_BATCHES`."""

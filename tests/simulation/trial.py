@@ -22,8 +22,9 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
+from towpath.protocols.table import strategies
 
 Reconcile = Callable[[Mapping[str, JobEntry], list[SiteStatus]], list[SiteCommand[Any]]]
 """What to tell whom, when heartbeats differ from the registry."""
@@ -108,10 +109,10 @@ class Trial:
         """Accept a migration, up to its first command."""
         before = self.owner
         self.operations += 1
-        after = before.at_epoch(before.next_epoch(interim=strategy in SHADOWED)).model_copy(
+        after = before.at_epoch(before.next_epoch(interim=strategies()[strategy].interim_epoch)).model_copy(
             update={
                 "site": to,
-                "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
+                "generation": before.generation + (1 if strategies()[strategy].empty_beginning else 0),
             }
         )
         record = OperationRecord(

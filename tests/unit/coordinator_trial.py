@@ -1,4 +1,4 @@
-"""A coordinator's world that is played: registry, sites, bus, operations and user code."""
+"""A coordinator's situation that is played: registry, sites, bus, operations and user code."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from towpath.contracts.pipeline import (
     PlannedChange,
 )
 from towpath.contracts.site import Capacity, SiteState
-from towpath.coordinator.apply_run import ApplyRun
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.plans import complete, new_entry
-from towpath.coordinator.topics import resolve_inputs
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.plans import complete, new_entry
+from towpath.coordinator.jobs.topics import resolve_inputs
+from towpath.coordinator.pipelines.apply_run import ApplyRun
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 WAITING = ChangeState.WAITING
@@ -164,9 +164,9 @@ class Played:
         )
 
     @property
-    def world(self) -> World:
+    def situation(self) -> Situation:
         played = cast("Any", self)
-        return World(played, played, played, played)
+        return Situation(played, played, played, played)
 
     async def carry_out(
         self,
@@ -180,7 +180,7 @@ class Played:
         record = record.model_copy(update={"artefacts": artefacts or {}})
         begun = {change.job: ChangeRecord(change=change, state=state) for change, state in changes}
         played = cast("Any", self)
-        run = ApplyRun(record, begun, self.world, played, played, self.publish)
+        run = ApplyRun(record, begun, self.situation, played, played, self.publish)
         await run.run()
         self.ended = run.changes
         return {name: change.state for name, change in run.changes.items()}

@@ -13,9 +13,9 @@ from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
 from towpath.contracts.operators import ProcessingWindow
-from towpath.protocols.record import SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.table import strategy_of
+from towpath.protocols.table import strategies, table_of
 
 JOB = "hourly-jfk"
 SPEC = JobSpec.model_validate(EXAMPLE_SPEC)
@@ -80,7 +80,7 @@ def operation(name: str) -> OperationRecord:
     }[name]
     epoch = 0 if name == "deploy" else 1
     strategy = StrategyName(name) if fields["kind"] == "migrate" else None
-    new_epoch = epoch + (2 if strategy in SHADOWED else 1)
+    new_epoch = epoch + (2 if strategy and strategies()[strategy].interim_epoch else 1)
     return OperationRecord(
         id="5f0c9a7be210", command="c1", job=JOB, strategy=strategy, old_epoch=epoch, new_epoch=new_epoch,
         begun_at=SimulatedClock().now(), **fields,
@@ -91,14 +91,15 @@ OPERATIONS = (
     "general", "restart", "parallel", "handover", "deploy", "redeploy", "update", "update-without-state",
     "redirect", "redirect-inputs", "remove", "remove-drained", "remove-and-purge",
 )  # fmt: skip
-EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in strategy_of(operation(name)).steps]
+EVERY_STEP = [(name, step.name) for name in OPERATIONS for step in table_of(operation(name)).steps]
 
 
 @dataclass
 class Trial:
     """One operation on a simulated mesh, with faults at chosen messages."""
 
-    name: str
+    name: str | OperationRecord
+    """Of `operation`; or the operation itself."""
     clock: SimulatedClock = field(default_factory=SimulatedClock)
     ledger: MemoryLedger = field(default_factory=MemoryLedger)
     events: list[Event] = field(default_factory=list)
@@ -114,7 +115,7 @@ class Trial:
     """Moments at which the coordinator is killed, once each."""
 
     def __post_init__(self) -> None:
-        self.record = operation(self.name)
+        self.record = operation(self.name) if isinstance(self.name, str) else self.name
         self.mesh = SimulatedMesh(self.clock, "jfk", "cloud", "out")
         self.ledger.around = self.moment
         before = self.record.before
@@ -155,7 +156,7 @@ class Trial:
     def is_over(self, command: StepCommand[Any]) -> bool:
         """Faults of a step that is tried without end are finite: they last for three attempts."""
         name = command.id.removeprefix(f"{self.record.id}-")
-        endless = any(step.name == name and step.endless for step in strategy_of(self.record).steps)
+        endless = any(step.name == name and step.endless for step in table_of(self.record).steps)
         return endless and [sent.id for sent in self.sent].count(command.id) > 3
 
     async def publish(self, event: Event) -> None:

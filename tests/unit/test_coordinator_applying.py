@@ -15,10 +15,10 @@ from towpath.contracts.pipeline import (
     ChangeState,
     PipelineJob,
 )
-from towpath.coordinator import apply_run
-from towpath.coordinator.pipeline_plans import decide
-from towpath.coordinator.plans import plan_deploy
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import plan_deploy
+from towpath.coordinator.pipelines import apply_run
+from towpath.coordinator.pipelines.decisions import decide
+from towpath.coordinator.situation import Upcoming
 from towpath.protocols.record import FormerJob
 
 
@@ -54,7 +54,7 @@ async def test_apply_when_another_coordinator_runs_its_operation_then_follows_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(apply_run, "AGAIN_S", 0.01)
-    monkeypatch.setattr(apply_run, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(apply_run, "TRY_FOR_S", 0.0)
     elsewhere = TowpathError(ErrorCode.UNREACHABLE, "operation o1 is run by another coordinator")
     played = Played(accepted={"a1-0-0"}, failures=[elsewhere] * 3)
     ended = await played.carry_out(pipeline(job("a")), (planned("a", Action.ADD), ChangeState.WAITING))
@@ -112,9 +112,9 @@ async def test_purge_when_a_job_elsewhere_reads_the_results_then_they_stay() -> 
 
 async def test_deploy_in_a_pipeline_when_undone_then_keeps_the_output_that_others_read() -> None:
     command = DeployJob(spec=job("a").job_spec())
-    alone = await plan_deploy(command, Played().world)
+    alone = await plan_deploy(command, Played().situation)
     assert not alone.output_existed
-    within = await plan_deploy(command, Played().world, Outlook("delays"))
+    within = await plan_deploy(command, Played().situation, Upcoming("delays"))
     assert within.output_existed
 
 
@@ -122,11 +122,13 @@ async def test_deploy_in_a_pipeline_when_another_has_the_very_job_then_is_refuse
     wanted = job("a")
     command = DeployJob(spec=wanted.job_spec())
     with pytest.raises(TowpathError) as refused:
-        await plan_deploy(command, Played({"a": entry(wanted, pipeline="other")}).world, Outlook("delays"))
+        await plan_deploy(
+            command, Played({"a": entry(wanted, pipeline="other")}).situation, Upcoming("delays")
+        )
     assert refused.value.detail.code is ErrorCode.NAME_IN_USE
 
 
 async def test_decision_when_made_while_an_apply_is_under_way_then_says_so() -> None:
     played = Played()
-    decision = await decide(pipeline(), played.world, cast("Any", played), drop_state=[])
+    decision = await decide(pipeline(), played.situation, cast("Any", played), drop_state=[])
     assert decision.under_way == "a1"

@@ -14,9 +14,9 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import TryCode
 from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
 from towpath.contracts.site import SiteState
-from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_plans import Decision, decide
-from towpath.coordinator.plans import plan_update
+from towpath.coordinator.jobs.plans import plan_update
+from towpath.coordinator.pipelines.decisions import Decision, decide
+from towpath.coordinator.pipelines.user_code import tried_code
 from towpath.protocols.record import JobEntry
 
 
@@ -40,7 +40,7 @@ def applied(wanted: PipelineJob, digest: str, **lying: str) -> Played:
 
 
 async def decided(played: Played, *jobs: PipelineJob, **more: Any) -> Decision:
-    return await decide(pipeline(*jobs), played.world, cast("Any", played), drop_state=["a"], **more)
+    return await decide(pipeline(*jobs), played.situation, cast("Any", played), drop_state=["a"], **more)
 
 
 async def test_code_when_it_changed_at_its_old_path_then_that_is_a_new_version() -> None:
@@ -62,7 +62,7 @@ async def test_rollback_when_the_code_is_not_kept_any_more_then_that_is_told_wit
         async def check_kept(self, digest: str) -> None:
             raise TowpathError(ErrorCode.INVALID, "not kept", field="operator.artefact", value=digest)
 
-    _, (error,) = await tried_code(pipeline(coded()), Forgotten().world, {}, {"a": "good"})
+    _, (error,) = await tried_code(pipeline(coded()), Forgotten().situation, {}, {"a": "good"})
     assert (error.field, error.value) == ("jobs[0].operator.artefact", "good")
 
 
@@ -73,10 +73,12 @@ async def test_code_when_it_lies_there_no_more_then_an_untouched_job_keeps_it() 
 
 async def test_code_when_it_is_the_same_at_another_path_then_nothing_changes() -> None:
     played = applied(coded(), "good", other_whl="good")
-    decision = await decide(pipeline(coded("other.whl")), played.world, cast("Any", played), drop_state=[])
+    decision = await decide(
+        pipeline(coded("other.whl")), played.situation, cast("Any", played), drop_state=[]
+    )
     assert decision.changes_nothing
     spec = JobSpec.model_validate(coded("other.whl", trigger_s=7).job_spec())
-    operation = await plan_update(UpdateJob(spec=spec), played.world)
+    operation = await plan_update(UpdateJob(spec=spec), played.situation)
     assert operation.entry_after.generation == operation.entry_before.generation, "its state stays"
 
 
@@ -118,7 +120,7 @@ async def test_patch_when_it_does_not_speak_of_the_code_then_the_job_keeps_it() 
     assert names_code({"operator": {"artefact": "job.whl"}})
     spec = coded(trigger_s=7).job_spec()
     for played in (applied(coded(), "good", job_whl="bad"), applied(coded(), "good")):
-        operation = await plan_update(UpdateJob(spec=spec, keep_code=True), played.world)
+        operation = await plan_update(UpdateJob(spec=spec, keep_code=True), played.situation)
         assert operation.entry_after.artefact == "good"
 
 
@@ -130,20 +132,20 @@ def installed(entry_point: str, **changes: Any) -> PipelineJob:
 
 async def test_code_when_only_the_site_has_it_then_is_tried_there_before_anything_is_touched() -> None:
     played = Played(uncallable={"nosuch:run"})
-    digests, (error,) = await tried_code(pipeline(installed("nosuch:run")), played.world, {}, {})
+    digests, (error,) = await tried_code(pipeline(installed("nosuch:run")), played.situation, {}, {})
     assert (digests, error.field) == ({}, "jobs[0].operator.entry")
-    assert await tried_code(pipeline(installed("there:run")), played.world, {}, {}) == ({}, [])
+    assert await tried_code(pipeline(installed("there:run")), played.situation, {}, {}) == ({}, [])
 
 
 async def test_code_when_it_cannot_be_tried_beside_the_coordinator_then_the_site_gets_its_digest() -> None:
     played = Played(lying={"job.whl": "good"}, can_try=False)
-    assert await tried_code(pipeline(coded()), played.world, {}, {}) == ({"a": "good"}, [])
+    assert await tried_code(pipeline(coded()), played.situation, {}, {}) == ({"a": "good"}, [])
     assert [c.artefact for c in played.requested if isinstance(c, TryCode)] == ["good"]
 
 
 async def test_code_when_the_job_runs_with_it_already_or_its_site_is_silent_then_nothing_is_said() -> None:
     there = installed("there:run")
     played = Played({"a": entry(there)}, unreachable=True)
-    assert await tried_code(pipeline(there), played.world, played.entries, {}) == ({}, [])
+    assert await tried_code(pipeline(there), played.situation, played.entries, {}) == ({}, [])
     assert played.requested == []
-    assert await tried_code(pipeline(installed("new:run")), played.world, {}, {}) == ({}, [])
+    assert await tried_code(pipeline(installed("new:run")), played.situation, {}, {}) == ({}, [])

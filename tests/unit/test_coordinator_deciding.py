@@ -12,11 +12,11 @@ from towpath.contracts.commands import DeployJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec
 from towpath.contracts.site import Capacity
-from towpath.coordinator.pipeline_plans import Decision, decide
-from towpath.coordinator.pipeline_record import ApplyRecord, PipelineRecord
-from towpath.coordinator.pipeline_room import room_problems
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_update
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_update
+from towpath.coordinator.pipelines.decisions import Decision, decide
+from towpath.coordinator.pipelines.records import ApplyRecord, PipelineRecord
+from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.situation import Upcoming
 from towpath.protocols.record import FormerJob
 
 
@@ -29,7 +29,7 @@ def read_elsewhere(*writers: PipelineJob) -> Played:
 
 async def decided(played: Played, *jobs: PipelineJob, delete: bool = False) -> Decision:
     store = cast("Any", played)
-    return await decide(pipeline(*jobs), played.world, store, drop_state=[], delete=delete)
+    return await decide(pipeline(*jobs), played.situation, store, drop_state=[], delete=delete)
 
 
 async def wrong(played: Played, *jobs: PipelineJob) -> list[ErrorDetail]:
@@ -94,26 +94,26 @@ async def test_pipeline_when_it_is_deleted_then_goes_whoever_reads_it() -> None:
 async def test_deploy_when_a_job_reads_the_topic_and_would_not_get_the_results_then_is_refused() -> None:
     played = read_elsewhere(job("writer", writes="t"))
     with pytest.raises(TowpathError, match="would not get what second writes"):
-        await plan_deploy(DeployJob(spec=job("second", writes="t").job_spec()), played.world)
+        await plan_deploy(DeployJob(spec=job("second", writes="t").job_spec()), played.situation)
 
 
 async def test_writer_when_a_reader_came_elsewhere_since_the_apply_began_then_is_not_turned_away() -> None:
     played = read_elsewhere(job("writer", writes="t"))
     turned = entry(job("writer", writes="u"))
-    outlook = Outlook("delays", {"writer": turned})
+    upcoming = Upcoming("delays", {"writer": turned})
     with pytest.raises(TowpathError, match="nobody would write it any more") as refused:
-        await plan_update(UpdateJob(spec=turned.spec), played.world, outlook)
+        await plan_update(UpdateJob(spec=turned.spec), played.situation, upcoming)
     assert refused.value.detail.field == "output.topic"
     played.entries["reader"] = played.entries["reader"].model_copy(update={"pipeline": "delays"})
-    outlook = Outlook("delays", {"writer": turned, "reader": entry(job("reader", "u"), {"writer": turned})})
-    operation = await plan_update(UpdateJob(spec=turned.spec), played.world, outlook)
+    upcoming = Upcoming("delays", {"writer": turned, "reader": entry(job("reader", "u"), {"writer": turned})})
+    operation = await plan_update(UpdateJob(spec=turned.spec), played.situation, upcoming)
     assert operation.entry_after.output.topic == "u"
 
 
 async def test_job_when_it_is_changed_then_who_published_before_a_rollback_is_forgotten() -> None:
     played = Played({"a": entry(job("a")).model_copy(update={"epoch": 4, "resumes": 1})})
     changed = played.entries["a"].spec.model_copy(update={"trigger_s": 7.0})
-    operation = await plan_update(UpdateJob(spec=changed), played.world)
+    operation = await plan_update(UpdateJob(spec=changed), played.situation)
     assert (operation.entry_after.epoch, operation.entry_after.resumes) == (5, None)
 
 
@@ -122,9 +122,9 @@ async def test_update_when_a_writer_came_to_a_topic_since_then_the_unchanged_job
     played.entries["reader"] = played.entries["reader"].model_copy(update={"pipeline": None})
     unchanged = UpdateJob(spec=played.entries["reader"].spec)
     with pytest.raises(Nothing):
-        await plan_update(unchanged, played.world)
+        await plan_update(unchanged, played.situation)
     played.entries["second"] = entry(job("second", writes="t"))
-    operation = await plan_update(unchanged, played.world)
+    operation = await plan_update(unchanged, played.situation)
     assert [i.stream for i in operation.entry_after.inputs] == ["OUT_writer", "OUT_second"]
 
 
@@ -164,7 +164,7 @@ async def test_room_when_an_apply_under_way_will_take_it_then_is_not_promised_ag
     assert (error.field, error.allowed) == ("jobs[0].resources.cores", "at most 1")
     assert (await decided(Crowded(), demanding("a", 1))).changes
     store = cast("Any", Crowded())
-    assert len(await room_problems(pipeline(demanding("a", 2)), Crowded().world, store)) == 1
+    assert len(await room_problems(pipeline(demanding("a", 2)), Crowded().situation, store)) == 1
 
 
 async def test_room_when_the_job_that_will_take_it_runs_already_then_is_counted_once() -> None:

@@ -21,10 +21,10 @@ from towpath.contracts.pipeline import (
     RollbackPipeline,
     ShowPipelineHistory,
 )
-from towpath.coordinator import pipelines
-from towpath.coordinator.applies import Applies, ended_record, pipeline_after
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.pipelines import Pipelines
+from towpath.coordinator.pipelines import commands as pipelines
+from towpath.coordinator.pipelines.applies import Applies, ended_record, pipeline_after
+from towpath.coordinator.pipelines.commands import PipelineCommands
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
 
 
 class Kept(Played):
@@ -37,7 +37,7 @@ class Kept(Played):
 
 async def told(**question: Any) -> tuple[list[int], int | None]:
     kept = cast("Any", Kept())
-    answer = await Pipelines(Kept().world, kept, kept).show_history(
+    answer = await PipelineCommands(Kept().situation, kept, kept).show_history(
         ShowPipelineHistory(pipeline="delays", **question)
     )
     return [version.version for version in answer.versions], answer.older
@@ -96,7 +96,7 @@ class Store(Played):
 async def test_end_of_an_apply_when_it_is_told_then_it_is_kept_already(state: ApplyState) -> None:
     store = Store(state)
     played = cast("Any", store)
-    applies = Applies(store.world, played, played, store.publish)
+    applies = Applies(store.situation, played, played, store.publish)
     await applies.continue_unfinished()
     async with asyncio.timeout(WITHIN_S):
         await store.over.wait()
@@ -130,5 +130,7 @@ def test_pipeline_when_applies_failed_then_goes_back_to_the_newest_that_was_comp
 async def test_rollback_when_no_version_was_completed_then_is_refused_with_what_is_possible() -> None:
     played = cast("Any", Played())
     with pytest.raises(TowpathError) as refused:
-        await Pipelines(Played().world, played, played).rollback(RollbackPipeline(pipeline="delays"))
+        await PipelineCommands(Played().situation, played, played).rollback(
+            RollbackPipeline(pipeline="delays")
+        )
     assert "delete the pipeline" in str(refused.value.detail.allowed)

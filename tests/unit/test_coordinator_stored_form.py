@@ -10,7 +10,7 @@ from operation_trial import OPERATIONS, entry, operation
 
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import OPERATOR_KINDS
-from towpath.coordinator.stored_form import entry_text, record_text
+from towpath.coordinator.registry.stored_form import entry_text, record_text
 from towpath.protocols.record import JobEntry, OperationRecord
 
 OPERATORS: dict[str, dict[str, Any]] = {

@@ -22,12 +22,12 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
 from towpath.contracts.migration import StartJob, StepCommand
-from towpath.coordinator.aborts import check_abortable, rolled_back
+from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
 from towpath.protocols.abort import ABORTED
-from towpath.protocols.course import Phase
-from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.progress import StepPhase
+from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
-from towpath.protocols.table import MIGRATIONS, strategy_of
+from towpath.protocols.table import strategies, table_of
 
 JOB = "hourly-jfk"
 OUTPUT = ResolvedOutput(site="out", stream=f"OUT_{JOB}", topic="hourly", rejected_topic="rejected")
@@ -48,8 +48,8 @@ class Killed(BaseException):
 
 def migration(strategy: StrategyName) -> OperationRecord:
     before = entry(strategy)
-    epoch = before.next_epoch(interim=strategy in SHADOWED)
-    generation = 2 if strategy in EMPTY_BEGINNING else 1
+    epoch = before.next_epoch(interim=strategies()[strategy].interim_epoch)
+    generation = 2 if strategies()[strategy].empty_beginning else 1
     return OperationRecord(
         id="5f0c9a7be210",
         command="c1",
@@ -110,9 +110,9 @@ class Trial:
         return answer
 
     def can_go_back(self) -> bool:
-        steps = strategy_of(self.record).steps
+        steps = table_of(self.record).steps
         last = next(s.name for s in steps if s.point_of_no_return)
-        return last not in {e.step for e in self.journal() if e.phase == Phase.CONFIRMED}
+        return last not in {e.step for e in self.journal() if e.phase == StepPhase.CONFIRMED}
 
     def journal(self) -> list[JournalEntry]:
         return [JournalEntry.model_validate_json(line) for line in self.ledger.journals[self.record.id]]
@@ -143,14 +143,14 @@ class Trial:
 
 def steps(strategy: StrategyName, *, beyond: bool) -> list[str]:
     """Names of steps with a message that begin before, or after, the point of no return is confirmed."""
-    table = strategy_of(migration(strategy)).steps
+    table = table_of(migration(strategy)).steps
     last = next(i for i, step in enumerate(table) if step.point_of_no_return)
     chosen = table[last + 1 :] if beyond else table[: last + 1]
     return [step.name for step in chosen if step.actor != "coordinator"]
 
 
-RETURNABLE = [(s, step) for s in MIGRATIONS for step in steps(s, beyond=False)]
-BEYOND = [(s, step) for s in MIGRATIONS for step in steps(s, beyond=True)]
+RETURNABLE = [(s, step) for s in strategies() for step in steps(s, beyond=False)]
+BEYOND = [(s, step) for s in strategies() for step in steps(s, beyond=True)]
 
 
 @pytest.mark.parametrize("carried_out", [False, True], ids=["not-done", "done"])
@@ -160,7 +160,7 @@ async def test_migration_when_aborted_during_a_step_then_does_not_wait_for_it_an
 ) -> None:
     trial = Trial(migration(strategy), abort_at=step, carried_out=carried_out)
     trial.check_rolled_back(await trial.run())
-    failed = [(e.step, e.detail["reason"]) for e in trial.journal() if e.phase == Phase.FAILED]
+    failed = [(e.step, e.detail["reason"]) for e in trial.journal() if e.phase == StepPhase.FAILED]
     assert failed == [(step, ABORTED)]
 
 
@@ -207,7 +207,7 @@ def refusal(record: OperationRecord, *entries: JournalEntry) -> TowpathError:
 
 def test_abort_when_the_point_of_no_return_is_confirmed_then_says_how_to_come_back() -> None:
     record = migration(StrategyName.GENERAL)
-    resumed = JournalEntry(step="resume", phase=Phase.CONFIRMED, at=record.begun_at, detail={})
+    resumed = JournalEntry(step="resume", phase=StepPhase.CONFIRMED, at=record.begun_at, detail={})
     detail = refusal(record, resumed).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "operation", record.id)
     assert detail.allowed is not None

@@ -17,12 +17,12 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.forecasts import Cost, costs_of, expected
-from towpath.coordinator.migrations import check_comparison
+from towpath.coordinator.migrations.forecasts import Cost, costs_of, expected
+from towpath.coordinator.migrations.planning import check_comparison
 from towpath.protocols.choice import ASKED_FOR, choose
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.strategies import handover
-from towpath.protocols.strategies.handover import HANDOVER as HANDOVER_STEPS
+from towpath.protocols.table import strategies
 
 RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER, AUTO = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.AUTO
@@ -74,12 +74,12 @@ def test_strategy_when_left_to_towpath_then_suits_the_operator_and_says_why(
     kind: str, strategy: StrategyName, because: str
 ) -> None:
     chosen, reason = choose(spec(kind), AUTO)
-    assert chosen is strategy
+    assert chosen.name == strategy
     assert because in reason
 
 
 def test_strategy_when_processing_windows_have_several_inputs_then_their_job_is_paused() -> None:
-    assert choose(spec("processing_window", inputs=2), AUTO)[0] is GENERAL
+    assert choose(spec("processing_window", inputs=2), AUTO)[0].name == GENERAL
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_strategy_when_windows_wait_for_no_late_event_then_their_job_is_paused(
     }
     job = JobSpec.model_validate(spec("window").model_dump(mode="json") | {"operator": operator})
     chosen, reason = choose(job, AUTO)
-    assert chosen is strategy
-    assert chosen is HANDOVER or "watermark_s is 0" in reason
+    assert chosen.name == strategy
+    assert chosen.name == HANDOVER or "watermark_s is 0" in reason
 
 
 @pytest.mark.parametrize(("trigger_s", "strategy"), [(20.0, HANDOVER), (21.0, GENERAL), (3600.0, GENERAL)])
@@ -107,8 +107,8 @@ def test_strategy_when_a_job_computes_rarely_then_it_is_paused_in_between(
     trigger_s: float, strategy: StrategyName
 ) -> None:
     chosen, reason = choose(spec("filter").model_copy(update={"trigger_s": trigger_s}), AUTO)
-    assert chosen is strategy
-    assert chosen is HANDOVER or f"every {trigger_s:g} s" in reason
+    assert chosen.name == strategy
+    assert chosen.name == HANDOVER or f"every {trigger_s:g} s" in reason
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_handover_when_triggers_are_far_apart_then_waits_for_six_of_them(
     )
     opened = {"open-shadow": {"output_serial": 0}}
     asked = record(HANDOVER, None).model_copy(update={"before": entry, "after": entry, "facts": opened})
-    assert handover.await_consistency(asked).within_s == within_s
-    assert HANDOVER_STEPS.step("await-consistency").within_s(asked) == within_s + 5.0
+    assert handover.await_consistency.command(asked).within_s == within_s
+    assert handover.await_consistency.within_s(asked) == within_s + 5.0
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
@@ -137,26 +137,26 @@ def test_handover_when_triggers_are_far_apart_then_waits_for_six_of_them(
 def test_strategy_when_it_stops_the_source_then_works_for_every_operator(
     kind: str, wanted: StrategyName
 ) -> None:
-    assert choose(spec(kind, inputs=2), wanted) == (wanted, ASKED_FOR)
+    assert choose(spec(kind, inputs=2), wanted) == (strategies()[wanted], ASKED_FOR)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in OPERATORS if kind != "processing_window"])
 def test_parallel_when_asked_for_without_processing_windows_then_is_refused(kind: str) -> None:
     detail = refusal(spec(kind), PARALLEL).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "strategy", "parallel")
-    assert detail.allowed == ["restart", "general", "handover", "auto"]
+    assert detail.allowed == ["general", "handover", "restart", "auto"]
 
 
 def test_parallel_when_asked_for_with_several_inputs_then_is_refused() -> None:
     detail = refusal(spec("processing_window", inputs=2), PARALLEL).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "strategy", "parallel")
-    assert detail.allowed == ["restart", "general", "auto"]
+    assert detail.allowed == ["general", "restart", "auto"]
 
 
 def test_handover_when_asked_for_with_processing_windows_then_is_refused() -> None:
     detail = refusal(spec("processing_window"), HANDOVER).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "strategy", "handover")
-    assert detail.allowed == ["restart", "general", "parallel", "auto"]
+    assert detail.allowed == ["general", "parallel", "restart", "auto"]
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
@@ -164,7 +164,7 @@ def test_handover_when_asked_for_with_processing_windows_then_is_refused() -> No
 def test_strategy_when_left_to_towpath_then_is_one_that_may_be_asked_for(kind: str, inputs: int) -> None:
     job = spec(kind, inputs)
     chosen, _ = choose(job, AUTO)
-    assert choose(job, chosen) == (chosen, ASKED_FOR)
+    assert choose(job, chosen.name) == (chosen, ASKED_FOR)
 
 
 def cost(total_s: float, state_bytes: int = 0, job: str = "counts") -> Cost:
@@ -184,44 +184,46 @@ def cost(total_s: float, state_bytes: int = 0, job: str = "counts") -> Cost:
 def test_forecast_when_nothing_ever_moved_then_is_that_of_a_plain_machine(
     strategy: StrategyName, state_bytes: int, total_s: float
 ) -> None:
-    found, basis = expected([], "counts", strategy, state_bytes)
+    found, basis = expected([], "counts", strategies()[strategy], state_bytes)
     assert found == pytest.approx(total_s)
     assert "plain machine" in basis
 
 
 def test_forecast_when_two_runs_wait_for_each_other_then_that_counts_until_there_is_a_migration() -> None:
-    assert expected([], "counts", PARALLEL, 0, waiting_s=120.0)[0] == pytest.approx(123.0)
-    assert expected([cost(4.0)], "counts", PARALLEL, 0, waiting_s=120.0)[0] == pytest.approx(4.0)
+    assert expected([], "counts", strategies()[PARALLEL], 0, waiting_s=120.0)[0] == pytest.approx(123.0)
+    assert expected([cost(4.0)], "counts", strategies()[PARALLEL], 0, waiting_s=120.0)[0] == pytest.approx(
+        4.0
+    )
 
 
 def test_forecast_when_the_job_has_moved_before_then_others_do_not_count() -> None:
     costs = [cost(30.0, job="other"), cost(4.0), cost(30.0, job="other")]
-    found, basis = expected(costs, "counts", GENERAL, 0)
+    found, basis = expected(costs, "counts", strategies()[GENERAL], 0)
     assert found == pytest.approx(4.0)
     assert basis == "the last 1 general migration(s) of counts"
-    assert expected(costs, "new", GENERAL, 0)[0] == pytest.approx(30.0)
+    assert expected(costs, "new", strategies()[GENERAL], 0)[0] == pytest.approx(30.0)
 
 
 def test_forecast_when_state_has_grown_then_grows_with_it() -> None:
-    found, _ = expected([cost(3.0, 1_000_000)], "counts", GENERAL, 21_000_000)
+    found, _ = expected([cost(3.0, 1_000_000)], "counts", strategies()[GENERAL], 21_000_000)
     assert found == pytest.approx(5.0)
 
 
 def test_forecast_when_earlier_moves_differ_in_size_then_learns_how_fast_state_crosses() -> None:
     at_5_mb_per_s = [cost(2.0 + size / 5e6, size) for size in (0, 50_000_000, 100_000_000)]
-    found, _ = expected(at_5_mb_per_s, "counts", GENERAL, 200_000_000)
+    found, _ = expected(at_5_mb_per_s, "counts", strategies()[GENERAL], 200_000_000)
     assert found == pytest.approx(42.0)
 
 
 def test_forecast_when_one_move_was_an_outlier_then_is_not_moved_by_it() -> None:
     costs = [cost(2.0 + size / 5e6, size) for size in range(0, 80_000_000, 10_000_000)]
     stuck = cost(600.0, 40_000_000)
-    found, _ = expected([stuck, *costs], "counts", GENERAL, 100_000_000)
+    found, _ = expected([stuck, *costs], "counts", strategies()[GENERAL], 100_000_000)
     assert found == pytest.approx(22.0, rel=0.05)
 
 
 def test_forecast_when_less_state_never_took_longer_then_is_never_negative() -> None:
-    found, _ = expected([cost(0.1, 50_000_000), cost(0.1, 60_000_000)], "counts", GENERAL, 0)
+    found, _ = expected([cost(0.1, 50_000_000), cost(0.1, 60_000_000)], "counts", strategies()[GENERAL], 0)
     assert found >= 0
 
 
@@ -273,7 +275,7 @@ def test_comparison_when_the_migration_would_not_compare_so_then_is_refused(
     command: type[MigrateJob | ForecastMigration], strategy: StrategyName, given: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(TowpathError) as refused:
-        check_comparison(command(job="counts", to="lga", **given), strategy)
+        check_comparison(command(job="counts", to="lga", **given), strategies()[strategy])
     detail = refused.value.detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, field, given[field])
     assert detail.allowed
@@ -283,4 +285,4 @@ def test_comparison_when_the_migration_would_not_compare_so_then_is_refused(
     "given", [{}, {"check": SERIALS}, {"check": RESULTS}, {"check": RESULTS, "factor": 0}]
 )
 def test_comparison_when_the_migration_compares_so_then_is_accepted(given: dict[str, Any]) -> None:
-    check_comparison(MigrateJob(job="counts", to="lga", **given), PARALLEL)
+    check_comparison(MigrateJob(job="counts", to="lga", **given), strategies()[PARALLEL])

@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 
 from towpath.contracts.commands import StrategyName
-from towpath.protocols.table import MIGRATIONS
+from towpath.protocols.table import strategies
 
 TEXT = (resources.files("towpath.api") / "page" / "courses.js").read_text()
 NAMES = re.compile(r"\.\.\.(\w+)|\"([\w-]+)\"")
@@ -24,6 +24,6 @@ def listed(pattern: str) -> list[str]:
     return steps
 
 
-@pytest.mark.parametrize("strategy", list(MIGRATIONS))
+@pytest.mark.parametrize("strategy", list(strategies()))
 def test_course_on_the_page_when_compared_with_the_table_then_has_its_steps(strategy: StrategyName) -> None:
-    assert listed(rf"\b{strategy}:") == [step.name for step in MIGRATIONS[strategy].steps]
+    assert listed(rf"\b{strategy}:") == [step.name for step in strategies()[strategy].steps]

@@ -17,7 +17,7 @@ from towpath.contracts.migration import StepCommand
 from towpath.protocols.record import ENDED
 from towpath.protocols.runner import Runner, Superseded
 from towpath.protocols.shared_steps import FETCH_S
-from towpath.protocols.table import strategy_of
+from towpath.protocols.table import table_of
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -76,7 +76,7 @@ async def test_coordinator_when_killed_at_a_step_then_the_next_one_completes(
 async def test_coordinator_when_killed_while_undoing_then_the_next_one_undoes(
     name: str, phase: str, when: str
 ) -> None:
-    failing = [s for s in strategy_of(operation(name)).steps if s.actor != "coordinator"]
+    failing = [s for s in table_of(operation(name)).steps if s.actor != "coordinator"]
     reversible = next(s for s in reversed(failing) if s.name not in ("observe",) and s.deadline_s >= 15)
     failing_step = {
         "general": "resume", "restart": "resume", "remove": "stop-job",
@@ -113,7 +113,7 @@ async def test_events_when_operation_runs_then_begun_steps_ended_in_order() -> N
     assert isinstance(trial.events[0], OperationBegun)
     assert isinstance(trial.events[-1], OperationEnded)
     confirmed = [e.step for e in trial.events if isinstance(e, StepDone) and e.phase == "confirmed"]
-    assert confirmed == [step.name for step in strategy_of(trial.record).steps]
+    assert confirmed == [step.name for step in table_of(trial.record).steps]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

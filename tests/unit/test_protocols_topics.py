@@ -9,7 +9,7 @@ import pytest
 from towpath.composition.schemas import check_readers, result_fields
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.topics import resolve_inputs, resolve_output
+from towpath.coordinator.jobs.topics import resolve_inputs, resolve_output
 from towpath.protocols.record import JobEntry
 
 CLEAN = {"kind": "clean", "fields": {"carrier": {"type": "string"}, "delay": {"type": "double"}}}

@@ -1,6 +1,6 @@
 """The wire format of events and results: subjects, streams, headers, metadata, message ids and offsets.
 
-PROTOCOL.md, section 17, tells the same in prose. What a job publishes is `towpath.contracts.result`.
+PROTOCOL.md, section 15, tells the same in prose. What a job publishes is `towpath.contracts.result`.
 Running meshes, stored streams and checkpoints hold what is made here, so a change of any of it is a change
 of format.
 """

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from towpath.contracts.commands import JournalEntry
-from towpath.protocols.course import Phase
+from towpath.protocols.progress import StepPhase
 
-BEGINNINGS = frozenset({Phase.BEGUN, Phase.COMPENSATING})
+BEGINNINGS = frozenset({StepPhase.BEGUN, StepPhase.COMPENSATING})
 """Phases that another line of the journal ends."""
 
-UNDOING = frozenset({Phase.COMPENSATING, Phase.COMPENSATED})
+UNDOING = frozenset({StepPhase.COMPENSATING, StepPhase.COMPENSATED})
 
 
 @dataclass(frozen=True)

@@ -20,18 +20,6 @@ from towpath.contracts.job import Assignment, Derivation, DesiredState, JobSpec,
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
 from towpath.contracts.operators import ProcessingWindow
 
-SHADOWED = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
-"""Strategies in which source and target run at once, and an epoch between theirs is needed."""
-
-EMPTY_BEGINNING = frozenset({StrategyName.RESTART, StrategyName.PARALLEL})
-"""Strategies in which the target begins with an empty checkpoint, and so with a new generation."""
-
-DISTURBING = frozenset({"pause-transfer", "divert", "set-epoch"})
-"""Steps after which the source does not go on by itself."""
-
-CHANGING_HANDS = frozenset({"set-epoch", "divert", "close-output"})
-"""Steps that tell the output who may publish: a late repetition must find a higher epoch there."""
-
 ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
 """States in which an operation does nothing more and holds no lock."""
 
@@ -133,8 +121,8 @@ class OperationRecord(Model):
     """The user's command, so that its repetition finds this operation."""
     kind: OperationKind
     job: JobName
-    strategy: StrategyName | None = None
-    """Never `auto`."""
+    strategy: str | None = None
+    """Of a migration: the name of its strategy, never `auto`."""
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     factor: int = 0
     """Synchronisation factor S, for the check `results`."""
@@ -160,7 +148,7 @@ class OperationRecord(Model):
     begun: tuple[str, ...] = ()
     """Steps that may have had effects, in order."""
     facts: dict[str, dict[str, Any]] = {}
-    """Confirmations: step → the answer of its actor."""
+    """Confirmations as they are written: step → the answer of its actor. `Step.fact_in` reads one."""
     begun_at: datetime
     ended_at: datetime | None = None
     note: str = ""
@@ -177,6 +165,11 @@ class OperationRecord(Model):
     def target(self) -> str | None:
         """The site that shall own the job."""
         return self.after.site if self.after else None
+
+    @property
+    def strategy_name(self) -> StrategyName | None:
+        """Its strategy as messages name it."""
+        return StrategyName(self.strategy) if self.strategy else None
 
     @property
     def entry_before(self) -> JobEntry:
@@ -201,27 +194,9 @@ class OperationRecord(Model):
         return self.before is not None and self.entry_after.revision > self.before.revision
 
     @property
-    def undo_epoch(self) -> int:
-        """The epoch of the old owner after a rollback: above every epoch that was ever set."""
-        if not CHANGING_HANDS & set(self.begun):
-            return self.old_epoch
-        # What a rollback takes over from a shadow is published under the epoch in between.
-        return self.new_epoch + (2 if self.strategy in SHADOWED else 1)
-
-    @property
-    def highest_epoch(self) -> int:
-        """The highest epoch this operation has told anybody."""
-        return max(self.new_epoch, self.undo_epoch)
-
-    @property
     def interim_epoch(self) -> int:
         """The epoch between the old owner's and the new owner's."""
         return self.new_epoch - 1
-
-    @property
-    def is_source_disturbed(self) -> bool:
-        """Whether the source may stand still, so that a rollback must start it."""
-        return bool(DISTURBING & set(self.begun))
 
     @property
     def window_s(self) -> float:

@@ -23,7 +23,7 @@ from towpath.contracts.migration import StepCommand
 from towpath.protocols.abort import aborted, unless
 from towpath.protocols.asking import Send, ask
 from towpath.protocols.clock import Clock, SystemClock
-from towpath.protocols.course import Course, Phase
+from towpath.protocols.progress import OperationProgress, StepPhase
 from towpath.protocols.record import ENDED, OperationRecord, RegistryChange
 from towpath.protocols.spans import in_step, tell_operation, tell_operation_begun, tell_step_begun
 from towpath.protocols.step import Compensation, Step
@@ -87,59 +87,59 @@ class Runner:
         """
         record, entries = await self._ledger.load(operation)
         if record.state not in ENDED:
-            course = Course(record, entries)
+            progress = OperationProgress(record, entries)
             tell_operation_begun(record)
-            await self._announce_standing(course)
-            await self._forward(course, abort or asyncio.Event())
-            await self._back(course)
-            record, entries = await self._finish(course), course.entries
+            await self._repeat_last_event(progress)
+            await self._forward(progress, abort or asyncio.Event())
+            await self._back(progress)
+            record, entries = await self._finish(progress), progress.entries
         # SIGKILL here: ended, not announced; the next coordinator comes to this line again.
         tell_operation(record, entries)
         await self._publish(_ended(record))
         await self._ledger.announced(operation)
         return record
 
-    async def _announce_standing(self, course: Course) -> None:
+    async def _repeat_last_event(self, progress: OperationProgress) -> None:
         """Repeat the last event: its sender may have been killed between writing and saying it."""
-        record = course.record
-        if course.entries:
-            await self._publish(_step_done(record, course.entries[-1]))
+        record = progress.record
+        if progress.entries:
+            await self._publish(_step_done(record, progress.entries[-1]))
         else:
             await self._publish(_begun(record))
 
-    async def _forward(self, course: Course, abort: asyncio.Event) -> None:
-        for step in course.to_take():
-            if course.failure is not None:
+    async def _forward(self, progress: OperationProgress, abort: asyncio.Event) -> None:
+        for step in progress.to_take():
+            if progress.failure is not None:
                 return
-            if abort.is_set() and not course.beyond_return:
-                await self._write(course, step.name, Phase.FAILED, _reason(aborted()))
+            if abort.is_set() and not progress.beyond_return:
+                await self._write(progress, step.name, StepPhase.FAILED, _reason(aborted()))
                 continue
-            await self._take(course, step, abort)
+            await self._take(progress, step, abort)
 
-    async def _take(self, course: Course, step: Step, abort: asyncio.Event) -> None:
-        if step.name not in course.record.begun:
-            await self._write(course, step.name, Phase.BEGUN)
+    async def _take(self, progress: OperationProgress, step: Step[Any], abort: asyncio.Event) -> None:
+        if step.name not in progress.record.begun:
+            await self._write(progress, step.name, StepPhase.BEGUN)
         # SIGKILL here: begun, perhaps not sent. The next coordinator sends it, under the same identifier.
-        action = step.command(course.record)
+        action = step.command(progress.record)
         if isinstance(action, RegistryChange):
             # The change and its confirmation are one write: there is no moment in between.
-            await self._write(course, step.name, Phase.CONFIRMED, change=action)
+            await self._write(progress, step.name, StepPhase.CONFIRMED, change=action)
             return
-        command = action.model_copy(update={"id": f"{course.record.id}-{step.name}"})
+        command = action.model_copy(update={"id": f"{progress.record.id}-{step.name}"})
         try:
-            with in_step(course.record, step.name):
-                answer = await self._answer(course, step, command, abort)
+            with in_step(progress.record, step.name):
+                answer = await self._answer(progress, step, command, abort)
         except TowpathError as error:
-            await self._write(course, step.name, Phase.FAILED, _reason(error))
+            await self._write(progress, step.name, StepPhase.FAILED, _reason(error))
             return
         # SIGKILL here: done, not confirmed. Sent again, the agent repeats its answer.
-        await self._write(course, step.name, Phase.CONFIRMED, answer.model_dump(mode="json"))
+        await self._write(progress, step.name, StepPhase.CONFIRMED, answer.model_dump(mode="json"))
 
     async def _answer(
-        self, course: Course, step: Step, command: StepCommand[Any], abort: asyncio.Event
+        self, progress: OperationProgress, step: Step[Any], command: StepCommand[Any], abort: asyncio.Event
     ) -> Model:
-        insist = course.beyond_return and not step.optional
-        deadline_s = math.inf if insist and step.endless else step.within_s(course.record)
+        insist = progress.beyond_return and not step.optional
+        deadline_s = math.inf if insist and step.endless else step.within_s(progress.record)
         asking = ask(
             self._send,
             self._clock,
@@ -149,22 +149,22 @@ class Runner:
             busy_s=step.busy_s,
             insist=insist,
         )
-        return await (asking if course.beyond_return else unless(abort, asking))
+        return await (asking if progress.beyond_return else unless(abort, asking))
 
-    async def _back(self, course: Course) -> None:
-        if course.failure is None:
+    async def _back(self, progress: OperationProgress) -> None:
+        if progress.failure is None:
             return
-        for step in course.to_undo():
+        for step in progress.to_undo():
             assert step.compensation is not None
-            await self._undo(course, step.name, step.compensation)
+            await self._undo(progress, step.name, step.compensation)
 
-    async def _undo(self, course: Course, name: str, compensation: Compensation) -> None:
-        await self._write(course, name, Phase.COMPENSATING)
+    async def _undo(self, progress: OperationProgress, name: str, compensation: Compensation) -> None:
+        await self._write(progress, name, StepPhase.COMPENSATING)
         # SIGKILL here, or after the answer: the same compensation is sent again.
-        action = compensation.command(course.record)
-        command = action.model_copy(update={"id": f"{course.record.id}-{name}-undo"})
+        action = compensation.command(progress.record)
+        command = action.model_copy(update={"id": f"{progress.record.id}-{name}-undo"})
         try:
-            with in_step(course.record, name, undo=True):
+            with in_step(progress.record, name, undo=True):
                 answer = await ask(
                     self._send,
                     self._clock,
@@ -174,30 +174,30 @@ class Runner:
                     insist=True,
                 )
         except TowpathError as error:
-            await self._write(course, name, Phase.FAILED, {"undo": True, **_reason(error)})
+            await self._write(progress, name, StepPhase.FAILED, {"undo": True, **_reason(error)})
         else:
-            await self._write(course, name, Phase.COMPENSATED, answer.model_dump(mode="json"))
+            await self._write(progress, name, StepPhase.COMPENSATED, answer.model_dump(mode="json"))
 
     async def _write(
         self,
-        course: Course,
+        progress: OperationProgress,
         step: str,
-        phase: Phase,
+        phase: StepPhase,
         detail: dict[str, Any] | None = None,
         change: RegistryChange | None = None,
     ) -> None:
-        """Make a line durable, then let the course follow it, then tell the world."""
+        """Write a line, with the record that follows from it, then publish it."""
         entry = JournalEntry(step=step, phase=phase, at=self._clock.now(), detail=detail or {})
-        position = len(course.entries)
-        course.add(entry)
-        await self._ledger.append(course.record, entry, position, change)
-        tell_step_begun(course.record, entry)
-        await self._publish(_step_done(course.record, entry))
+        position = len(progress.entries)
+        progress.add(entry)
+        await self._ledger.append(progress.record, entry, position, change)
+        tell_step_begun(progress.record, entry)
+        await self._publish(_step_done(progress.record, entry))
 
-    async def _finish(self, course: Course) -> OperationRecord:
-        record = course.ended(self._clock.now())
-        change = course.strategy.rolled_back(record) if course.failure is not None else None
-        await self._ledger.finish(record, len(course.entries), change)
+    async def _finish(self, progress: OperationProgress) -> OperationRecord:
+        record = progress.ended(self._clock.now())
+        change = progress.table.rolled_back(record) if progress.failure is not None else None
+        await self._ledger.finish(record, len(progress.entries), change)
         return record
 
 
@@ -215,7 +215,7 @@ def _begun(record: OperationRecord) -> OperationBegun:
         job=record.job,
         source=record.source,
         target=record.target,
-        strategy=record.strategy,
+        strategy=record.strategy_name,
         inputs=job.inputs,
         output=job.output,
     )

@@ -1,11 +1,10 @@
-"""What the parties of every migration are told, and how it is undone: the rows that tables share."""
+"""Steps and compensations that several tables share."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from towpath.contracts.commands import ConsistencyCheck, StrategyName
+from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.job import DesiredState
 from towpath.contracts.migration import (
     AssignRole,
@@ -15,15 +14,18 @@ from towpath.contracts.migration import (
     ResumeJob,
     Role,
     SetEpoch,
+    ShadowOpened,
     StopJob,
 )
-from towpath.contracts.monitor import Watch
-from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
-from towpath.protocols.step import Actor, Compensation
+from towpath.contracts.monitor import StopMonitor, Watch
+from towpath.protocols.epochs import highest_epoch, is_source_disturbed, undo_epoch
+from towpath.protocols.record import OperationRecord, RegistryChange
+from towpath.protocols.step import Actor, Compensation, asks, writes
+from towpath.protocols.table import strategy_of
 
 TRANSFER_S = 600.0
 """Upper bound of carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
-up by itself when nobody takes its chunks."""
+up by itself when no one takes its chunks."""
 
 SHIP_S = 3_600.0
 """The same while the job runs, which waits for nothing: what is carried rests more than it works."""
@@ -32,12 +34,81 @@ FETCH_S = 600.0
 """Upper bound of fetching the image of an engine: 1.2 GB over 2 MB/s. Its site says that it is at it."""
 
 
+# How steps are undone
+
+
+def resume_source(record: OperationRecord) -> ResumeJob:
+    """The source goes on with the checkpoint it kept."""
+    site = record.entry_before.site
+    return ResumeJob(site=site, operation=record.id, job=record.job, epoch=undo_epoch(record))
+
+
+def unset_epoch(record: OperationRecord) -> SetEpoch:
+    """Epochs only grow: the old owner comes back under a still higher one. What the target may have published
+    meanwhile the old owner computes, too: it is told what that is."""
+    before = record.entry_before
+    return SetEpoch(
+        site=before.output.site,
+        operation=record.id,
+        job=record.job,
+        epoch=undo_epoch(record),
+        output=before.output,
+        resumes=record.old_epoch,
+    )
+
+
+def stop_target(record: OperationRecord) -> StopJob:
+    """Best effort: the target is fenced by the epoch anyway."""
+    site = record.entry_after.site
+    return StopJob(site=site, operation=record.id, job=record.job)
+
+
+def keep_source(record: OperationRecord) -> ResetRole:
+    """The source stays the owner."""
+    return _reset(record, record.entry_before.site, keep_job=True)
+
+
+def drop_target(record: OperationRecord) -> ResetRole:
+    """The target forgets the job."""
+    return _reset(record, record.entry_after.site, keep_job=False)
+
+
+def end_monitor(record: OperationRecord) -> StopMonitor:
+    """Nothing is left to compare."""
+    return StopMonitor(operation=record.id)
+
+
+def _reset(record: OperationRecord, site: str, *, keep_job: bool) -> ResetRole:
+    return ResetRole(
+        site=site, operation=record.id, job=record.job, keep_job=keep_job, epoch=highest_epoch(record)
+    )
+
+
+AS_OWNER = Compensation(Actor.SOURCE, keep_source)
+AS_STRANGER = Compensation(Actor.TARGET, drop_target)
+SOURCE_RUNS = Compensation(
+    Actor.SOURCE,
+    resume_source,
+    must=True,
+    owed=is_source_disturbed,
+    owed_if="if a step that disturbs the source has begun",
+)
+SOURCE_MAY_PUBLISH = Compensation(Actor.OUTPUT, unset_epoch, must=True)
+TARGET_STANDS = Compensation(Actor.TARGET, stop_target)
+NO_MONITOR = Compensation(Actor.MONITOR, end_monitor)
+
+
+# Steps
+
+
+@asks(Actor.SOURCE, undone_by=AS_OWNER)
 def assign_source(record: OperationRecord) -> AssignRole:
     """The owner becomes the source."""
     site = record.entry_before.site
     return AssignRole(site=site, operation=record.id, job=record.job, role=Role.SOURCE)
 
 
+@asks(Actor.TARGET, 30.0, undone_by=AS_STRANGER, busy_s=FETCH_S)
 def assign_target(record: OperationRecord) -> AssignRole:
     """The other site becomes the target."""
     after = record.entry_after
@@ -50,8 +121,9 @@ def assign_target(record: OperationRecord) -> AssignRole:
     )
 
 
+@asks(Actor.TARGET, 90.0)
 def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
-    """The target prepares the job under the next epoch and consumes nothing."""
+    """The target prepares the job under its epoch and consumes nothing."""
     after = record.entry_after
     held = after.assignment(desired=DesiredState.HELD, migration=record.id)
     return LaunchRetrieve(
@@ -59,60 +131,55 @@ def launch_retrieve(record: OperationRecord) -> LaunchRetrieve:
     )
 
 
+@asks(Actor.OUTPUT, undone_by=SOURCE_MAY_PUBLISH, disturbs=True, changes_hands=True)
 def set_epoch(record: OperationRecord) -> SetEpoch:
-    """From now on the output takes the new owner's results, and nobody else's."""
+    """From now on the output takes the new owner's results, and no one else's."""
     output = record.entry_after.output
     return SetEpoch(
         site=output.site, operation=record.id, job=record.job, epoch=record.new_epoch, output=output
     )
 
 
-def unset_epoch(record: OperationRecord) -> SetEpoch:
-    """Epochs only grow: the old owner comes back under a still higher one. What the target may have published
-    meanwhile the old owner computes, too: it is told what that is."""
-    before = record.entry_before
-    return SetEpoch(
-        site=before.output.site,
-        operation=record.id,
-        job=record.job,
-        epoch=record.undo_epoch,
-        output=before.output,
-        resumes=record.old_epoch,
-    )
+@asks(Actor.MONITOR, 10.0, optional=True)
+def stop_monitor(record: OperationRecord) -> StopMonitor:
+    """Nothing is left to compare."""
+    return end_monitor(record)
 
 
-def resume_source(record: OperationRecord) -> ResumeJob:
-    """The source goes on with the checkpoint it kept."""
-    site = record.entry_before.site
-    return ResumeJob(site=site, operation=record.id, job=record.job, epoch=record.undo_epoch)
-
-
-def stop_target(record: OperationRecord) -> StopJob:
-    """Best effort: the target is fenced by the epoch anyway."""
-    site = record.entry_after.site
-    return StopJob(site=site, operation=record.id, job=record.job)
-
-
-def moved(record: OperationRecord) -> JobEntry:
-    """The job as the target owns it. Without carried state it has a start of its own in every input."""
-    match record.strategy:
-        case StrategyName.RESTART:
-            return record.entry_after.after_serials(record.facts["pause-transfer"]["serials"])
-        case StrategyName.PARALLEL:
-            return record.entry_after.after_serials(record.facts["note-progress"]["serials"])
-        case _:
-            return record.entry_after
-
-
+@writes()
 def record_owner(record: OperationRecord) -> RegistryChange:
     """The registry names the target as owner."""
-    return RegistryChange(job=record.job, entry=moved(record))
+    begins_after = strategy_of(record).begins_after
+    after = record.entry_after
+    moved = after if begins_after is None else after.after_serials(begins_after(record))
+    return RegistryChange(job=record.job, entry=moved)
+
+
+@asks(Actor.SOURCE, 20.0)
+def reset_source(record: OperationRecord) -> ResetRole:
+    """The source forgets the job. Its checkpoint stays as a cache that makes coming back cheap."""
+    return _reset(record, record.entry_before.site, keep_job=False)
+
+
+@asks(Actor.TARGET, 20.0)
+def reset_target(record: OperationRecord) -> ResetRole:
+    """The target becomes an ordinary owner."""
+    return _reset(record, record.entry_after.site, keep_job=True)
+
+
+@asks(Actor.TARGET, attempt_s=15.0, optional=True)
+def observe(record: OperationRecord) -> ObserveProgress:
+    """The target says when it has processed its first events, for the downtime."""
+    return ObserveProgress(site=record.entry_after.site, operation=record.id, job=record.job)
+
+
+# What steps and strategies are made of
 
 
 def both_runs(
-    record: OperationRecord, opened: dict[str, Any], *, check: ConsistencyCheck, trigger_s: float, **more: int
+    record: OperationRecord, opened: ShadowOpened, *, check: ConsistencyCheck, trigger_s: float, **more: int
 ) -> Watch:
-    """What the monitor compares; `opened` is what the output site said when it opened the shadow."""
+    """What the monitor compares."""
     before, after = record.entry_before, record.entry_after
     return Watch(
         job=record.job,
@@ -122,54 +189,26 @@ def both_runs(
         target_epoch=record.new_epoch,
         inputs=after.inputs,
         output=after.output,
-        output_serial=opened["output_serial"],
+        output_serial=opened.output_serial,
         check=check,
         trigger_s=trigger_s,
         **more,
     )
 
 
-def reset_source(record: OperationRecord) -> ResetRole:
-    """The source forgets the job. Its checkpoint stays as a cache that makes coming back cheap."""
-    return _reset(record, record.entry_before.site, keep_job=False)
+def total_s(record: OperationRecord) -> float:
+    """Seconds from the acceptance of an operation to its end."""
+    assert record.ended_at is not None, "it has not ended"
+    return (record.ended_at - record.begun_at).total_seconds()
 
 
-def keep_source(record: OperationRecord) -> ResetRole:
-    """The source stays the owner."""
-    return _reset(record, record.entry_before.site, keep_job=True)
+def downtime_s(record: OperationRecord, last_at_source: datetime | None) -> float | None:
+    """Seconds between the source's last micro-batch with events and the target's first, beyond the trigger.
 
-
-def reset_target(record: OperationRecord) -> ResetRole:
-    """The target becomes an ordinary owner."""
-    return _reset(record, record.entry_after.site, keep_job=True)
-
-
-def drop_target(record: OperationRecord) -> ResetRole:
-    """The target forgets the job."""
-    return _reset(record, record.entry_after.site, keep_job=False)
-
-
-def _reset(record: OperationRecord, site: str, *, keep_job: bool) -> ResetRole:
-    return ResetRole(
-        site=site, operation=record.id, job=record.job, keep_job=keep_job, epoch=record.highest_epoch
-    )
-
-
-def observe(record: OperationRecord) -> ObserveProgress:
-    """When the target has processed its first events, for the downtime."""
-    return ObserveProgress(site=record.entry_after.site, operation=record.id, job=record.job)
-
-
-def first_processed_at(record: OperationRecord) -> datetime | None:
-    """When the target committed its first micro-batch with events; None if none was seen."""
-    at = record.facts.get("observe", {}).get("committed_at")
-    return datetime.fromisoformat(at) if at else None
-
-
-AS_OWNER = Compensation(Actor.SOURCE, keep_source)
-AS_STRANGER = Compensation(Actor.TARGET, drop_target)
-SOURCE_RUNS = Compensation(
-    Actor.SOURCE, resume_source, must=True, owed=lambda record: record.is_source_disturbed
-)
-SOURCE_MAY_PUBLISH = Compensation(Actor.OUTPUT, unset_epoch, must=True)
-TARGET_STANDS = Compensation(Actor.TARGET, stop_target)
+    None if there were none: nothing came in meanwhile.
+    """
+    seen = observe.find(record)
+    if last_at_source is None or seen is None or seen.committed_at is None:
+        return None
+    gap = (seen.committed_at - last_at_source).total_seconds()
+    return max(0.0, gap - record.entry_after.spec.trigger_s)

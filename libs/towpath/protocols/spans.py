@@ -12,7 +12,7 @@ from datetime import datetime
 
 from towpath.contracts.commands import JournalEntry, OperationState
 from towpath.protocols.attempts import BEGINNINGS, attempts, is_undoing
-from towpath.protocols.course import Phase
+from towpath.protocols.progress import StepPhase
 from towpath.protocols.record import OperationRecord
 from towpath.telemetry.lasting_span import LastingSpan
 from towpath.telemetry.tracing import ids_of, span_of
@@ -72,7 +72,7 @@ def tell_operation(operation: OperationRecord, journal: Sequence[JournalEntry]) 
 
 
 def _error(end: JournalEntry) -> str | None:
-    return str(end.detail.get("reason", "failed")) if end.phase == Phase.FAILED else None
+    return str(end.detail.get("reason", "failed")) if end.phase == StepPhase.FAILED else None
 
 
 def _of_operation(operation: OperationRecord) -> LastingSpan | None:

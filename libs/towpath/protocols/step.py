@@ -1,17 +1,21 @@
-"""The vocabulary of the tables: actors, steps, compensations, strategies."""
+"""The vocabulary of the tables: actors, steps, and what takes a step back."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar, get_type_hints
 
+from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.protocols.record import OperationRecord, RegistryChange
 
+Fact = TypeVar("Fact", bound=Model)
 Ask = Callable[[OperationRecord], StepCommand[Any]]
-Action = Callable[[OperationRecord], StepCommand[Any] | RegistryChange]
+Write = Callable[[OperationRecord], RegistryChange]
+Deadline = float | Callable[[OperationRecord], float]
 
 UNDO_MUST_S = 120.0
 """A compensation without which the job would stand still: longer than a site takes to restart."""
@@ -40,9 +44,11 @@ class Compensation:
     actor: Actor
     command: Ask
     must: bool = False
-    """Whether the job stands still without it: then it is tried long, and its failure needs a person."""
+    """The job stands still without it: it is tried long, and its failure needs a person."""
     owed: Callable[[OperationRecord], bool] = lambda record: True
-    """Whether there is anything to undo, by what has begun since."""
+    """Tells from what has begun since if there is anything to undo."""
+    owed_if: str = ""
+    """The same in words, for the protocol's document."""
 
     @property
     def deadline_s(self) -> float:
@@ -51,18 +57,22 @@ class Compensation:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One row of a table."""
+class Step(Generic[Fact]):
+    """One row of a table. `asks` and `writes` make it from the function that makes its command."""
 
     name: str
-    """Unique in its strategy; command identifiers are made from it."""
+    """Unique in its table; command identifiers are made from it."""
     actor: Actor
-    command: Action
+    command: Callable[[OperationRecord], StepCommand[Fact] | RegistryChange]
     """What is asked. A function of durable facts only, so that a repetition asks the same."""
-    deadline_s: float | Callable[[OperationRecord], float] = 15.0
+    fact: type[Fact]
+    """The actor's answer. Later steps may build on it."""
+    summary: str = ""
+    """One sentence for people."""
+    deadline_s: Deadline = 15.0
     """Without confirmation for so long, the operation is rolled back (or, past the point of no
     return, goes on without). A function where it depends on the job."""
-    attempt_s: float = 5.0
+    attempt_s: float = 3.0
     """Without an answer for so long, the same command is sent again: its receiver may have died, or the
     command with its connection. One that is still at work joins the repetition to what it does, so this need
     not be as long as the work."""
@@ -72,38 +82,93 @@ class Step:
     optional: bool = False
     """Its failure is no failure of the operation."""
     endless: bool = False
-    """Past the point of no return: nobody publishes without it, so it is tried until it succeeds."""
+    """Past the point of no return: no one publishes without it, so it is tried until it succeeds."""
     busy_s: float = 0.0
-    """As long as its receiver answers that it is busy with what the step needs, the deadline begins anew,
+    """Each time its receiver answers that it is busy with what the step needs, the deadline begins again,
     for up to so long altogether."""
+    disturbs: bool = False
+    """Once begun, the source does not go on by itself."""
+    changes_hands: bool = False
+    """It tells the output who may publish: a late repetition must find a higher epoch there."""
 
     def within_s(self, record: OperationRecord) -> float:
         """The deadline of this step in the operation, seconds."""
         return self.deadline_s(record) if callable(self.deadline_s) else self.deadline_s
 
+    def find(self, record: OperationRecord) -> Fact | None:
+        """Return the answer to this step; None if there is none.
 
-@dataclass(frozen=True)
-class Strategy:
-    """A table: its steps in order, and what the registry says after a rollback."""
+        An older or a newer release may have written the journal, so fields that the model lacks are ignored.
+        """
+        written = record.facts.get(self.name)
+        return None if written is None else self.fact.model_validate(written, extra="ignore")
 
-    name: str
-    steps: tuple[Step, ...]
-    rolled_back: Callable[[OperationRecord], RegistryChange | None]
-
-    def step(self, name: str) -> Step:
-        """The row of that name. Raises `KeyError`."""
-        return {step.name: step for step in self.steps}[name]
+    def fact_in(self, record: OperationRecord) -> Fact:
+        """Return the answer to this step, for steps after it."""
+        found = self.find(record)
+        assert found is not None, f"{self.name} is not confirmed"
+        return found
 
 
-def restored(record: OperationRecord) -> RegistryChange:
-    """Rolled back: the old owner, at an epoch above every epoch that was ever set.
+def asks(
+    actor: Actor,
+    deadline_s: Deadline = 15.0,
+    attempt_s: float = 3.0,
+    *,
+    undone_by: Compensation | None = None,
+    point_of_no_return: bool = False,
+    optional: bool = False,
+    endless: bool = False,
+    busy_s: float = 0.0,
+    disturbs: bool = False,
+    changes_hands: bool = False,
+) -> Callable[[Callable[[OperationRecord], StepCommand[Fact]]], Step[Fact]]:
+    """Make a step of a function that makes its command.
 
-    The epochs that the target was told of are used up, whether or not the output ever accepted them:
-    it may still run under one, and must not find it accepted one day.
+    The function's name becomes the step's, its docstring the summary, and the answer of the command that it
+    is annotated with the fact.
     """
-    before = record.entry_before
-    used = max(before.used_epoch, record.new_epoch, record.undo_epoch)
-    entry = before.model_copy(update={"used_epoch": used})
-    if record.undo_epoch != record.old_epoch:
-        entry = entry.at_epoch(record.undo_epoch).model_copy(update={"resumes": record.old_epoch})
-    return RegistryChange(job=record.job, entry=entry)
+
+    def step_of(command: Callable[[OperationRecord], StepCommand[Fact]]) -> Step[Fact]:
+        return Step(
+            name=_name_of(command),
+            actor=actor,
+            command=command,
+            fact=get_type_hints(command)["return"].answer,
+            summary=_summary_of(command),
+            deadline_s=deadline_s,
+            attempt_s=attempt_s,
+            compensation=undone_by,
+            point_of_no_return=point_of_no_return,
+            optional=optional,
+            endless=endless,
+            busy_s=busy_s,
+            disturbs=disturbs,
+            changes_hands=changes_hands,
+        )
+
+    return step_of
+
+
+def writes(*, point_of_no_return: bool = False) -> Callable[[Write], Step[Model]]:
+    """Make a step of a function that makes a change of the registry. The coordinator takes it."""
+
+    def step_of(change: Write) -> Step[Model]:
+        return Step(
+            name=_name_of(change),
+            actor=Actor.COORDINATOR,
+            command=change,
+            fact=Model,
+            summary=_summary_of(change),
+            point_of_no_return=point_of_no_return,
+        )
+
+    return step_of
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return function.__name__.replace("_", "-")
+
+
+def _summary_of(function: Callable[..., Any]) -> str:
+    return (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")

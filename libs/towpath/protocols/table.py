@@ -1,54 +1,132 @@
-"""Which table an operation follows."""
+"""Tables of steps: one for each operation, and one for each strategy that moves a job.
+
+A table registers itself when its module is loaded. Everything that depends on an operation's table finds it
+here, by the operation's record alone: so every coordinator agrees.
+"""
 
 from __future__ import annotations
 
-from towpath.contracts.commands import OperationKind, StrategyName
-from towpath.protocols.operations.deploy import DEPLOY
-from towpath.protocols.operations.remove import REMOVE, REMOVE_AND_PURGE
-from towpath.protocols.operations.update import ADJUST, REDIRECT, UPDATE
-from towpath.protocols.record import OperationRecord
-from towpath.protocols.step import Strategy
-from towpath.protocols.strategies.general import GENERAL
-from towpath.protocols.strategies.handover import HANDOVER
-from towpath.protocols.strategies.parallel import PARALLEL
-from towpath.protocols.strategies.restart import RESTART
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
 
-MIGRATIONS: dict[StrategyName, Strategy] = {
-    StrategyName.RESTART: RESTART,
-    StrategyName.GENERAL: GENERAL,
-    StrategyName.PARALLEL: PARALLEL,
-    StrategyName.HANDOVER: HANDOVER,
-}
-"""How a job can change site."""
+from towpath.contracts.commands import ConsistencyCheck, MigrationFigures, OperationKind
+from towpath.contracts.job import JobSpec
+from towpath.protocols.record import OperationRecord, RegistryChange
+from towpath.protocols.step import Actor, Step
 
-STRATEGIES: tuple[Strategy, ...] = (
-    DEPLOY,
-    ADJUST,
-    UPDATE,
-    REDIRECT,
-    REMOVE,
-    REMOVE_AND_PURGE,
-    *MIGRATIONS.values(),
-)
-"""All tables, for tests and documentation."""
+PACKAGES = ("towpath.protocols.operations", "towpath.protocols.strategies")
+"""Each of their modules registers its tables."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTable:
+    """The steps of an operation in order, and what the registry says after a rollback."""
+
+    name: str
+    kind: OperationKind
+    summary: str
+    """For people: no full stop, no capital."""
+    steps: tuple[Step[Any], ...]
+    rolled_back: Callable[[OperationRecord], RegistryChange | None]
+    chosen: Callable[[OperationRecord], bool] = lambda record: True
+    """Of several tables for one kind: tells if the operation follows this one."""
+    interim_epoch: bool = False
+    """Source and target run at once: an epoch between theirs is needed."""
+
+    def step(self, name: str) -> Step[Any]:
+        """The row of that name. Raises `KeyError`."""
+        return {step.name: step for step in self.steps}[name]
+
+    def follows(self, record: OperationRecord) -> bool:
+        """Tell if the operation follows this table."""
+        return record.kind is self.kind and self.chosen(record)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(StepTable):
+    """A way to move a job. `docs/extending/strategy.md` says how to add one."""
+
+    kind: OperationKind = OperationKind.MIGRATE
+    obstacle: Callable[[JobSpec], str | None]
+    """Why the strategy cannot move such a job; None if it can."""
+    suits: Callable[[JobSpec], str | None] = lambda spec: None
+    """Why `auto` takes it for such a job; None if it does not."""
+    auto_rank: int = 100
+    """`auto` asks the strategies in this order, and takes the first that suits."""
+    carries_state: bool = False
+    """The job's state crosses from source to target."""
+    begins_after: Callable[[OperationRecord], dict[str, int]] | None = None
+    """Input → serial number after which the target begins, with an empty checkpoint and so with a new
+    generation. None: it goes on from the state that was carried."""
+    loses_state: bool = False
+    """A stateful job comes out with other results than if it had stayed."""
+    checks: tuple[ConsistencyCheck, ...] = ()
+    """Comparisons that the user can ask for."""
+    plain_s: float
+    """Seconds that a move of small state takes on two cores with warm engines."""
+    figures: Callable[[OperationRecord], MigrationFigures]
+    """What a completed move cost."""
+
+    @property
+    def empty_beginning(self) -> bool:
+        """The target begins with an empty checkpoint."""
+        return self.begins_after is not None
+
+    @property
+    def monitored(self) -> bool:
+        """The monitor takes part."""
+        return any(step.actor is Actor.MONITOR for step in self.steps)
+
+    def follows(self, record: OperationRecord) -> bool:
+        """See `StepTable.follows`."""
+        return record.kind is self.kind and record.strategy == self.name
+
+
+T = TypeVar("T", bound=StepTable)
+
+REGISTERED: dict[str, StepTable] = {}
+"""By name. Read it through `tables`, which loads what is not loaded yet."""
+
+
+def register(table: T) -> T:
+    """Make a table known. Raises `ValueError` when another one has its name."""
+    if table.name in REGISTERED:
+        raise ValueError(f"there are two tables {table.name!r}")
+    REGISTERED[table.name] = table
+    return table
+
+
+def tables() -> Mapping[str, StepTable]:
+    """All tables, by name."""
+    _load()
+    return REGISTERED
+
+
+def strategies() -> dict[str, Strategy]:
+    """All strategies by name, in the order of their names."""
+    return {name: table for name, table in sorted(tables().items()) if isinstance(table, Strategy)}
+
+
+def table_of(record: OperationRecord) -> StepTable:
+    """The table that an operation follows."""
+    (table,) = (table for table in tables().values() if table.follows(record))
+    return table
 
 
 def strategy_of(record: OperationRecord) -> Strategy:
-    """The table of an operation: a function of its record alone, so that every coordinator agrees."""
-    match record.kind:
-        case OperationKind.DEPLOY:
-            return DEPLOY
-        case OperationKind.UPDATE:
-            return _changing(record)
-        case OperationKind.REMOVE:
-            return REMOVE_AND_PURGE if record.purge else REMOVE
-        case OperationKind.MIGRATE:
-            assert record.strategy is not None, "a migration has a strategy"
-            return MIGRATIONS[record.strategy]
+    """The strategy that a migration follows."""
+    table = table_of(record)
+    assert isinstance(table, Strategy), f"{record.kind} is no migration"
+    return table
 
 
-def _changing(record: OperationRecord) -> Strategy:
-    """The table of an update."""
-    if record.is_adjustment:
-        return ADJUST
-    return REDIRECT if record.is_redirect else UPDATE
+@cache
+def _load() -> None:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+            importlib.import_module(module.name)

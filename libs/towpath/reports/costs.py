@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from towpath.contracts.commands import MigrationForecast, OperationView, StrategyName
-
-RUN_AT_ONCE = frozenset({StrategyName.PARALLEL, StrategyName.HANDOVER})
-"""Strategies without downtime, because source and target run at the same time."""
+from towpath.contracts.commands import MigrationForecast, OperationView
+from towpath.protocols.table import strategies
 
 
 def headline(view: OperationView) -> str:
@@ -24,7 +22,8 @@ def cost_rows(view: OperationView) -> list[tuple[str, str | None, str | None]]:
     forecast, figures = view.forecast, view.figures
     if forecast is None and figures is None:
         return []
-    no_downtime = view.strategy in RUN_AT_ONCE
+    # Nothing stands still where source and target run at once.
+    no_downtime = view.strategy is not None and strategies()[view.strategy].interim_epoch
     rows: list[tuple[str, str | None, str | None]] = [
         ("total", seconds(forecast and forecast.total_s), seconds(figures and figures.total_s)),
         (

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from towpath.contracts.commands import OperationKind, OperationView, StrategyName
+from towpath.contracts.commands import OperationKind, OperationView
 from towpath.protocols.attempts import Attempt, attempts
-from towpath.protocols.course import Phase
-from towpath.protocols.operations.deploy import DEPLOY
-from towpath.protocols.operations.remove import REMOVE_AND_PURGE
-from towpath.protocols.operations.update import ADJUST, REDIRECT, UPDATE
-from towpath.protocols.step import Step, Strategy
-from towpath.protocols.table import MIGRATIONS
+from towpath.protocols.progress import StepPhase
+from towpath.protocols.step import Step
+from towpath.protocols.table import tables
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class TakenStep:
     @property
     def failed(self) -> bool:
         """True if it was refused or not confirmed in time."""
-        return self.phase == Phase.FAILED
+        return self.phase == StepPhase.FAILED
 
 
 def taken_steps(view: OperationView) -> list[TakenStep]:
@@ -56,7 +53,7 @@ def told(detail: dict[str, Any]) -> str:
     return ", ".join(f"{key}={json.dumps(value)}" for key, value in said.items())
 
 
-def _taken(rows: list[Step], attempt: Attempt) -> TakenStep:
+def _taken(rows: list[Step[Any]], attempt: Attempt) -> TakenStep:
     first, last = attempt.first, attempt.last
     end = last or first
     return TakenStep(
@@ -71,15 +68,9 @@ def _taken(rows: list[Step], attempt: Attempt) -> TakenStep:
     )
 
 
-def _rows(view: OperationView) -> list[Step]:
-    """Return the steps that such an operation may have."""
-    match view.kind:
-        case OperationKind.DEPLOY:
-            tables: tuple[Strategy, ...] = (DEPLOY,)
-        case OperationKind.UPDATE:
-            tables = (ADJUST, UPDATE, REDIRECT)
-        case OperationKind.REMOVE:
-            tables = (REMOVE_AND_PURGE,)
-        case OperationKind.MIGRATE:
-            tables = (MIGRATIONS[view.strategy or StrategyName.GENERAL],)
-    return [row for table in tables for row in table.steps]
+def _rows(view: OperationView) -> list[Step[Any]]:
+    """The steps that such an operation may have."""
+    fitting = [t for t in tables().values() if t.kind is view.kind]
+    if view.kind is OperationKind.MIGRATE and view.strategy is not None:
+        fitting = [t for t in fitting if t.name == view.strategy]
+    return [row for table in fitting for row in table.steps]

@@ -27,10 +27,8 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
+from towpath.protocols.table import strategies
 from towpath.reports.costs import amount, choice_line, downtime, seconds
-
-COMPARING = frozenset({StrategyName.AUTO, StrategyName.PARALLEL})
-"""Strategies that may compare results before the job changes hands."""
 
 FORECAST_S = 20.0
 """For a forecast: the source measures its state for it."""
@@ -42,8 +40,8 @@ To = Annotated[str, typer.Option("--to", metavar="SITE", help="The site it moves
 Strategy = Annotated[
     StrategyName,
     typer.Option(
-        help="auto: what suits the job. restart: without its state. general: pause, carry the state, resume. "
-        "parallel: both sites run until their results agree. handover: carry the state while it runs."
+        help="auto: what suits the job. "
+        + " ".join(f"{name}: {strategy.summary}." for name, strategy in strategies().items())
     ),
 ]
 Check = Annotated[
@@ -128,13 +126,14 @@ def _comparison(strategy: StrategyName, check: str | None, factor: int | None) -
     """What was said of the comparison. Raises `TowpathError` (invalid) where nothing is compared so."""
     given = {"check": check and ConsistencyCheck(check), "factor": factor}
     said = {name: value for name, value in given.items() if value is not None}
-    if said and strategy not in COMPARING:
+    comparing = [name for name, each in strategies().items() if each.checks]
+    if said and strategy not in (StrategyName.AUTO, *comparing):
         raise TowpathError(
             ErrorCode.INVALID,
-            f"--{next(iter(said))} is for parallel migrations",
+            f"--{next(iter(said))} is for {' and '.join(comparing)} migrations",
             field="strategy",
             value=strategy.value,
-            allowed=sorted(COMPARING),
+            allowed=[StrategyName.AUTO, *comparing],
         )
     if factor is not None and check != ConsistencyCheck.RESULTS:
         raise TowpathError(

@@ -16,17 +16,17 @@ from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator.announcements import Announcements
-from towpath.coordinator.applies import Applies
 from towpath.coordinator.artefacts import Artefacts
-from towpath.coordinator.handlers import Handlers
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.pipelines import Pipelines
+from towpath.coordinator.jobs.commands import JobCommands
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.pipelines.applies import Applies
+from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.reconciliation import Reconciliation
-from towpath.coordinator.registry import Registry
+from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
-from towpath.coordinator.world import World
+from towpath.coordinator.situation import Situation
 from towpath.mesh.liveness import showing_life
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
@@ -60,17 +60,17 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
     pipelines = PipelineStore(registry)
     root, mount = settings.artefact_root, settings.artefact_mount
     artefacts = Artefacts(hub_artefacts, mount or root, registry, pipelines, called=root)
-    world = World(registry, sites, bus, artefacts)
-    handlers = Handlers(world, operations)
-    applies = Applies(world, operations, pipelines, announcements.publish)
+    situation = Situation(registry, sites, bus, artefacts)
+    job_commands = JobCommands(situation, operations)
+    applies = Applies(situation, operations, pipelines, announcements.publish)
     reconciliation = Reconciliation(settings, registry, sites, operations, bus)
     try:
         async with asyncio.TaskGroup() as watches:
             await bus.subscribe(SiteStatus, sites.on_heartbeat)
             await operations.continue_unfinished()
             await applies.continue_unfinished()
-            await handlers.serve(bus)
-            await Pipelines(world, pipelines, applies).serve(bus)
+            await job_commands.serve(bus)
+            await PipelineCommands(situation, pipelines, applies).serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (sites.watch(), reconciliation.watch(), artefacts.watch())
             watching = [watches.create_task(work) for work in watched]

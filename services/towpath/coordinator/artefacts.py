@@ -17,8 +17,8 @@ from towpath.artefacts.root import FIELD, as_called, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Python
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.registry import Registry
+from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.registry.pipelines import PipelineStore
 
 log = logging.getLogger(__name__)
 

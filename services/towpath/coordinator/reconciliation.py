@@ -19,8 +19,8 @@ from towpath.contracts.job import JobState
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.registry import Registry
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry
@@ -33,7 +33,7 @@ WRONG_FOR_S = 3.0
 
 
 @dataclass(frozen=True)
-class Difference:
+class SiteDifference:
     """A job that is not at a site as the registry says."""
 
     site: str
@@ -42,17 +42,17 @@ class Difference:
     """`unknown`, `elsewhere`, `missing`, `behind`, `held` or `fenced`."""
 
 
-def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[Difference]:
+def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[SiteDifference]:
     """Where sites that are up differ from the registry."""
-    found: set[Difference] = set()
+    found: set[SiteDifference] = set()
     for status in statuses:
         for reported in status.jobs:
             what = _difference(jobs.get(reported.job), status.site, reported.epoch, reported.state)
             if what is not None:
-                found.add(Difference(status.site, reported.job, what))
+                found.add(SiteDifference(status.site, reported.job, what))
         here = {reported.job for reported in status.jobs}
         owned = [n for n, e in jobs.items() if e.site == status.site and e.running]
-        found |= {Difference(status.site, name, "missing") for name in owned if name not in here}
+        found |= {SiteDifference(status.site, name, "missing") for name in owned if name not in here}
     return found
 
 
@@ -85,7 +85,7 @@ class Reconciliation:
         self._operations = operations
         self._bus = bus
         self._clock = clock
-        self._since: dict[Difference, float] = {}
+        self._since: dict[SiteDifference, float] = {}
 
     async def watch(self) -> None:
         """Look again and again, until cancelled."""
@@ -103,12 +103,12 @@ class Reconciliation:
         due = [d for d, since in self._since.items() if self._lasts(d, since, present)]
         await asyncio.gather(*(self._correct(d) for d in due))
 
-    def _lasts(self, difference: Difference, since: float, present: float) -> bool:
+    def _lasts(self, difference: SiteDifference, since: float, present: float) -> bool:
         missing = difference.what == "missing"
         patience_s = self._settings.missing_after_s if missing else WRONG_FOR_S
         return present - since >= patience_s and self._sites.heard_at(difference.site) > since
 
-    async def _correct(self, difference: Difference) -> None:
+    async def _correct(self, difference: SiteDifference) -> None:
         guard = self._operations.guard(difference.job)
         if guard.locked():
             return
@@ -135,7 +135,7 @@ class Reconciliation:
 
 
 def corrections(
-    difference: Difference, entry: JobEntry | None, *, removed: bool = False
+    difference: SiteDifference, entry: JobEntry | None, *, removed: bool = False
 ) -> list[SiteCommand[Any]]:
     """What to tell whom, in order. `removed`: the registry remembers that the job was removed."""
     operation, site, job = f"{RECONCILIATION}{new_identifier()}", difference.site, difference.job

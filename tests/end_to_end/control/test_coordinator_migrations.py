@@ -23,7 +23,7 @@ from towpath.contracts.commands import (
     StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.registry import Registry
+from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import Settings
 from towpath.protocols.abort import ABORTED
 

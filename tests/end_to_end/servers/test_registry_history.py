@@ -13,10 +13,10 @@ from running.servers import Server
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec, PlannedChange
-from towpath.coordinator import registry as registry_module
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord
-from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, apply_key
-from towpath.coordinator.registry import Registry, journal_key, record_key
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord
+from towpath.coordinator.registry import jobs as registry_module
+from towpath.coordinator.registry.jobs import Registry, journal_key, record_key
+from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, apply_key
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.runner import Superseded
 

@@ -15,7 +15,7 @@ from towpath.contracts.events import StepDone
 from towpath.contracts.message import ROOT
 from towpath.lab.harness.stage import Stage
 from towpath.mesh.permissions import inbox
-from towpath.protocols.course import Phase
+from towpath.protocols.progress import StepPhase
 
 COMMANDS = f"{ROOT}.command.*.*"
 
@@ -38,7 +38,7 @@ class Cues:
 
     async def on_step(self, event: StepDone) -> None:
         """Take an event in."""
-        if (event.job, event.step, event.phase) == (self.job, self.step, Phase.BEGUN):
+        if (event.job, event.step, event.phase) == (self.job, self.step, StepPhase.BEGUN):
             self.begun.set()
 
     async def on_command(self, message: Msg) -> None:

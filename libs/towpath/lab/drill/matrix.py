@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
@@ -14,7 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
 from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload
 from towpath.protocols.step import Actor, Step
-from towpath.protocols.table import MIGRATIONS
+from towpath.protocols.table import Strategy, strategies
 
 
 class FaultName(StrEnum):
@@ -52,8 +53,8 @@ class ActorName(StrEnum):
     REDIS = "redis"
 
 
-STRATEGIES = (StrategyName.GENERAL, StrategyName.HANDOVER, StrategyName.PARALLEL)
-"""The rows of the matrix are the steps of these. `restart` throws state away: losing it is no fault there."""
+STRATEGIES = {name: strategy for name, strategy in strategies().items() if not strategy.loses_state}
+"""The rows of the matrix are the steps of these. Where state is thrown away, losing it is no fault."""
 
 EVERYBODY = frozenset(ActorName)
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
@@ -79,11 +80,6 @@ COMMANDED: dict[Actor, ActorName] = {
 """Who gets the command of a step. Steps of the coordinator are writes to the registry: there is no command
 that could come twice, and no reply that could be lost."""
 
-BYSTANDERS: dict[StrategyName, frozenset[ActorName]] = {
-    StrategyName.GENERAL: frozenset({ActorName.MONITOR}),
-}
-"""Who takes no part in a strategy at all."""
-
 
 @dataclass(frozen=True, order=True)
 class Cell:
@@ -103,17 +99,17 @@ class Cell:
 def matrix() -> list[Cell]:
     """All cells that make sense, in the order of the tables."""
     return [
-        Cell(strategy, step.name, fault, actor)
-        for strategy in STRATEGIES
-        for step in MIGRATIONS[strategy].steps
+        Cell(StrategyName(name), step.name, fault, actor)
+        for name, strategy in STRATEGIES.items()
+        for step in strategy.steps
         for fault in FaultName
         for actor in ActorName
         if _makes_sense(strategy, step, fault, actor)
     ]
 
 
-def _makes_sense(strategy: StrategyName, step: Step, fault: FaultName, actor: ActorName) -> bool:
-    if actor in BYSTANDERS.get(strategy, ()):
+def _makes_sense(strategy: Strategy, step: Step[Any], fault: FaultName, actor: ActorName) -> bool:
+    if actor is ActorName.MONITOR and not strategy.monitored:
         return False
     if fault in HITS:
         return actor in HITS[fault]

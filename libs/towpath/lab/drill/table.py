@@ -10,7 +10,6 @@ from rich.text import Text
 
 from towpath.lab.drill.matrix import STRATEGIES, FaultName
 from towpath.lab.drill.report import CellReport, DrillReport
-from towpath.protocols.table import MIGRATIONS
 
 CLEAN, NOT_CLEAN = "●", "✗"
 
@@ -25,11 +24,11 @@ def matrix_table(report: DrillReport) -> Table:
     cells: defaultdict[tuple[str, str, str], list[CellReport]] = defaultdict(list)
     for cell in report.cells:
         cells[cell.strategy, cell.step, cell.fault].append(cell)
-    for strategy in STRATEGIES:
-        for step in MIGRATIONS[strategy].steps:
-            row = [cells.get((strategy, step.name, fault), []) for fault in FaultName]
+    for name, strategy in STRATEGIES.items():
+        for step in strategy.steps:
+            row = [cells.get((name, step.name, fault), []) for fault in FaultName]
             if any(row):
-                table.add_row(str(strategy), step.name, *(_marks(entry) for entry in row))
+                table.add_row(name, step.name, *(_marks(entry) for entry in row))
     return table
 
 

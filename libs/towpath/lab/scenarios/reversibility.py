@@ -13,6 +13,7 @@ from towpath.contracts.message import Command
 from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import ApplyPipeline, ApplyState, PipelineView
 from towpath.operators.state_compatibility import is_state_compatible
+from towpath.protocols.table import strategies
 
 WAY_OUT = "a job or pipeline that the scenario itself brings"
 
@@ -80,7 +81,8 @@ def _check_spec(old: JobSpec, new: JobSpec) -> None:
 
 
 def _check_state_kept(spec: JobSpec, strategy: StrategyName) -> None:
-    if strategy is StrategyName.RESTART and spec.operator.kind in STATEFUL_KINDS:
+    loses_state = strategy is not StrategyName.AUTO and strategies()[strategy].loses_state
+    if loses_state and spec.operator.kind in STATEFUL_KINDS:
         raise irreversible(f"it would throw the state of {spec.name} away", "strategy", strategy.value)
 
 

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from towpath.contracts.commands import OperationKind
 from towpath.contracts.migration import CheckSpec, DropOutput, SetEpoch, SiteCommand, StartJob, StopJob
+from towpath.protocols import shared_steps
+from towpath.protocols.epochs import undo_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
-from towpath.protocols.shared_steps import FETCH_S, set_epoch
-from towpath.protocols.step import Actor, Compensation, Step, Strategy
+from towpath.protocols.shared_steps import FETCH_S
+from towpath.protocols.step import Actor, Compensation, asks, writes
+from towpath.protocols.table import StepTable, register
 
 
-def record_job(record: OperationRecord) -> RegistryChange:
-    """The name is taken; the job is not running yet."""
-    entry = record.entry_after.model_copy(update={"running": False})
-    return RegistryChange(job=record.job, entry=entry)
-
-
-def check_spec(record: OperationRecord) -> CheckSpec:
-    """The engine builds the plan without starting it."""
-    after = record.entry_after
-    return CheckSpec(site=after.site, operation=record.id, assignment=after.assignment())
-
-
-def start_job(record: OperationRecord) -> StartJob:
-    """The job runs."""
-    after = record.entry_after
-    return StartJob(site=after.site, operation=record.id, assignment=after.assignment())
-
-
-def record_running(record: OperationRecord) -> RegistryChange:
-    """Others may read what the job writes."""
-    return RegistryChange(job=record.job, entry=record.entry_after)
+def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
+    """Delete the output stream if this operation made it; else fence the job that was started."""
+    output = record.entry_after.output
+    if record.output_existed:
+        return SetEpoch(
+            site=output.site, operation=record.id, job=record.job, epoch=undo_epoch(record), output=output
+        )
+    return DropOutput(site=output.site, operation=record.id, job=record.job, streams=[output.stream])
 
 
 def forget_job(record: OperationRecord) -> StopJob:
@@ -39,38 +31,54 @@ def forget_job(record: OperationRecord) -> StopJob:
     return StopJob(site=site, operation=record.id, job=record.job, forget=True)
 
 
-def withdraw_output(record: OperationRecord) -> SiteCommand[Any]:
-    """Delete the output stream if this operation made it; else fence the job that was started."""
-    output = record.entry_after.output
-    if record.output_existed:
-        return SetEpoch(
-            site=output.site, operation=record.id, job=record.job, epoch=record.undo_epoch, output=output
-        )
-    return DropOutput(site=output.site, operation=record.id, job=record.job, streams=[output.stream])
+NO_OUTPUT = Compensation(Actor.OUTPUT, withdraw_output)
+NO_JOB = Compensation(Actor.TARGET, forget_job)
+
+
+@writes()
+def record_job(record: OperationRecord) -> RegistryChange:
+    """The name is taken; the job is not running yet."""
+    entry = record.entry_after.model_copy(update={"running": False})
+    return RegistryChange(job=record.job, entry=entry)
+
+
+@asks(Actor.TARGET, 60.0, 20.0, busy_s=FETCH_S)
+def check_spec(record: OperationRecord) -> CheckSpec:
+    """The engine builds the plan without starting it."""
+    after = record.entry_after
+    return CheckSpec(site=after.site, operation=record.id, assignment=after.assignment())
+
+
+set_epoch = replace(shared_steps.set_epoch, compensation=NO_OUTPUT)
+
+
+@asks(Actor.TARGET, 60.0, 15.0, undone_by=NO_JOB, point_of_no_return=True)
+def start_job(record: OperationRecord) -> StartJob:
+    """The job runs."""
+    after = record.entry_after
+    return StartJob(site=after.site, operation=record.id, assignment=after.assignment())
+
+
+@writes()
+def record_running(record: OperationRecord) -> RegistryChange:
+    """Others may read what the job writes."""
+    return RegistryChange(job=record.job, entry=record.entry_after)
 
 
 def withdrawn(record: OperationRecord) -> RegistryChange:
     """The name is free again; its epochs go on where they stood."""
-    after = record.entry_after
+    after, back = record.entry_after, undo_epoch(record)
     output = after.output if record.output_existed else None
-    former = None
-    if record.undo_epoch:
-        former = FormerJob(epoch=record.undo_epoch, output=output, closed=after.closed)
+    former = FormerJob(epoch=back, output=output, closed=after.closed) if back else None
     return RegistryChange(job=record.job, entry=None, former=former)
 
 
-NO_OUTPUT = Compensation(Actor.OUTPUT, withdraw_output)
-NO_JOB = Compensation(Actor.TARGET, forget_job)
-TARGET, OUTPUT, COORDINATOR = Actor.TARGET, Actor.OUTPUT, Actor.COORDINATOR
-
-# fmt: off
-DEPLOY = Strategy("deploy", (
-    #    name              actor        command         deadline, attempt   undone by
-    Step("record-job",     COORDINATOR, record_job),
-    Step("check-spec",     TARGET,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
-    Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          NO_OUTPUT),
-    Step("start-job",      TARGET,      start_job,      60.0, 15.0,         NO_JOB,
-         point_of_no_return=True),
-    Step("record-running", COORDINATOR, record_running),
-), withdrawn)
-# fmt: on
+DEPLOY = register(
+    StepTable(
+        name="deploy",
+        kind=OperationKind.DEPLOY,
+        summary="a new job",
+        steps=(record_job, check_spec, set_epoch, start_job, record_running),
+        rolled_back=withdrawn,
+    )
+)

@@ -6,16 +6,16 @@ site that cannot be reached then is told again when it returns, because it runs 
 
 from __future__ import annotations
 
+from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import DropOutput, StartJob, StopJob
+from towpath.protocols.epochs import restored
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
-from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
+from towpath.protocols.step import Actor, Compensation, asks, writes
+from towpath.protocols.table import StepTable, register
 
-
-def stop_job(record: OperationRecord) -> StopJob:
-    """The job stops at a micro-batch boundary; if asked for, with nothing left to process."""
-    site = record.entry_before.site
-    return StopJob(site=site, operation=record.id, job=record.job, drain=record.drain, drain_s=DRAIN_S)
+DRAIN_S = 300.0
+"""For a job to process what its inputs hold."""
 
 
 def start_again(record: OperationRecord) -> StartJob:
@@ -24,6 +24,17 @@ def start_again(record: OperationRecord) -> StartJob:
     return StartJob(site=entry.site, operation=record.id, assignment=entry.assignment())
 
 
+RUNS_AGAIN = Compensation(Actor.SOURCE, start_again, must=True)
+
+
+@asks(Actor.SOURCE, DRAIN_S + 30.0, 12.0, undone_by=RUNS_AGAIN)
+def stop_job(record: OperationRecord) -> StopJob:
+    """The job stops at a micro-batch boundary; if asked for, with nothing left to process."""
+    site = record.entry_before.site
+    return StopJob(site=site, operation=record.id, job=record.job, drain=record.drain, drain_s=DRAIN_S)
+
+
+@writes(point_of_no_return=True)
 def record_removed(record: OperationRecord) -> RegistryChange:
     """The name is free; its epochs go on where they stood."""
     before = record.entry_before
@@ -33,12 +44,14 @@ def record_removed(record: OperationRecord) -> RegistryChange:
     return RegistryChange(job=record.job, entry=None, former=former)
 
 
+@asks(Actor.SOURCE, 30.0, 12.0)
 def forget_job(record: OperationRecord) -> StopJob:
     """The checkpoint is deleted."""
     site = record.entry_before.site
     return StopJob(site=site, operation=record.id, job=record.job, forget=True)
 
 
+@asks(Actor.OUTPUT, 30.0, 5.0)
 def drop_output(record: OperationRecord) -> DropOutput:
     """The results are deleted."""
     purged = _purged(record)
@@ -57,22 +70,24 @@ def _purged(record: OperationRecord) -> list[ResolvedOutput]:
     return outputs if record.purge else []
 
 
-DRAIN_S = 300.0
-"""For a job to process what its inputs hold."""
-
-RUNS_AGAIN = Compensation(Actor.SOURCE, start_again, must=True)
-SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
-
-# fmt: off
-_REMOVE: tuple[Step, ...] = (
-    #    name              actor        command         deadline, attempt   undone by
-    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 30.0, 12.0, RUNS_AGAIN),
-    Step("record-removed", COORDINATOR, record_removed, point_of_no_return=True),
-    Step("forget-job",     SOURCE,      forget_job,     30.0, 12.0),
+REMOVE = register(
+    StepTable(
+        name="remove",
+        kind=OperationKind.REMOVE,
+        summary="a job that ends; its results stay",
+        chosen=lambda record: not record.purge,
+        steps=(stop_job, record_removed, forget_job),
+        rolled_back=restored,
+    )
 )
-REMOVE = Strategy("remove", _REMOVE, restored)
-REMOVE_AND_PURGE = Strategy("remove-and-purge", (
-    *_REMOVE,
-    Step("drop-output",    OUTPUT,      drop_output,    30.0, 5.0),
-), restored)
-# fmt: on
+
+REMOVE_AND_PURGE = register(
+    StepTable(
+        name="remove-and-purge",
+        kind=OperationKind.REMOVE,
+        summary="a job that ends with its results",
+        chosen=lambda record: record.purge,
+        steps=(*REMOVE.steps, drop_output),
+        rolled_back=restored,
+    )
+)

@@ -15,14 +15,51 @@ keeps the old generation.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import Derivation
 from towpath.contracts.migration import CloseOutput, StartJob, StopJob
-from towpath.protocols.operations.deploy import check_spec
+from towpath.protocols import shared_steps
+from towpath.protocols.epochs import restored, undo_epoch
+from towpath.protocols.operations import deploy
 from towpath.protocols.record import JobEntry, OperationRecord, RegistryChange
-from towpath.protocols.shared_steps import FETCH_S, set_epoch, unset_epoch
-from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
+from towpath.protocols.shared_steps import SOURCE_MAY_PUBLISH
+from towpath.protocols.step import Actor, Compensation, asks, writes
+from towpath.protocols.table import StepTable, register
+
+DRAIN_S = 120.0
+"""For a job to read what it will not read again."""
 
 
+def start_old(record: OperationRecord) -> StartJob:
+    """The old job runs again, above every epoch that was set."""
+    entry = record.entry_before.at_epoch(undo_epoch(record))
+    return StartJob(site=entry.site, operation=record.id, assignment=entry.assignment())
+
+
+def close_new_output(record: OperationRecord) -> CloseOutput:
+    """The new stream takes no more either. It stays: somebody may read it already."""
+    output = record.entry_after.output
+    return CloseOutput(
+        site=output.site, operation=record.id, job=record.job, epoch=record.new_epoch, output=output
+    )
+
+
+OLD_RUNS = Compensation(Actor.SOURCE, start_old, must=True)
+# Until the new job is started nothing is published there: the old one need not wait for a site out of reach.
+NEW_IS_CLOSED = Compensation(
+    Actor.OUTPUT,
+    close_new_output,
+    must=True,
+    owed=lambda record: start_job.name in record.begun,
+    owed_if="if start-job has begun",
+)
+
+check_spec = replace(deploy.check_spec, actor=Actor.SOURCE)
+
+
+@asks(Actor.SOURCE, DRAIN_S + 60.0, 12.0, undone_by=OLD_RUNS)
 def stop_job(record: OperationRecord) -> StopJob:
     """The job stops at a micro-batch boundary and says how far it came."""
     return StopJob(
@@ -35,23 +72,21 @@ def stop_job(record: OperationRecord) -> StopJob:
     )
 
 
-def carried(record: OperationRecord) -> dict[str, int]:
-    """Input of the new job → serial number where the old one stopped in the same stream."""
-    stopped = record.facts["stop-job"]["serials"]
-    before = {i.place: i.name for i in record.entry_before.inputs}
-    same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
-    return {name: stopped[old] for name, old in same if old in stopped}
+@asks(Actor.OUTPUT, undone_by=SOURCE_MAY_PUBLISH, changes_hands=True)
+def close_output(record: OperationRecord) -> CloseOutput:
+    """The old stream takes no more."""
+    output = record.entry_before.output
+    return CloseOutput(
+        site=output.site, operation=record.id, job=record.job, epoch=record.old_epoch, output=output
+    )
 
 
-def changed(record: OperationRecord) -> JobEntry:
-    """The new job; a new generation begins where the old one stood."""
-    after = record.entry_after
-    if after.generation == record.entry_before.generation:
-        return after
-    return after.after_serials(carried(record))
+set_epoch = shared_steps.set_epoch
+open_output = replace(set_epoch, compensation=NEW_IS_CLOSED)
 
 
-def start_changed(record: OperationRecord) -> StartJob:
+@asks(Actor.SOURCE, 60.0, 15.0, point_of_no_return=True)
+def start_job(record: OperationRecord) -> StartJob:
     """The new job runs."""
     entry, before = changed(record), record.entry_before
     derived = None
@@ -62,68 +97,60 @@ def start_changed(record: OperationRecord) -> StartJob:
     return StartJob(site=entry.site, operation=record.id, assignment=entry.assignment(derived=derived))
 
 
-def close_output(record: OperationRecord) -> CloseOutput:
-    """The old stream takes no more."""
-    output = record.entry_before.output
-    return CloseOutput(
-        site=output.site, operation=record.id, job=record.job, epoch=record.old_epoch, output=output
-    )
+adjust_job = replace(start_job, name="adjust-job", summary="The running job is told its new settings.")
 
 
-def close_new_output(record: OperationRecord) -> CloseOutput:
-    """Nor does the new one. It stays: somebody may read it already."""
-    output = record.entry_after.output
-    return CloseOutput(
-        site=output.site, operation=record.id, job=record.job, epoch=record.new_epoch, output=output
-    )
-
-
-def start_old(record: OperationRecord) -> StartJob:
-    """The old job runs again, above every epoch that was set."""
-    entry = record.entry_before.at_epoch(record.undo_epoch)
-    return StartJob(site=entry.site, operation=record.id, assignment=entry.assignment())
-
-
+@writes()
 def record_changed(record: OperationRecord) -> RegistryChange:
     """The registry has the new job."""
     return RegistryChange(job=record.job, entry=changed(record))
 
 
-DRAIN_S = 120.0
-"""For a job to read what it will not read again."""
+def changed(record: OperationRecord) -> JobEntry:
+    """The new job; a new generation begins where the old one stood."""
+    after = record.entry_after
+    if after.generation == record.entry_before.generation:
+        return after
+    return after.after_serials(carried(record))
 
-SOURCE, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.OUTPUT, Actor.COORDINATOR
-OLD_RUNS = Compensation(SOURCE, start_old, must=True)
-OLD_MAY_PUBLISH = Compensation(OUTPUT, unset_epoch, must=True)
-# Until the new job is started nobody publishes there, and the old one need not wait for a site out of reach.
-NEW_IS_CLOSED = Compensation(
-    OUTPUT, close_new_output, must=True, owed=lambda record: "start-job" in record.begun
+
+def carried(record: OperationRecord) -> dict[str, int]:
+    """Input of the new job → serial number where the old one stopped in the same stream."""
+    stopped = stop_job.fact_in(record).serials
+    before = {i.place: i.name for i in record.entry_before.inputs}
+    same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)
+    return {name: stopped[old] for name, old in same if old in stopped}
+
+
+ADJUST = register(
+    StepTable(
+        name="adjust",
+        kind=OperationKind.UPDATE,
+        summary="an update that a running query can be told",
+        chosen=lambda record: record.is_adjustment,
+        steps=(check_spec, adjust_job, record_changed),
+        rolled_back=restored,
+    )
 )
 
-# fmt: off
-ADJUST = Strategy("adjust", (
-    #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
-    Step("adjust-job",     SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
-    Step("record-changed", COORDINATOR, record_changed),
-), restored)
+UPDATE = register(
+    StepTable(
+        name="update",
+        kind=OperationKind.UPDATE,
+        summary="any other update",
+        chosen=lambda record: not record.is_adjustment and not record.is_redirect,
+        steps=(check_spec, stop_job, set_epoch, start_job, record_changed),
+        rolled_back=restored,
+    )
+)
 
-UPDATE = Strategy("update", (
-    #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
-    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
-    Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          OLD_MAY_PUBLISH),
-    Step("start-job",      SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
-    Step("record-changed", COORDINATOR, record_changed),
-), restored)
-
-REDIRECT = Strategy("redirect", (
-    #    name              actor        command         deadline, attempt   undone by
-    Step("check-spec",     SOURCE,      check_spec,     60.0, 20.0,         busy_s=FETCH_S),
-    Step("stop-job",       SOURCE,      stop_job,       DRAIN_S + 60.0, 12.0, OLD_RUNS),
-    Step("close-output",   OUTPUT,      close_output,   15.0, 3.0,          OLD_MAY_PUBLISH),
-    Step("set-epoch",      OUTPUT,      set_epoch,      15.0, 3.0,          NEW_IS_CLOSED),
-    Step("start-job",      SOURCE,      start_changed,  60.0, 15.0,         point_of_no_return=True),
-    Step("record-changed", COORDINATOR, record_changed),
-), restored)
-# fmt: on
+REDIRECT = register(
+    StepTable(
+        name="redirect",
+        kind=OperationKind.UPDATE,
+        summary="an update of the output's topic or site",
+        chosen=lambda record: not record.is_adjustment and record.is_redirect,
+        steps=(check_spec, stop_job, close_output, open_output, start_job, record_changed),
+        rolled_back=restored,
+    )
+)

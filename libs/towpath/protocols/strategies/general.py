@@ -6,72 +6,122 @@ forward: from then on the target has the newest state.
 
 from __future__ import annotations
 
-from towpath.contracts.commands import StrategyName
+from towpath.contracts.commands import MigrationFigures
+from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import PauseTransfer, ResumeJob
+from towpath.contracts.operators import ProcessingWindow, Python, Window
+from towpath.protocols.epochs import restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
-    AS_OWNER,
-    AS_STRANGER,
-    FETCH_S,
-    SOURCE_MAY_PUBLISH,
     SOURCE_RUNS,
     TARGET_STANDS,
     TRANSFER_S,
     assign_source,
     assign_target,
+    downtime_s,
     launch_retrieve,
     observe,
     record_owner,
     reset_source,
     reset_target,
     set_epoch,
+    total_s,
 )
-from towpath.protocols.step import Actor, Step, Strategy, restored
+from towpath.protocols.step import Actor, asks
+from towpath.protocols.table import Strategy, register, strategy_of
+
+LONGEST_TRIGGER_S = 20.0
+"""Of a job that is handed over without being asked: `general` stops a job for a few seconds, which between
+two such triggers no one sees."""
+
+_WINDOWS_OF_SEVERAL_INPUTS = (
+    "its windows lie where its operator runs, and serial numbers of several inputs cannot be compared"
+)
+_USER_CODE = "user code may give other results in other micro-batches, so only one site runs it at a time"
+_NO_WATERMARK = (
+    "its windows wait for no late event (watermark_s is 0), so which events count may depend on the "
+    "micro-batches they fall into, and only one site runs it at a time"
+)
+_RARE_TRIGGERS = (
+    "it computes every {trigger_s:g} s only, so a pause fits in between; running at both sites until they "
+    "are level would take five such intervals"
+)
 
 
+@asks(Actor.SOURCE, TRANSFER_S, undone_by=SOURCE_RUNS, disturbs=True)
 def pause_transfer(record: OperationRecord) -> PauseTransfer:
     """The source stops, and sends what the target does not have."""
     return PauseTransfer(
         site=record.entry_before.site,
         operation=record.id,
         job=record.job,
-        have=record.facts["launch-retrieve"].get("have", {}),
-        transfer_state=record.strategy is StrategyName.GENERAL,
+        have=launch_retrieve.fact_in(record).have,
+        transfer_state=strategy_of(record).carries_state,
     )
 
 
+@asks(Actor.TARGET, 60.0, undone_by=TARGET_STANDS, point_of_no_return=True)
 def resume(record: OperationRecord) -> ResumeJob:
     """The target goes on with the serial after the last one the source processed."""
-    paused = record.facts["pause-transfer"]
-    carried = record.strategy is StrategyName.GENERAL
+    paused = pause_transfer.fact_in(record)
+    carried = strategy_of(record).carries_state
     return ResumeJob(
         site=record.entry_after.site,
         operation=record.id,
         job=record.job,
         epoch=record.new_epoch,
-        digest=paused.get("digest", "") if carried else None,
-        after_serials=None if carried else paused["serials"],
+        digest=paused.digest if carried else None,
+        after_serials=None if carried else paused.serials,
     )
 
 
-SOURCE, TARGET, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.TARGET, Actor.OUTPUT, Actor.COORDINATOR
+def figures(record: OperationRecord) -> MigrationFigures:
+    """The job stands still from the pause until the target has processed something."""
+    paused = pause_transfer.fact_in(record)
+    return MigrationFigures(
+        total_s=total_s(record),
+        downtime_s=downtime_s(record, paused.last_processed_at),
+        state_bytes=paused.state_bytes,
+    )
 
-# fmt: off
-STEPS: tuple[Step, ...] = (
-    #    name               actor        command          deadline, attempt       undone by
-    Step("assign-source",   SOURCE,      assign_source,   15.0, 3.0,              AS_OWNER),
-    Step("assign-target",   TARGET,      assign_target,   30.0, 3.0,              AS_STRANGER,
-         busy_s=FETCH_S),
-    Step("launch-retrieve", TARGET,      launch_retrieve, 90.0, 3.0),
-    Step("pause-transfer",  SOURCE,      pause_transfer,  TRANSFER_S, 3.0,        SOURCE_RUNS),
-    Step("set-epoch",       OUTPUT,      set_epoch,       15.0, 3.0,              SOURCE_MAY_PUBLISH),
-    Step("resume",          TARGET,      resume,          60.0, 3.0,              TARGET_STANDS,
-         point_of_no_return=True),
-    Step("record-owner",    COORDINATOR, record_owner),
-    Step("reset-source",    SOURCE,      reset_source,    20.0, 3.0),
-    Step("reset-target",    TARGET,      reset_target,    20.0, 3.0),
-    Step("observe",         TARGET,      observe,         15.0, 15.0,             optional=True),
+
+def suits(spec: JobSpec) -> str | None:
+    """Jobs that two sites must not run at once, and those whose pause no one sees."""
+    match spec.operator:
+        case ProcessingWindow():
+            return _WINDOWS_OF_SEVERAL_INPUTS if len(spec.inputs) > 1 else None
+        case Python():
+            return _USER_CODE
+        case Window() as window if window.event_time is not None and window.watermark_s == 0:
+            return _NO_WATERMARK
+        case _ if spec.trigger_s > LONGEST_TRIGGER_S:
+            return _RARE_TRIGGERS.format(trigger_s=spec.trigger_s)
+        case _:
+            return None
+
+
+GENERAL = register(
+    Strategy(
+        name="general",
+        summary="pause, carry the state, resume",
+        obstacle=lambda spec: None,
+        suits=suits,
+        auto_rank=10,
+        steps=(
+            assign_source,
+            assign_target,
+            launch_retrieve,
+            pause_transfer,
+            set_epoch,
+            resume,
+            record_owner,
+            reset_source,
+            reset_target,
+            observe,
+        ),
+        rolled_back=restored,
+        carries_state=True,
+        plain_s=2.5,
+        figures=figures,
+    )
 )
-# fmt: on
-
-GENERAL = Strategy("general", STEPS, restored)

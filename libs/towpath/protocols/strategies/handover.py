@@ -8,7 +8,8 @@ the source had not published are taken over from the shadow, equal message ids d
 
 from __future__ import annotations
 
-from towpath.contracts.commands import ConsistencyCheck
+from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
+from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import (
     DropShadow,
     OpenShadow,
@@ -17,12 +18,12 @@ from towpath.contracts.migration import (
     Settlement,
     ShipCheckpoint,
 )
-from towpath.contracts.monitor import AwaitConsistency, StartMonitor, StopMonitor, Watch
+from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, Watch
+from towpath.contracts.operators import ProcessingWindow
+from towpath.protocols.epochs import restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
-    AS_OWNER,
-    AS_STRANGER,
-    FETCH_S,
+    NO_MONITOR,
     SHIP_S,
     SOURCE_MAY_PUBLISH,
     SOURCE_RUNS,
@@ -34,8 +35,11 @@ from towpath.protocols.shared_steps import (
     record_owner,
     reset_source,
     reset_target,
+    stop_monitor,
+    total_s,
 )
-from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
+from towpath.protocols.step import Actor, Compensation, asks
+from towpath.protocols.table import Strategy, register
 
 CATCH_UP_S = 80.0
 """At least so long the target may take to catch up."""
@@ -47,17 +51,20 @@ its next micro-batch, and then has four more to be level in results."""
 ANSWER_S = 5.0
 """For the monitor to say that the time was too short."""
 
-
-def ship_checkpoint(record: OperationRecord) -> ShipCheckpoint:
-    """The source sends its newest checkpoint, and what changes meanwhile, and runs on."""
-    return ShipCheckpoint(
-        site=record.entry_before.site,
-        operation=record.id,
-        job=record.job,
-        have=record.facts["launch-retrieve"].get("have", {}),
-    )
+_EVENTS_ALONE = (
+    "its results depend on the events alone, so the target catches up while the source runs; no downtime"
+)
 
 
+def drop_shadow(record: OperationRecord) -> DropShadow:
+    """What the target computed is not needed: the source has published it, or will."""
+    return DropShadow(site=record.entry_after.output.site, operation=record.id, job=record.job)
+
+
+NO_SHADOW = Compensation(Actor.OUTPUT, drop_shadow)
+
+
+@asks(Actor.OUTPUT, undone_by=NO_SHADOW)
 def open_shadow(record: OperationRecord) -> OpenShadow:
     """The target's results will wait beside the output."""
     output = record.entry_after.output
@@ -66,11 +73,18 @@ def open_shadow(record: OperationRecord) -> OpenShadow:
     )
 
 
-def drop_shadow(record: OperationRecord) -> DropShadow:
-    """What the target computed is not needed: the source has published it, or will."""
-    return DropShadow(site=record.entry_after.output.site, operation=record.id, job=record.job)
+@asks(Actor.SOURCE, SHIP_S)
+def ship_checkpoint(record: OperationRecord) -> ShipCheckpoint:
+    """The source sends its newest checkpoint, and what changes meanwhile, and runs on."""
+    return ShipCheckpoint(
+        site=record.entry_before.site,
+        operation=record.id,
+        job=record.job,
+        have=launch_retrieve.fact_in(record).have,
+    )
 
 
+@asks(Actor.TARGET, 60.0, undone_by=TARGET_STANDS)
 def launch_shadow(record: OperationRecord) -> ResumeJob:
     """The target runs from the checkpoint that arrived, under an epoch the output does not accept yet."""
     return ResumeJob(
@@ -78,17 +92,11 @@ def launch_shadow(record: OperationRecord) -> ResumeJob:
         operation=record.id,
         job=record.job,
         epoch=record.new_epoch,
-        digest=record.facts["ship-checkpoint"]["digest"],
+        digest=ship_checkpoint.fact_in(record).digest,
     )
 
 
-def watch(record: OperationRecord) -> Watch:
-    """Both runs publish results of equal identity: the monitor compares their values."""
-    opened = record.facts["open-shadow"]
-    trigger_s = record.entry_after.spec.trigger_s
-    return both_runs(record, opened, check=ConsistencyCheck.IDENTITY, trigger_s=trigger_s)
-
-
+@asks(Actor.MONITOR, undone_by=NO_MONITOR)
 def start_monitor(record: OperationRecord) -> StartMonitor:
     """The monitor begins to compare."""
     return StartMonitor(operation=record.id, watch=watch(record))
@@ -99,24 +107,33 @@ def catch_up_s(record: OperationRecord) -> float:
     return max(CATCH_UP_S, CATCH_UP_TRIGGERS * record.entry_after.spec.trigger_s)
 
 
-def await_consistency(record: OperationRecord) -> AwaitConsistency:
-    """The target has caught up, and no result differs."""
-    return AwaitConsistency(operation=record.id, watch=watch(record), within_s=catch_up_s(record))
-
-
 def consistency_deadline_s(record: OperationRecord) -> float:
     """Longer than the monitor waits, so that its reason is heard, seconds."""
     return catch_up_s(record) + ANSWER_S
 
 
-def stop_monitor(record: OperationRecord) -> StopMonitor:
-    """Nothing is left to compare."""
-    return StopMonitor(operation=record.id)
+@asks(Actor.MONITOR, consistency_deadline_s, undone_by=SOURCE_RUNS)
+def await_consistency(record: OperationRecord) -> AwaitConsistency:
+    """The target has caught up, and no result differs."""
+    return AwaitConsistency(operation=record.id, watch=watch(record), within_s=catch_up_s(record))
 
 
+@asks(
+    Actor.OUTPUT,
+    30.0,
+    10.0,
+    undone_by=SOURCE_MAY_PUBLISH,
+    point_of_no_return=True,
+    disturbs=True,
+    changes_hands=True,
+)
 def set_epoch(record: OperationRecord) -> SetEpoch:
     """From now on the target's results are the job's, those first that waited in the shadow."""
-    found = record.facts["await-consistency"]
+    return settle(record, await_consistency.fact_in(record))
+
+
+def settle(record: OperationRecord, found: Consistent) -> SetEpoch:
+    """The output takes the target's results in, and then those of the target alone."""
     output = record.entry_after.output
     return SetEpoch(
         site=output.site,
@@ -126,37 +143,66 @@ def set_epoch(record: OperationRecord) -> SetEpoch:
         output=output,
         settlement=Settlement(
             epoch=record.new_epoch,
-            after_position=found.get("position", 0),
-            amended=found.get("amended", []),
+            after_position=found.position,
+            amended=found.amended,
             interim=record.interim_epoch,
         ),
     )
 
 
-SOURCE, TARGET, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.TARGET, Actor.OUTPUT, Actor.COORDINATOR
-MONITOR = Actor.MONITOR
-NO_SHADOW = Compensation(OUTPUT, drop_shadow)
-NO_MONITOR = Compensation(MONITOR, stop_monitor)
+def watch(record: OperationRecord) -> Watch:
+    """Both runs publish results of equal identity: the monitor compares their values."""
+    opened = open_shadow.fact_in(record)
+    trigger_s = record.entry_after.spec.trigger_s
+    return both_runs(record, opened, check=ConsistencyCheck.IDENTITY, trigger_s=trigger_s)
 
-# fmt: off
-STEPS: tuple[Step, ...] = (
-    #    name                 actor        command            deadline, attempt            undone by
-    Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                   AS_OWNER),
-    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                   AS_STRANGER,
-         busy_s=FETCH_S),
-    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0),
-    Step("open-shadow",       OUTPUT,      open_shadow,       15.0, 3.0,                   NO_SHADOW),
-    Step("ship-checkpoint",   SOURCE,      ship_checkpoint,   SHIP_S, 3.0),
-    Step("launch-shadow",     TARGET,      launch_shadow,     60.0, 3.0,                   TARGET_STANDS),
-    Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                   NO_MONITOR),
-    Step("await-consistency", MONITOR,     await_consistency, consistency_deadline_s, 3.0, SOURCE_RUNS),
-    Step("set-epoch",         OUTPUT,      set_epoch,         30.0, 10.0,                  SOURCE_MAY_PUBLISH,
-         point_of_no_return=True),
-    Step("stop-monitor",      MONITOR,     stop_monitor,      10.0, 3.0,                   optional=True),
-    Step("record-owner",      COORDINATOR, record_owner),
-    Step("reset-source",      SOURCE,      reset_source,      20.0, 3.0),
-    Step("reset-target",      TARGET,      reset_target,      20.0, 3.0),
+
+def figures(record: OperationRecord) -> MigrationFigures:
+    """Nothing stands still."""
+    shipped, found = ship_checkpoint.fact_in(record), await_consistency.fact_in(record)
+    return MigrationFigures(
+        total_s=total_s(record),
+        downtime_s=0.0,
+        state_bytes=shipped.state_bytes,
+        round_bytes=shipped.round_bytes,
+        compared=found.compared,
+        offset=found.offset,
+    )
+
+
+def obstacle(spec: JobSpec) -> str | None:
+    """Processing-time windows never publish equal results."""
+    if isinstance(spec.operator, ProcessingWindow):
+        return "two runs cut processing-time windows at different places, so their results are never equal"
+    return None
+
+
+HANDOVER = register(
+    Strategy(
+        name="handover",
+        summary="carry the state while the job runs; change owner once the target has caught up",
+        obstacle=obstacle,
+        suits=lambda spec: _EVENTS_ALONE,
+        auto_rank=30,
+        steps=(
+            assign_source,
+            assign_target,
+            launch_retrieve,
+            open_shadow,
+            ship_checkpoint,
+            launch_shadow,
+            start_monitor,
+            await_consistency,
+            set_epoch,
+            stop_monitor,
+            record_owner,
+            reset_source,
+            reset_target,
+        ),
+        rolled_back=restored,
+        interim_epoch=True,
+        carries_state=True,
+        plain_s=5.0,
+        figures=figures,
+    )
 )
-# fmt: on
-
-HANDOVER = Strategy("handover", STEPS, restored)

@@ -8,25 +8,32 @@ goes forward: the results that were amended belong to no operator alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
+from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import OpenShadow, ReportProgress, ResumeJob, SetEpoch, Settlement, StopJob
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
+from towpath.contracts.operators import ProcessingWindow
+from towpath.protocols import shared_steps
+from towpath.protocols.epochs import restored, undo_epoch
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
-    AS_OWNER,
-    AS_STRANGER,
-    FETCH_S,
+    NO_MONITOR,
     SOURCE_RUNS,
     TARGET_STANDS,
     assign_source,
     assign_target,
     both_runs,
-    launch_retrieve,
     record_owner,
     reset_source,
     reset_target,
+    stop_monitor,
+    total_s,
 )
-from towpath.protocols.step import Actor, Compensation, Step, Strategy, restored
-from towpath.protocols.strategies.handover import NO_MONITOR, set_epoch, stop_monitor
+from towpath.protocols.step import Actor, Compensation, asks
+from towpath.protocols.strategies.handover import settle
+from towpath.protocols.table import Strategy, register
 
 AGREEMENT_S = 3600.0
 """Upper bound of waiting for agreement: with long windows and a small S it may take many of them."""
@@ -36,7 +43,32 @@ WINDOWS_TO_AGREE = 30
 
 LEAST_AGREEMENT_S = 60.0
 
+_WINDOWS_ARE_WHERE_IT_RUNS = (
+    "its windows lie where its operator runs, so source and target run at once until their results agree; "
+    "no state is carried"
+)
 
+
+def undivert(record: OperationRecord) -> SetEpoch:
+    """What the source published meanwhile reaches the output; then the source owns it again."""
+    output, back = record.entry_before.output, undo_epoch(record)
+    return SetEpoch(
+        site=output.site,
+        operation=record.id,
+        job=record.job,
+        epoch=back,
+        output=output,
+        settlement=Settlement(epoch=record.old_epoch, interim=back - 1),
+    )
+
+
+UNDIVERTED = Compensation(Actor.OUTPUT, undivert, must=True)
+
+# The rollback starts the source after `divert` is undone: by then the output takes its results again.
+launch_retrieve = replace(shared_steps.launch_retrieve, compensation=SOURCE_RUNS)
+
+
+@asks(Actor.OUTPUT, undone_by=UNDIVERTED, disturbs=True, changes_hands=True)
 def divert(record: OperationRecord) -> OpenShadow:
     """Results of both go to the shadow; the monitor owns the output meanwhile."""
     output = record.entry_after.output
@@ -50,41 +82,19 @@ def divert(record: OperationRecord) -> OpenShadow:
     )
 
 
-def undivert(record: OperationRecord) -> SetEpoch:
-    """What the source published meanwhile reaches the output; then the source owns it again."""
-    output = record.entry_before.output
-    return SetEpoch(
-        site=output.site,
-        operation=record.id,
-        job=record.job,
-        epoch=record.undo_epoch,
-        output=output,
-        settlement=Settlement(epoch=record.old_epoch, interim=record.undo_epoch - 1),
-    )
-
-
-def watch(record: OperationRecord) -> Watch:
-    """The monitor forwards the source's results until the target's can follow."""
-    return both_runs(
-        record,
-        record.facts["divert"],
-        check=record.check,
-        trigger_s=record.window_s,
-        interim=record.interim_epoch,
-        factor=record.factor,
-    )
-
-
+@asks(Actor.MONITOR, undone_by=NO_MONITOR)
 def start_monitor(record: OperationRecord) -> StartMonitor:
     """The source's results flow again, through the monitor."""
     return StartMonitor(operation=record.id, watch=watch(record))
 
 
+@asks(Actor.SOURCE)
 def note_progress(record: OperationRecord) -> ReportProgress:
-    """How far the source is: the target begins there."""
+    """The source says how far it is: the target begins there."""
     return ReportProgress(site=record.entry_before.site, operation=record.id, job=record.job)
 
 
+@asks(Actor.TARGET, 60.0, undone_by=TARGET_STANDS)
 def launch_divert(record: OperationRecord) -> ResumeJob:
     """The target runs beside the source."""
     return ResumeJob(
@@ -92,10 +102,11 @@ def launch_divert(record: OperationRecord) -> ResumeJob:
         operation=record.id,
         job=record.job,
         epoch=record.new_epoch,
-        after_serials=record.facts["note-progress"]["serials"],
+        after_serials=note_progress.fact_in(record).serials,
     )
 
 
+@asks(Actor.MONITOR, AGREEMENT_S, point_of_no_return=True)
 def await_consistency(record: OperationRecord) -> AwaitConsistency:
     """The target's results can follow the source's."""
     within_s = max(LEAST_AGREEMENT_S, WINDOWS_TO_AGREE * record.window_s)
@@ -104,35 +115,84 @@ def await_consistency(record: OperationRecord) -> AwaitConsistency:
     )
 
 
+@asks(Actor.SOURCE, 20.0, 5.0)
 def terminate(record: OperationRecord) -> StopJob:
     """The source is not needed any more."""
     return StopJob(site=record.entry_before.site, operation=record.id, job=record.job)
 
 
-SOURCE, TARGET, OUTPUT, COORDINATOR = Actor.SOURCE, Actor.TARGET, Actor.OUTPUT, Actor.COORDINATOR
-MONITOR = Actor.MONITOR
-UNDIVERTED = Compensation(OUTPUT, undivert, must=True)
+@asks(Actor.OUTPUT, 30.0, 10.0, endless=True)
+def remove_divert(record: OperationRecord) -> SetEpoch:
+    """From now on the target's results are the job's: first what was amended, then what waited."""
+    return settle(record, await_consistency.fact_in(record))
 
-# fmt: off
-STEPS: tuple[Step, ...] = (
-    #    name                 actor        command            deadline, attempt           undone by
-    Step("assign-source",     SOURCE,      assign_source,     15.0, 3.0,                  AS_OWNER),
-    Step("assign-target",     TARGET,      assign_target,     30.0, 3.0,                  AS_STRANGER,
-         busy_s=FETCH_S),
-    Step("launch-retrieve",   TARGET,      launch_retrieve,   90.0, 3.0,                  SOURCE_RUNS),
-    Step("divert",            OUTPUT,      divert,            15.0, 3.0,                  UNDIVERTED),
-    Step("start-monitor",     MONITOR,     start_monitor,     15.0, 3.0,                  NO_MONITOR),
-    Step("note-progress",     SOURCE,      note_progress,     15.0, 3.0),
-    Step("launch-divert",     TARGET,      launch_divert,     60.0, 3.0,                  TARGET_STANDS),
-    Step("await-consistency", MONITOR,     await_consistency, AGREEMENT_S, 3.0,
-         point_of_no_return=True),
-    Step("terminate",         SOURCE,      terminate,         20.0, 5.0),
-    Step("remove-divert",     OUTPUT,      set_epoch,         30.0, 10.0,                 endless=True),
-    Step("stop-monitor",      MONITOR,     stop_monitor,      10.0, 3.0,                  optional=True),
-    Step("record-owner",      COORDINATOR, record_owner),
-    Step("reset-source",      SOURCE,      reset_source,      20.0, 3.0),
-    Step("reset-target",      TARGET,      reset_target,      20.0, 3.0),
+
+def watch(record: OperationRecord) -> Watch:
+    """The monitor forwards the source's results until the target's can follow."""
+    return both_runs(
+        record,
+        divert.fact_in(record),
+        check=record.check,
+        trigger_s=record.window_s,
+        interim=record.interim_epoch,
+        factor=record.factor,
+    )
+
+
+def figures(record: OperationRecord) -> MigrationFigures:
+    """Nothing stands still, and no state crosses."""
+    found = await_consistency.fact_in(record)
+    return MigrationFigures(
+        total_s=total_s(record),
+        downtime_s=0.0,
+        state_bytes=0,
+        compared=found.compared,
+        offset=found.offset,
+    )
+
+
+def obstacle(spec: JobSpec) -> str | None:
+    """It is for processing-time windows over one input."""
+    if not isinstance(spec.operator, ProcessingWindow):
+        return f"only processing-time windows keep no state between results, and {spec.operator.kind} may"
+    if len(spec.inputs) > 1:
+        return "serial numbers of several inputs cannot be compared"
+    return None
+
+
+def suits(spec: JobSpec) -> str | None:
+    """Every job that it can move."""
+    return None if obstacle(spec) else _WINDOWS_ARE_WHERE_IT_RUNS
+
+
+PARALLEL = register(
+    Strategy(
+        name="parallel",
+        summary="both sites run until their results agree",
+        obstacle=obstacle,
+        suits=suits,
+        auto_rank=20,
+        steps=(
+            assign_source,
+            assign_target,
+            launch_retrieve,
+            divert,
+            start_monitor,
+            note_progress,
+            launch_divert,
+            await_consistency,
+            terminate,
+            remove_divert,
+            stop_monitor,
+            record_owner,
+            reset_source,
+            reset_target,
+        ),
+        rolled_back=restored,
+        interim_epoch=True,
+        begins_after=lambda record: note_progress.fact_in(record).serials,
+        checks=(ConsistencyCheck.SERIALS, ConsistencyCheck.RESULTS),
+        plain_s=3.0,
+        figures=figures,
+    )
 )
-# fmt: on
-
-PARALLEL = Strategy("parallel", STEPS, restored)

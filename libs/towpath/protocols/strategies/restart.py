@@ -1,12 +1,25 @@
 """Migration without state: stop, start elsewhere where the source stopped (SpecK's redeployment).
 
-The same table as `general`; the record's strategy makes `pause-transfer` carry nothing and `resume`
-begin after the source's last serial numbers with an empty checkpoint of the next generation.
+The steps of `general`. `pause-transfer` carries nothing, and `resume` begins after the source's last serial
+numbers with an empty checkpoint of the next generation: so no cached checkpoint is taken for the new state.
 """
 
 from __future__ import annotations
 
-from towpath.protocols.step import Strategy, restored
-from towpath.protocols.strategies.general import STEPS
+from towpath.protocols.epochs import restored
+from towpath.protocols.strategies.general import GENERAL, figures, pause_transfer
+from towpath.protocols.table import Strategy, register
 
-RESTART = Strategy("restart", STEPS, restored)
+RESTART = register(
+    Strategy(
+        name="restart",
+        summary="stop, and start without state where the source stopped",
+        obstacle=lambda spec: None,
+        steps=GENERAL.steps,
+        rolled_back=restored,
+        begins_after=lambda record: pause_transfer.fact_in(record).serials,
+        loses_state=True,
+        plain_s=2.0,
+        figures=figures,
+    )
+)

@@ -10,10 +10,10 @@ from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, Upda
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
 from towpath.contracts.operators import STATEFUL_KINDS, Python
-from towpath.coordinator.audience import check_heard, is_behind
-from towpath.coordinator.inputs import ended, inputs_after
-from towpath.coordinator.topics import pin_latest, readers, resolve_inputs, resolve_output
-from towpath.coordinator.world import Outlook, World, check_free, entry_of, record_of
+from towpath.coordinator.jobs.inputs import ended, inputs_after
+from towpath.coordinator.jobs.readers import check_served, is_behind
+from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
+from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
 from towpath.operators.live_changes import is_live
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
@@ -29,21 +29,23 @@ def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
     return spec.model_copy(update={"output": spec.output.model_copy(update={"site": site})})
 
 
-async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None = None) -> OperationRecord:
+async def plan_deploy(
+    command: DeployJob, situation: Situation, upcoming: Upcoming | None = None
+) -> OperationRecord:
     """Raises `Nothing` when the very job runs already, `TowpathError` when it cannot be deployed."""
-    outlook = outlook or Outlook()
+    upcoming = upcoming or Upcoming()
     spec = complete(command.spec)
-    jobs = await world.registry.jobs()
-    artefact = outlook.artefacts.get(spec.name) or await world.artefacts.stored(spec)
-    await _check_name(spec, artefact, jobs, world, outlook.pipeline)
-    await world.sites.check_up(spec.site, "site")
-    await world.sites.check_up(spec.output_site, "output.site")
-    await _check_input_sites(spec, world)
-    inputs = await pin_latest(world.bus, spec, resolve_inputs(spec, outlook.of(jobs)))
-    former = await world.registry.former(spec.name)
-    after = new_entry(spec, former, inputs, outlook.pipeline).model_copy(update={"artefact": artefact})
+    jobs = await situation.registry.jobs()
+    artefact = upcoming.artefacts.get(spec.name) or await situation.artefacts.stored(spec)
+    await _check_name(spec, artefact, jobs, situation, upcoming.pipeline)
+    await situation.sites.check_up(spec.site, "site")
+    await situation.sites.check_up(spec.output_site, "output.site")
+    await _check_input_sites(spec, situation)
+    inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs)))
+    former = await situation.registry.former(spec.name)
+    after = new_entry(spec, former, inputs, upcoming.pipeline).model_copy(update={"artefact": artefact})
     # Of a pipeline, too: who reads may have come since the pipeline was looked at.
-    check_heard(after, jobs, outlook)
+    check_served(after, jobs, upcoming)
     return record_of(
         command,
         OperationKind.DEPLOY,
@@ -51,12 +53,17 @@ async def plan_deploy(command: DeployJob, world: World, outlook: Outlook | None 
         after=after,
         old_epoch=after.epoch - 1,
         # A pipeline's outputs are prepared, and may be read already: whoever reads one keeps its place in it.
-        output_existed=outlook.pipeline is not None or (former is not None and former.output == after.output),
+        output_existed=upcoming.pipeline is not None
+        or (former is not None and former.output == after.output),
     )
 
 
 async def _check_name(
-    spec: JobSpec, artefact: str | None, jobs: Mapping[str, JobEntry], world: World, pipeline: str | None
+    spec: JobSpec,
+    artefact: str | None,
+    jobs: Mapping[str, JobEntry],
+    situation: Situation,
+    pipeline: str | None,
 ) -> None:
     existing = jobs.get(spec.name)
     if existing is None:
@@ -66,7 +73,7 @@ async def _check_name(
     is_the_one = (existing.spec, existing.artefact) == (wanted, artefact)
     if is_the_one and existing.running and pipeline in (None, existing.pipeline):
         raise Nothing
-    await check_free(spec.name, world)
+    await check_free(spec.name, situation)
     raise TowpathError(
         ErrorCode.NAME_IN_USE,
         "another job has this name",
@@ -93,27 +100,29 @@ def new_entry(
     )
 
 
-async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None = None) -> OperationRecord:
+async def plan_update(
+    command: UpdateJob, situation: Situation, upcoming: Upcoming | None = None
+) -> OperationRecord:
     """Raises `Nothing` when the job is already so, `TowpathError` when it cannot be changed so."""
-    jobs = await world.registry.jobs()
+    jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
-    artefact = await _code(spec, before, command, world, outlook)
+    artefact = await _code(spec, before, command, situation, upcoming)
     if artefact is not None and artefact == before.artefact:
         spec = with_path_of(spec, before.spec)
     unchanged = (spec, artefact) == (before.spec, before.artefact)
-    if unchanged and outlook is None and not is_behind(before, jobs):
+    if unchanged and upcoming is None and not is_behind(before, jobs):
         raise Nothing
-    await check_free(spec.name, world)
-    await world.sites.check_up(before.site, "site")
-    await world.sites.check_up(before.output.site, "output.site")
-    await world.sites.check_up(spec.output_site, "output.site")
-    await _check_input_sites(spec, world)
-    coming = (outlook or Outlook()).of(jobs)
+    await check_free(spec.name, situation)
+    await situation.sites.check_up(before.site, "site")
+    await situation.sites.check_up(before.output.site, "output.site")
+    await situation.sites.check_up(spec.output_site, "output.site")
+    await _check_input_sites(spec, situation)
+    coming = (upcoming or Upcoming()).of(jobs)
     after = changed_entry(spec, before).model_copy(update={"artefact": artefact})
-    _check_audience(after, before, coming, whole=outlook is not None)
-    check_heard(after, jobs, outlook or Outlook())
-    inputs = await inputs_after(spec, before, coming, world)
+    _check_audience(after, before, coming, whole=upcoming is not None)
+    check_served(after, jobs, upcoming or Upcoming())
+    inputs = await inputs_after(spec, before, coming, situation)
     if inputs == before.inputs and after == before.at_epoch(after.epoch):
         raise Nothing
     same_inputs = [i.place for i in inputs] == [i.place for i in before.inputs]
@@ -142,14 +151,14 @@ async def plan_update(command: UpdateJob, world: World, outlook: Outlook | None 
 
 
 async def _code(
-    spec: JobSpec, before: JobEntry, command: UpdateJob, world: World, outlook: Outlook | None
+    spec: JobSpec, before: JobEntry, command: UpdateJob, situation: Situation, upcoming: Upcoming | None
 ) -> str | None:
     """The digest of the changed job's code: as decided on before, as it has it, or of what lies there now."""
-    decided = outlook.artefacts.get(spec.name) if outlook else None
+    decided = upcoming.artefacts.get(spec.name) if upcoming else None
     brings_code = isinstance(spec.operator, Python) and spec.operator.artefact is not None
     if decided is None and command.keep_code and brings_code:
         decided = before.artefact
-    return decided or await world.artefacts.stored(spec)
+    return decided or await situation.artefacts.stored(spec)
 
 
 def _adjusted(before: JobEntry, spec: JobSpec) -> JobEntry:
@@ -165,14 +174,14 @@ def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:
     return owned.model_copy(update={"spec": spec, "output": output, "closed": closed})
 
 
-async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
+async def plan_remove(command: RemoveJob, situation: Situation) -> OperationRecord:
     """Raises `TowpathError` when the job cannot be removed."""
-    jobs = await world.registry.jobs()
+    jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.job, "job")
-    await check_free(command.job, world)
-    await world.sites.check_up(before.site, "job")
+    await check_free(command.job, situation)
+    await situation.sites.check_up(before.site, "job")
     if command.purge:
-        await world.sites.check_up(before.output.site, "purge")
+        await situation.sites.check_up(before.output.site, "purge")
         reading = readers(jobs, command.job)
         if reading:
             raise TowpathError(
@@ -192,9 +201,9 @@ async def plan_remove(command: RemoveJob, world: World) -> OperationRecord:
     )
 
 
-async def _check_input_sites(spec: JobSpec, world: World) -> None:
+async def _check_input_sites(spec: JobSpec, situation: Situation) -> None:
     for position, wanted in enumerate(spec.inputs):
-        world.sites.check_known(wanted.site, f"inputs.{position}.site")
+        situation.sites.check_known(wanted.site, f"inputs.{position}.site")
 
 
 def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input
-from towpath.coordinator.topics import Source, sources
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.topics import TopicWriter, sources
+from towpath.coordinator.situation import Upcoming
 from towpath.protocols.record import JobEntry
 
 
-class Unheard(NamedTuple):
+class Unserved(NamedTuple):
     """What a reader that stays as it is would lose, or would not get."""
 
     writer: str
@@ -25,15 +25,15 @@ class Unheard(NamedTuple):
     """Its field is one of the writer's description, `output.topic` or `output.dead_letter`."""
 
 
-def unheard(
+def unserved(
     before: Mapping[str, JobEntry], after: Mapping[str, JobEntry], changing: frozenset[str]
-) -> list[Unheard]:
+) -> list[Unserved]:
     """All that goes wrong for jobs outside `changing` when the jobs in it become, or leave, as `after` says.
 
     A topic may lose one of several writers: who reads it has the others. A stream that a reader reads
     already, because its writer was removed and comes back, is nothing new.
     """
-    found: dict[tuple[str, str | None], Unheard] = {}
+    found: dict[tuple[str, str | None], Unserved] = {}
     for name, reader in before.items():
         if name in changing:
             continue
@@ -46,15 +46,15 @@ def unheard(
     return [*found.values()]
 
 
-def _others(jobs: Mapping[str, JobEntry], wanted: Input, reader: str) -> list[Source]:
+def _others(jobs: Mapping[str, JobEntry], wanted: Input, reader: str) -> list[TopicWriter]:
     return [source for source in sources(jobs, wanted.site, wanted.topic) if source.job != reader]
 
 
-def _lost(reader: str, wanted: Input, now: list[Source], then: list[Source]) -> Iterator[Unheard]:
+def _lost(reader: str, wanted: Input, now: list[TopicWriter], then: list[TopicWriter]) -> Iterator[Unserved]:
     if then:
         return
     for source in now:
-        yield _unheard(
+        yield _unserved(
             source,
             f"{reader} reads this topic, and nobody would write it any more",
             wanted,
@@ -63,14 +63,14 @@ def _lost(reader: str, wanted: Input, now: list[Source], then: list[Source]) -> 
 
 
 def _gained(
-    reader: str, entry: JobEntry, wanted: Input, now: list[Source], then: list[Source]
-) -> Iterator[Unheard]:
+    reader: str, entry: JobEntry, wanted: Input, now: list[TopicWriter], then: list[TopicWriter]
+) -> Iterator[Unserved]:
     read = {(i.site, i.stream) for i in entry.inputs}
     known = {source.stream for source in now}
     for source in then:
         if source.stream not in known and (wanted.site, source.stream) not in read:
             turns = source.job in {other.job for other in now}
-            yield _unheard(
+            yield _unserved(
                 source,
                 f"{reader} reads this topic, and would not get what {source.job} writes there"
                 + (" from now on: another output is another stream" if turns else ""),
@@ -81,8 +81,8 @@ def _gained(
             )
 
 
-def _unheard(source: Source, message: str, wanted: Input, allowed: str) -> Unheard:
-    return Unheard(
+def _unserved(source: TopicWriter, message: str, wanted: Input, allowed: str) -> Unserved:
+    return Unserved(
         source.job,
         ErrorDetail(
             code=ErrorCode.NOT_ALLOWED,
@@ -94,12 +94,12 @@ def _unheard(source: Source, message: str, wanted: Input, allowed: str) -> Unhea
     )
 
 
-def check_heard(after: JobEntry, jobs: Mapping[str, JobEntry], outlook: Outlook) -> None:
+def check_served(after: JobEntry, jobs: Mapping[str, JobEntry], upcoming: Upcoming) -> None:
     """Raise `TowpathError` (not allowed) when jobs would not get what a new or changed job writes, or would
     have nobody any more who writes what they read."""
     name = after.spec.name
-    changing = {name, *outlook.coming, *outlook.leaving}
-    for each in unheard(jobs, {**outlook.of(jobs), name: after}, frozenset(changing)):
+    changing = {name, *upcoming.coming, *upcoming.leaving}
+    for each in unserved(jobs, {**upcoming.of(jobs), name: after}, frozenset(changing)):
         if each.writer == name:
             raise TowpathError.of(each.error)
 

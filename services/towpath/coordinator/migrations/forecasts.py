@@ -14,8 +14,9 @@ from towpath.contracts.commands import ConsistencyCheck, MigrationForecast, Oper
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import new_identifier
 from towpath.contracts.migration import MeasureState
-from towpath.coordinator.world import World
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.table import Strategy, strategy_of
 
 log = logging.getLogger(__name__)
 
@@ -28,20 +29,9 @@ LOOK_BACK = 200
 LEARN_FROM = 9
 """At most so many of them count, the newest: machines and jobs change."""
 
-CARRYING = frozenset({StrategyName.GENERAL, StrategyName.HANDOVER})
-"""Strategies whose state crosses."""
-
-PLAIN_BASE_S = {
-    StrategyName.RESTART: 2.0,
-    StrategyName.GENERAL: 2.5,
-    StrategyName.HANDOVER: 5.0,
-    StrategyName.PARALLEL: 3.0,
-}
-"""Seconds that a migration of small state takes on two cores with warm engines, before there is anything to
-learn from. `parallel` with the check `results` also waits for `WINDOWS_WAITED_FOR` windows."""
-
 WINDOWS_WAITED_FOR = 2
-"""After so many windows the results of two runs usually agree. Serial numbers do before one closes."""
+"""With the check `results`, before there is anything to learn from: after so many windows the results of two
+runs usually agree. Serial numbers do before one closes."""
 
 PLAIN_BYTES_PER_S = 10e6
 """How fast state crosses on such a machine."""
@@ -59,25 +49,24 @@ class Cost:
     state_bytes: int
 
 
-async def forecast(record: OperationRecord, reason: str, world: World) -> MigrationForecast:
+async def forecast(record: OperationRecord, reason: str, situation: Situation) -> MigrationForecast:
     """What the decided migration is expected to cost. A source that does not say its size in time costs no
     more than `MEASURE_S`: its last known size counts then."""
-    assert record.strategy is not None, "a migration has a strategy"
-    before, after, strategy = record.entry_before, record.entry_after, record.strategy
-    costs = costs_of(await world.registry.latest(LOOK_BACK), record)
+    before, after, strategy = record.entry_before, record.entry_after, strategy_of(record)
+    costs = costs_of(await situation.registry.latest(LOOK_BACK), record)
     state_bytes, unsaid = 0, ""
-    if strategy in CARRYING:
-        measured = await _measured(before, world)
+    if strategy.carries_state:
+        measured = await _measured(before, situation)
         state_bytes = last_known(costs, record.job) if measured is None else measured
         unsaid = "" if measured is not None else "; the source did not say in time how large its state is"
-    waits = strategy is StrategyName.PARALLEL and record.check is ConsistencyCheck.RESULTS
+    waits = strategy.checks and record.check is ConsistencyCheck.RESULTS
     waiting_s = WINDOWS_WAITED_FOR * record.window_s if waits else 0.0
     total_s, basis = expected(costs, record.job, strategy, state_bytes, waiting_s=waiting_s)
     return MigrationForecast(
         job=record.job,
         source=before.site,
         target=after.site,
-        strategy=strategy,
+        strategy=StrategyName(strategy.name),
         reason=reason,
         total_s=round(total_s, 2),
         state_bytes=state_bytes,
@@ -85,11 +74,11 @@ async def forecast(record: OperationRecord, reason: str, world: World) -> Migrat
     )
 
 
-async def _measured(before: JobEntry, world: World) -> int | None:
+async def _measured(before: JobEntry, situation: Situation) -> int | None:
     job = before.spec.name
     question = MeasureState(site=before.site, operation=f"forecast-{new_identifier()}", job=job)
     try:
-        return (await world.bus.request(question, deadline_s=MEASURE_S)).state_bytes
+        return (await situation.bus.request(question, deadline_s=MEASURE_S)).state_bytes
     except (TowpathError, NatsError, OSError) as error:
         log.warning("size of %s at %s: %s", job, before.site, error)
         return None
@@ -106,7 +95,7 @@ def costs_of(records: Sequence[OperationRecord], like: OperationRecord) -> list[
 
 def _course(record: OperationRecord) -> tuple[object, ...]:
     """What decides how long a migration waits: how results are compared, and how far they may differ."""
-    if record.strategy is not StrategyName.PARALLEL:
+    if not strategy_of(record).checks:
         return (record.strategy,)
     factor = record.factor if record.check is ConsistencyCheck.RESULTS else None
     return record.strategy, record.check, factor
@@ -118,21 +107,21 @@ def last_known(costs: Sequence[Cost], job: str) -> int:
 
 
 def expected(
-    costs: Sequence[Cost], job: str, strategy: StrategyName, state_bytes: int, *, waiting_s: float = 0.0
+    costs: Sequence[Cost], job: str, strategy: Strategy, state_bytes: int, *, waiting_s: float = 0.0
 ) -> tuple[float, str]:
     """Seconds a migration with so much state takes, and what that rests on. `costs`: the newest first;
     `waiting_s`: how long it waits for results that agree, as long as there is nothing to learn from."""
     own = [cost for cost in costs if cost.job == job][:LEARN_FROM]
     learnt = own or list(costs)[:LEARN_FROM]
     if not learnt:
-        total_s = PLAIN_BASE_S[strategy] + waiting_s + state_bytes / PLAIN_BYTES_PER_S
+        total_s = strategy.plain_s + waiting_s + state_bytes / PLAIN_BYTES_PER_S
         return total_s, "no earlier migration: measured speed of a plain machine"
     per_byte_s = _seconds_per_byte(learnt)
     base_s = statistics.median(cost.total_s - cost.state_bytes * per_byte_s for cost in learnt)
     whose = f"of {job}" if own else "of other jobs"
     return max(
         base_s, 0.0
-    ) + state_bytes * per_byte_s, f"the last {len(learnt)} {strategy} migration(s) {whose}"
+    ) + state_bytes * per_byte_s, f"the last {len(learnt)} {strategy.name} migration(s) {whose}"
 
 
 def _seconds_per_byte(costs: Sequence[Cost]) -> float:

@@ -1,4 +1,4 @@
-"""Operations under way: accepts them atomically, runs each in a task of its own, continues old ones."""
+"""Operations under way: accept them atomically, run each to its end, continue old ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from towpath.contracts.commands import OperationAnswer, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command
-from towpath.coordinator.aborts import check_abortable, rolled_back
-from towpath.coordinator.registry import Changed, Registry
+from towpath.coordinator.durable_tasks import DurableTasks
+from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
+from towpath.coordinator.registry.jobs import Changed, Registry
 from towpath.protocols.record import ENDED, OperationRecord
-from towpath.protocols.runner import Runner, Superseded
-from towpath.tasks import end
+from towpath.protocols.runner import Runner
 from towpath.telemetry.logs import about
 from towpath.telemetry.tracing import traceparent
 
@@ -24,16 +24,13 @@ DECISIONS = 5
 """How often a decision is made anew because the job changed meanwhile, before the sender must wait."""
 
 
-AGAIN_AFTER_S = 5.0
-
-
 class Operations:
     """Owns the tasks of all operations of this coordinator."""
 
     def __init__(self, registry: Registry, runner: Runner) -> None:
         self._registry = registry
         self._runner = runner
-        self._tasks: dict[str, asyncio.Task[OperationRecord]] = {}
+        self._tasks = DurableTasks("operation", self._run, self._forget_abort)
         self._aborts: dict[str, asyncio.Event] = {}
         self._guards: dict[str, asyncio.Lock] = {}
 
@@ -45,7 +42,7 @@ class Operations:
         """Run every operation that an earlier coordinator left."""
         for operation in await self._registry.unfinished():
             log.info("continuing operation %s", operation)
-            self._start(operation)
+            self._tasks.start(operation)
 
     async def accept(
         self,
@@ -65,8 +62,7 @@ class Operations:
             operation = await self._begin(job, plan)
         record, _ = await self._registry.load(operation)
         if record.state not in ENDED:
-            # The task belongs to the operation, not to who waits for it.
-            running = self._start(operation)
+            running = self._tasks.start(operation)
             if not wait:
                 return record.answer()
             record = await asyncio.shield(running)
@@ -83,7 +79,7 @@ class Operations:
         if record.state not in ENDED and await self._registry.request_abort(record):
             # SIGKILL here: the wish is kept, and the next coordinator finds it.
             self._abort_of(operation).set()
-            running = self._start(operation)
+            running = self._tasks.start(operation)
             if not wait:
                 return record.answer()
             return rolled_back(await asyncio.shield(running))
@@ -102,44 +98,23 @@ class Operations:
                 except Changed:
                     continue
                 # SIGKILL here: accepted, not running. The next coordinator finds it unfinished.
-                self._start(operation)
+                self._tasks.start(operation)
                 return operation
         raise TowpathError(ErrorCode.BUSY, "the job keeps changing", field="job", value=job)
 
-    def _start(self, operation: str) -> asyncio.Task[OperationRecord]:
-        task = self._tasks.get(operation)
-        if task is None:
-            task = asyncio.create_task(self._run(operation), name=f"operation {operation}")
-            self._tasks[operation] = task
-            task.add_done_callback(lambda done: self._over(operation, done))
-        return task
-
     async def _run(self, operation: str) -> OperationRecord:
-        """Run to the end; after an unforeseen error again, for the job stays locked until then."""
-        while True:
-            try:
-                abort = self._abort_of(operation)
-                if await self._registry.is_abort_requested(operation):
-                    abort.set()
-                with about(operation=operation):
-                    return await self._runner.run(operation, abort)
-            except Superseded as error:
-                raise TowpathError(
-                    ErrorCode.UNREACHABLE, f"operation {operation} is run by another coordinator"
-                ) from error
-            except Exception:
-                log.exception("operation %s was interrupted and goes on in %g s", operation, AGAIN_AFTER_S)
-                await asyncio.sleep(AGAIN_AFTER_S)
+        abort = self._abort_of(operation)
+        if await self._registry.is_abort_requested(operation):
+            abort.set()
+        with about(operation=operation):
+            return await self._runner.run(operation, abort)
 
-    def _over(self, operation: str, task: asyncio.Task[OperationRecord]) -> None:
-        self._tasks.pop(operation, None)
+    def _forget_abort(self, operation: str) -> None:
         self._aborts.pop(operation, None)
-        if not task.cancelled() and task.exception() is not None:
-            log.warning("operation %s: %s", operation, task.exception())
 
     async def stop(self) -> None:
         """Leave all operations where they are: the next coordinator continues them."""
-        await end(self._tasks.values())
+        await self._tasks.stop()
 
 
 def _traced(record: OperationRecord) -> OperationRecord:

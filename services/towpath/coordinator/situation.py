@@ -11,13 +11,13 @@ from towpath.contracts.commands import OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.coordinator.artefacts import Artefacts
-from towpath.coordinator.registry import Registry, busy
+from towpath.coordinator.registry.jobs import Registry, busy
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
 @dataclass(frozen=True)
-class World:
+class Situation:
     """What a decision looks at."""
 
     registry: Registry
@@ -27,7 +27,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Upcoming:
     """What else is about to change: a pipeline's jobs are decided on one by one, and belong together."""
 
     pipeline: str | None = None
@@ -51,9 +51,9 @@ def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
     return jobs[job]
 
 
-async def check_free(job: str, world: World) -> None:
+async def check_free(job: str, situation: Situation) -> None:
     """Raise `TowpathError` (busy) while an operation on the job is under way."""
-    holder = (await world.registry.locks()).get(job)
+    holder = (await situation.registry.locks()).get(job)
     if holder is not None:
         raise busy(job, holder)
 

@@ -28,13 +28,13 @@ from towpath.contracts.pipeline import (
     ShowPipeline,
     ShowPipelineHistory,
 )
-from towpath.coordinator.applies import Applies
-from towpath.coordinator.patience import soon
-from towpath.coordinator.pipeline_plans import Decision, decide, read_elsewhere, refusal
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
-from towpath.coordinator.pipeline_room import room_problems
-from towpath.coordinator.pipeline_store import ChangedMeanwhile, PipelineStore, busy_pipeline
-from towpath.coordinator.world import World
+from towpath.coordinator.pipelines.applies import Applies
+from towpath.coordinator.pipelines.decisions import Decision, decide, read_elsewhere, refusal
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, busy_pipeline
+from towpath.coordinator.registry.time_limit import in_time
+from towpath.coordinator.situation import Situation
 from towpath.telemetry.tracing import traceparent
 
 DECISIONS = 5
@@ -45,11 +45,11 @@ HISTORY_BYTES = 4_000_000
 """Of descriptions in one answer: half of what a message may hold."""
 
 
-class Pipelines:
+class PipelineCommands:
     """Answers the commands about pipelines."""
 
-    def __init__(self, world: World, store: PipelineStore, applies: Applies) -> None:
-        self._world = world
+    def __init__(self, situation: Situation, store: PipelineStore, applies: Applies) -> None:
+        self._situation = situation
         self._store = store
         self._applies = applies
         self._accepting = asyncio.Lock()
@@ -79,7 +79,7 @@ class Pipelines:
 
     async def plan(self, command: PlanPipeline) -> PipelinePlan:
         """See `PlanPipeline`."""
-        decision = await decide(command.spec, self._world, self._store, drop_state=command.drop_state)
+        decision = await decide(command.spec, self._situation, self._store, drop_state=command.drop_state)
         return decision.plan(command.at_once)
 
     async def delete(self, command: DeletePipeline) -> ApplyView:
@@ -100,7 +100,7 @@ class Pipelines:
         )
 
     async def _check_unread(self, pipeline: str) -> None:
-        reading = read_elsewhere(pipeline, await self._world.registry.jobs())
+        reading = read_elsewhere(pipeline, await self._situation.registry.jobs())
         if reading:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
@@ -147,7 +147,7 @@ class Pipelines:
 
     async def show(self, command: ShowPipeline) -> PipelineView:
         """See `ShowPipeline`."""
-        return await soon(self._view(command.pipeline))
+        return await in_time(self._view(command.pipeline))
 
     async def _view(self, name: str) -> PipelineView:
         return await self._view_of(await self._store.pipeline(name))
@@ -164,13 +164,13 @@ class Pipelines:
 
     async def list_pipelines(self, _: ListPipelines) -> PipelineList:
         """See `ListPipelines`."""
-        known = await soon(self._store.pipelines())
-        return PipelineList(pipelines=[await soon(self._view_of(record)) for record in known.values()])
+        known = await in_time(self._store.pipelines())
+        return PipelineList(pipelines=[await in_time(self._view_of(record)) for record in known.values()])
 
     async def show_history(self, command: ShowPipelineHistory) -> PipelineHistory:
         """See `ShowPipelineHistory`."""
-        await soon(self._store.pipeline(command.pipeline))
-        versions = await soon(self._store.versions(command.pipeline))
+        await in_time(self._store.pipeline(command.pipeline))
+        versions = await in_time(self._store.versions(command.pipeline))
         if command.version is not None and command.version not in versions:
             raise TowpathError(
                 ErrorCode.INVALID,
@@ -201,7 +201,7 @@ class Pipelines:
             if apply is not None:
                 return await self._applies.follow(apply, wait=wait)
             decision = await decide(
-                spec, self._world, self._store, drop_state=drop_state or [], delete=delete, kept=kept
+                spec, self._situation, self._store, drop_state=drop_state or [], delete=delete, kept=kept
             )
             if decision.under_way is not None:
                 apply = await self._store.apply_of(command.id)
@@ -225,7 +225,7 @@ class Pipelines:
     ) -> str:
         """Accept an apply. Raises `TowpathError` when another one, accepted meanwhile, has taken its room."""
         async with self._accepting:
-            wrong = await room_problems(record.spec, self._world, self._store)
+            wrong = await room_problems(record.spec, self._situation, self._store)
             if wrong:
                 raise refusal(wrong)
             return await self._store.begin(record, changes, decision.before, _version(record))

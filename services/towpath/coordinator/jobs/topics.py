@@ -53,7 +53,7 @@ def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
     return [n for n, e in jobs.items() if (e.output.site, e.output.rejected_topic) == (site, topic)]
 
 
-class Source(NamedTuple):
+class TopicWriter(NamedTuple):
     """A stream behind a topic."""
 
     job: str
@@ -63,12 +63,12 @@ class Source(NamedTuple):
     """Whether it has the events that the job rejects, not its results."""
 
 
-def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[Source]:
+def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[TopicWriter]:
     """All streams that are written where the topic is."""
     return [
-        *(Source(name, jobs[name].output.stream, False) for name in writers(jobs, site, topic)),
+        *(TopicWriter(name, jobs[name].output.stream, False) for name in writers(jobs, site, topic)),
         *(
-            Source(name, rejected_stream(jobs[name].output.stream), True)
+            TopicWriter(name, rejected_stream(jobs[name].output.stream), True)
             for name in rejecters(jobs, site, topic)
         ),
     ]

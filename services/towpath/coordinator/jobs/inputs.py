@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.coordinator.topics import pin_latest, resolve_inputs, written
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import pin_latest, resolve_inputs, written
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry
 
 
 async def inputs_after(
-    spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry], world: World
+    spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry], situation: Situation
 ) -> list[ResolvedInput]:
     """The streams of a changed job; those of `before`, if it reads the same.
 
@@ -27,7 +27,7 @@ async def inputs_after(
     fresh = [entry for entry in resolved if entry.place not in old]
     going_on = [entry for entry in fresh if entry.name.split("#")[0] in known_topics]
     new = [entry for entry in fresh if entry not in going_on]
-    begun = {entry.place: entry for entry in await pin_latest(world.bus, spec, new)}
+    begun = {entry.place: entry for entry in await pin_latest(situation.bus, spec, new)}
     begun |= {entry.place: entry.model_copy(update={"after_serial": None}) for entry in going_on}
     inputs = [
         begun.get(entry.place) or entry.model_copy(update={"after_serial": old[entry.place].after_serial})

@@ -19,14 +19,14 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
 from towpath.contracts.migration import DropOutput, PrepareOutput
 from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
-from towpath.coordinator.migrations import plan_migrate
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.outlooks import look_ahead
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
-from towpath.coordinator.topics import is_read
-from towpath.coordinator.world import Outlook, World
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.jobs.topics import is_read
+from towpath.coordinator.migrations.planning import plan_migrate
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord
+from towpath.coordinator.pipelines.upcoming import upcoming_jobs
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import Situation, Upcoming
 from towpath.protocols.record import OperationRecord
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ PREPARE_ATTEMPT_S = 3.0
 PREPARE_AT_ONCE = 8
 
 AGAIN_S = 1.0
-PATIENCE_S = 60.0
+TRY_FOR_S = 60.0
 """How long a change is tried that is refused for now: its job is in the hands of another operation, or its
 site is starting."""
 
@@ -55,29 +55,29 @@ class ApplyRun:
         self,
         record: ApplyRecord,
         changes: dict[str, ChangeRecord],
-        world: World,
+        situation: Situation,
         operations: Operations,
         store: PipelineStore,
         publish: Callable[[Event], Awaitable[None]],
     ) -> None:
         self.record = record
         self.changes = changes
-        self._world = world
+        self._situation = situation
         self._operations = operations
         self._store = store
         self._publish = publish
         self._specs = {job.name: job for job in record.spec.jobs}
         self._over = {job: asyncio.Event() for job in changes}
         self._slots = asyncio.Semaphore(record.at_once)
-        self._outlook = Outlook(pipeline=record.pipeline)
+        self._upcoming = Upcoming(pipeline=record.pipeline)
 
     async def run(self) -> None:
         """Take all changes to their end. Their outcome is in `changes`."""
         changing = [change for change in self.changes.values() if not change.keeps]
         leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
-        jobs = await self._world.registry.jobs()
-        record, registry = self.record, self._world.registry
-        self._outlook = await look_ahead(record.spec, leaving, jobs, registry, record.artefacts)
+        jobs = await self._situation.registry.jobs()
+        record, registry = self.record, self._situation.registry
+        self._upcoming = await upcoming_jobs(record.spec, leaving, jobs, registry, record.artefacts)
         # Those that an earlier coordinator began have had theirs prepared, and may be past all return.
         waiting = [change for change in changing if change.state is ChangeState.WAITING]
         for job, (state, error) in (await self._unprepared(waiting)).items():
@@ -97,7 +97,7 @@ class ApplyRun:
         slots = asyncio.Semaphore(PREPARE_AT_ONCE)
         outcomes = await asyncio.gather(*(self._prepare(job, slots) for job in new))
         failed = {job: error for job, error in zip(new, outcomes, strict=True) if error is not None}
-        reading = readers_of(entry.spec for entry in self._outlook.coming.values()) if failed else {}
+        reading = readers_of(entry.spec for entry in self._upcoming.coming.values()) if failed else {}
         ends = {
             reader: (ChangeState.SKIPPED, _reads_from(writer))
             for writer in failed
@@ -107,11 +107,11 @@ class ApplyRun:
 
     async def _prepare(self, job: str, slots: asyncio.Semaphore) -> ErrorDetail | None:
         """Make the job's stream at its site; why it could not be made."""
-        output, operation = self._outlook.coming[job].output, f"{self.record.id}-prepare"
+        output, operation = self._upcoming.coming[job].output, f"{self.record.id}-prepare"
         command = PrepareOutput(site=output.site, operation=operation, job=job, output=output)
         try:
             async with slots:
-                await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
+                await self._situation.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
         except TowpathError as error:
             return error.detail
         except (NatsError, OSError) as error:
@@ -123,18 +123,20 @@ class ApplyRun:
         for job, change in self.changes.items():
             if Action.REMOVE not in change.change.actions or change.state is not ChangeState.COMPLETED:
                 continue
-            former = await self._world.registry.former(job)
+            former = await self._situation.registry.former(job)
             if former is None:
                 continue
             for output in [*former.closed, *([former.output] if former.output else [])]:
-                if is_read(output, await self._world.registry.jobs()):
+                if is_read(output, await self._situation.registry.jobs()):
                     log.warning("results of %s at %s are read: they stay", job, output.site)
                     continue
                 command = DropOutput(
                     site=output.site, operation=f"{self.record.id}-purge", job=job, streams=[output.stream]
                 )
                 try:
-                    await self._world.bus.request(command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S)
+                    await self._situation.bus.request(
+                        command, deadline_s=PREPARE_S, attempt_s=PREPARE_ATTEMPT_S
+                    )
                 except (TowpathError, NatsError, OSError) as error:
                     # They expire by age like all others; a pipeline that is gone stays gone.
                     log.warning("results of %s at %s were not deleted: %s", job, output.site, error)
@@ -176,21 +178,21 @@ class ApplyRun:
 
     def _commands(self, job: str) -> list[Part]:
         """What carries the change out, and how each is decided on."""
-        world, outlook, record = self._world, self._outlook, self.record
+        situation, upcoming, record = self._situation, self._upcoming, self.record
         actions = self.changes[job].change.actions
         if Action.REMOVE in actions:
             remove = RemoveJob(job=job, drain=not record.now)
-            return [([Action.REMOVE], remove, lambda c: lambda: plan_remove(c, world))]
+            return [([Action.REMOVE], remove, lambda c: lambda: plan_remove(c, situation))]
         wanted = self._specs[job]
         if Action.ADD in actions:
             deploy = DeployJob(spec=wanted.job_spec())
-            return [([Action.ADD], deploy, lambda c: lambda: plan_deploy(c, world, outlook))]
+            return [([Action.ADD], deploy, lambda c: lambda: plan_deploy(c, situation, upcoming))]
         parts: list[Part] = []
         if changed := [action for action in actions if action in (Action.CHANGE, Action.REDIRECT)]:
-            update = UpdateJob(spec=outlook.coming[job].spec, drop_state=job in record.drop_state)
-            parts.append((changed, update, lambda c: lambda: plan_update(c, world, outlook)))
+            update = UpdateJob(spec=upcoming.coming[job].spec, drop_state=job in record.drop_state)
+            parts.append((changed, update, lambda c: lambda: plan_update(c, situation, upcoming)))
         if Action.MOVE in actions:
-            parts.append(([Action.MOVE], _move(wanted), lambda c: lambda: plan_migrate(c, world)))
+            parts.append(([Action.MOVE], _move(wanted), lambda c: lambda: plan_migrate(c, situation)))
         return parts
 
     async def _insist(
@@ -201,7 +203,7 @@ class ApplyRun:
         Once accepted it is followed to its end, also when another coordinator is about to carry it out.
         """
         loop = asyncio.get_running_loop()
-        end = loop.time() + PATIENCE_S
+        end = loop.time() + TRY_FOR_S
         while True:
             try:
                 return await self._operations.accept(command, job, plan(command), wait=True)
@@ -212,7 +214,7 @@ class ApplyRun:
                     return None
                 if not error.detail.retryable:
                     raise
-                is_accepted = await self._world.registry.operation_of(command.id) is not None
+                is_accepted = await self._situation.registry.operation_of(command.id) is not None
                 if loop.time() > end and not is_accepted:
                     raise
             await asyncio.sleep(AGAIN_S)
@@ -220,7 +222,7 @@ class ApplyRun:
     async def _become(
         self, change: ChangeRecord, state: ChangeState, error: ErrorDetail | None = None
     ) -> ChangeRecord:
-        """Keep the change's new state, then tell the world."""
+        """Save the change's new state, then publish it."""
         ended = now() if state in ENDED else None
         begun = change.begun_at or (now() if state is ChangeState.RUNNING else None)
         change = change.model_copy(

@@ -21,9 +21,9 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ReadOnlyError, T
 
 from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.coordinator.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
+from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
+from towpath.coordinator.registry.stored_form import entry_text, record_text
 from towpath.coordinator.settings import Settings
-from towpath.coordinator.stored_form import entry_text, record_text
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
 

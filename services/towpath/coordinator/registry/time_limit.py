@@ -13,7 +13,7 @@ QUERY_S = 10.0
 T = TypeVar("T")
 
 
-async def soon(call: Awaitable[T]) -> T:
+async def in_time(call: Awaitable[T]) -> T:
     """What the registry answers. Raises `TowpathError` (unreachable) when it does not in time."""
     try:
         async with asyncio.timeout(QUERY_S):

@@ -9,10 +9,10 @@ from towpath.composition.running import RunningJob
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.message import SiteName
 from towpath.contracts.pipeline import ApplyState, Demand, PipelineSpec
-from towpath.coordinator.pipeline_record import ApplyRecord
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import reads_of
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import reads_of
+from towpath.coordinator.pipelines.records import ApplyRecord
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry
 
 
@@ -46,11 +46,11 @@ def promised(
     return coming
 
 
-async def room_problems(spec: PipelineSpec, world: World, store: PipelineStore) -> list[ErrorDetail]:
+async def room_problems(spec: PipelineSpec, situation: Situation, store: PipelineStore) -> list[ErrorDetail]:
     """Jobs of a pipeline that their sites have no room for as things stand at this moment."""
-    capacities = {site: world.sites.capacity(site) for site in world.sites.names}
+    capacities = {site: situation.sites.capacity(site) for site in situation.sites.names}
     applies = [await store.record(pipeline.apply) for pipeline in (await store.pipelines()).values()]
-    jobs = await world.registry.jobs()
+    jobs = await situation.registry.jobs()
     running = running_jobs(jobs, applies)
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
     return resource_problems(spec, capacities, others, promised(jobs, applies, spec.name))

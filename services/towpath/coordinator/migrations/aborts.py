@@ -5,7 +5,7 @@ from __future__ import annotations
 from towpath.contracts.commands import JournalEntry, OperationAnswer, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.protocols.abort import ABORTED
-from towpath.protocols.course import Course
+from towpath.protocols.progress import OperationProgress
 from towpath.protocols.record import ENDED, OperationRecord
 
 
@@ -20,7 +20,7 @@ def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> Non
         raise _refusal(
             record, f"migration {record.id} has ended already: {record.state}", "a migration under way"
         )
-    if Course(record, entries).beyond_return:
+    if OperationProgress(record, entries).beyond_return:
         raise _beyond_return(record)
 
 

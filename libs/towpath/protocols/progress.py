@@ -1,4 +1,4 @@
-"""How far an operation is: the fold of its journal. A coordinator that starts knows nothing else."""
+"""The fold of an operation's journal. A coordinator that starts knows nothing else."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import StrEnum
 from typing import Any
 
 from towpath.contracts.commands import JournalEntry, MigrationFigures, OperationKind, OperationState
+from towpath.protocols.epochs import undo_epoch
 from towpath.protocols.record import OperationRecord
-from towpath.protocols.shared_steps import first_processed_at
 from towpath.protocols.step import Step
-from towpath.protocols.table import strategy_of
+from towpath.protocols.table import strategy_of, table_of
 
 
-class Phase(StrEnum):
+class StepPhase(StrEnum):
     """What a line of the journal says of a step."""
 
     BEGUN = "begun"
@@ -25,12 +25,12 @@ class Phase(StrEnum):
     COMPENSATED = "compensated"
 
 
-class Course:
+class OperationProgress:
     """An operation's record and journal, folded line by line."""
 
     def __init__(self, record: OperationRecord, entries: list[JournalEntry]) -> None:
         self.record = record.model_copy(update={"begun": (), "facts": {}})
-        self.strategy = strategy_of(record)
+        self.table = table_of(record)
         self.entries: list[JournalEntry] = []
         self.failure: str | None = None
         """Why the operation goes back, once it does. Invariant: never set after the point of no return."""
@@ -47,23 +47,23 @@ class Course:
         """Take one more line into account."""
         self.record = self._after(entry)
         self.entries.append(entry)
-        phase = Phase(entry.phase)
-        if phase is Phase.CONFIRMED:
-            self.beyond_return |= self.strategy.step(entry.step).point_of_no_return
-        elif phase is Phase.COMPENSATED:
+        phase = StepPhase(entry.phase)
+        if phase is StepPhase.CONFIRMED:
+            self.beyond_return |= self.table.step(entry.step).point_of_no_return
+        elif phase is StepPhase.COMPENSATED:
             self.undone.add(entry.step)
-        elif phase is Phase.FAILED:
-            self._add_failure(self.strategy.step(entry.step), entry.detail)
+        elif phase is StepPhase.FAILED:
+            self._add_failure(self.table.step(entry.step), entry.detail)
 
     def _after(self, entry: JournalEntry) -> OperationRecord:
         record = self.record
-        if entry.phase == Phase.BEGUN and entry.step not in record.begun:
+        if entry.phase == StepPhase.BEGUN and entry.step not in record.begun:
             return record.model_copy(update={"begun": (*record.begun, entry.step)})
-        if entry.phase == Phase.CONFIRMED:
+        if entry.phase == StepPhase.CONFIRMED:
             return record.model_copy(update={"facts": {**record.facts, entry.step: entry.detail}})
         return record
 
-    def _add_failure(self, step: Step, detail: dict[str, Any]) -> None:
+    def _add_failure(self, step: Step[Any], detail: dict[str, Any]) -> None:
         reason = f"{step.name}: {detail.get('reason', 'failed')}"
         if detail.get("undo"):
             self.not_undone[step.name] = reason
@@ -75,26 +75,26 @@ class Course:
                 update={"state": OperationState.ROLLING_BACK, "note": reason}
             )
 
-    def to_take(self) -> list[Step]:
+    def to_take(self) -> list[Step[Any]]:
         """Steps that are neither confirmed nor given up, in order."""
         settled = self.record.facts.keys() | self.missed.keys()
-        return [step for step in self.strategy.steps if step.name not in settled]
+        return [step for step in self.table.steps if step.name not in settled]
 
-    def to_undo(self) -> list[Step]:
+    def to_undo(self) -> list[Step[Any]]:
         """Begun steps whose compensation is still owed: the last first."""
         settled = self.undone | self.not_undone.keys()
-        begun = [s for s in self.strategy.steps if s.name in self.record.begun and s.compensation]
+        begun = [s for s in self.table.steps if s.name in self.record.begun and s.compensation]
         return [s for s in reversed(begun) if s.name not in settled and _is_owed(s, self.record)]
 
     def ended(self, at: datetime) -> OperationRecord:
         """The record of the operation now that nothing is left to do."""
         update: dict[str, Any] = {"ended_at": at, "state": OperationState.COMPLETED}
         if self.failure is not None:
-            stuck = [s for s in self.not_undone if _must(self.strategy.step(s))]
+            stuck = [s for s in self.not_undone if _must(self.table.step(s))]
             update["state"] = OperationState.NEEDS_OPERATOR if stuck else OperationState.ROLLED_BACK
             update["note"] = self.failure + (f"; {self._what_to_do()}" if stuck else "")
         elif self.missed:
-            missed = [reason for name, reason in self.missed.items() if not self.strategy.step(name).optional]
+            missed = [reason for name, reason in self.missed.items() if not self.table.step(name).optional]
             update["note"] = "; ".join(missed)
         record = self.record.model_copy(update=update)
         return record.model_copy(update={"figures": figures(record)})
@@ -110,39 +110,20 @@ class Course:
         return (
             f"could not be undone ({why}). Nothing is lost, but {record.job} stands still at {before.site}. "
             f"Run `towpath up` so that {sites} runs again: the coordinator then starts {record.job} there "
-            f"by itself with epoch {record.undo_epoch}; `towpath jobs` shows it running{again}"
+            f"by itself with epoch {undo_epoch(record)}; `towpath jobs` shows it running{again}"
         )
 
 
-def _must(step: Step) -> bool:
+def _must(step: Step[Any]) -> bool:
     return step.compensation is not None and step.compensation.must
 
 
-def _is_owed(step: Step, record: OperationRecord) -> bool:
+def _is_owed(step: Step[Any], record: OperationRecord) -> bool:
     return step.compensation is not None and step.compensation.owed(record)
 
 
 def figures(record: OperationRecord) -> MigrationFigures | None:
-    """What a completed migration cost; None for everything else."""
+    """The cost of a completed migration; None for everything else."""
     if record.kind is not OperationKind.MIGRATE or record.state is not OperationState.COMPLETED:
         return None
-    assert record.ended_at is not None
-    paused, shipped = record.facts.get("pause-transfer", {}), record.facts.get("ship-checkpoint", {})
-    found = record.facts.get("await-consistency", {})
-    return MigrationFigures(
-        total_s=(record.ended_at - record.begun_at).total_seconds(),
-        # Where both run at once, nothing stands still.
-        downtime_s=_downtime_s(record, paused.get("last_processed_at")) if paused else 0.0,
-        state_bytes=paused.get("state_bytes", shipped.get("state_bytes", 0)),
-        round_bytes=shipped.get("round_bytes", []),
-        compared=found.get("compared"),
-        offset=found.get("offset"),
-    )
-
-
-def _downtime_s(record: OperationRecord, last_at_source: str | None) -> float | None:
-    first_at_target = first_processed_at(record)
-    if last_at_source is None or first_at_target is None:
-        return None
-    gap = (first_at_target - datetime.fromisoformat(last_at_source)).total_seconds()
-    return max(0.0, gap - record.entry_after.spec.trigger_s)
+    return strategy_of(record).figures(record)

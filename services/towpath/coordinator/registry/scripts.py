@@ -80,3 +80,61 @@ redis.call('SADD', KEYS[2], ARGV[2])
 return 'noted'
 """
 """Note that an operation shall be rolled back, if it has not ended."""
+
+BEGIN_APPLY = """
+-- KEYS pipelines, applies, apply, changes, versions, command, all of the apply before
+-- ARGV name, apply, record, pipeline, newest apply when it was decided ('' for none), version, description
+--   ('' for none), oldest version to keep, lifetime of the command (s), changes: job, record, …
+local earlier = redis.call('GET', KEYS[6])
+if earlier then return {'accepted', earlier} end
+local text, newest = redis.call('HGET', KEYS[1], ARGV[1]), ''
+if text then
+  newest = cjson.decode(text).apply
+  if redis.call('SISMEMBER', KEYS[2], newest) == 1 then return {'busy', newest} end
+end
+if newest ~= ARGV[5] then return {'changed', ''} end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
+redis.call('SET', KEYS[3], ARGV[3])
+for i = 10, #ARGV, 2 do redis.call('HSET', KEYS[4], ARGV[i], ARGV[i + 1]) end
+if ARGV[7] ~= '' then redis.call('HSET', KEYS[5], ARGV[6], ARGV[7]) end
+redis.call('HDEL', KEYS[5], ARGV[8])
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[9])
+for i = 7, #KEYS do redis.call('EXPIRE', KEYS[i], ARGV[9]) end
+return {'accepted', ARGV[2]}
+"""
+"""Accept an apply, unless another one of the pipeline is under way or was accepted meanwhile. The one
+before is kept as long as its command is remembered."""
+
+END_APPLY = """
+-- KEYS pipelines, applies, apply, versions, changes, all changes, unannounced
+-- ARGV name, apply, record, pipeline ('' forgets it), all changes, lifetime of a forgotten one (s)
+if redis.call('SISMEMBER', KEYS[2], ARGV[2]) == 0 then return 'again' end
+redis.call('SET', KEYS[3], ARGV[3])
+redis.call('SET', KEYS[6], ARGV[5])
+redis.call('DEL', KEYS[5])
+if ARGV[4] == '' then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('DEL', KEYS[4])
+  redis.call('EXPIRE', KEYS[3], ARGV[6])
+  redis.call('EXPIRE', KEYS[6], ARGV[6])
+else
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
+end
+redis.call('SADD', KEYS[7], ARGV[2])
+redis.call('SREM', KEYS[2], ARGV[2])
+return 'written'
+"""
+"""Keep an apply that has ended. Its changes become one text, which Redis keeps in a tenth of the space that
+they take one by one. Said again, by a coordinator that was replaced for instance, it changes nothing: another
+apply may be under way."""
+
+SAVE_CHANGE = """
+-- KEYS applies, changes
+-- ARGV apply, job, change
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 0 then return 'ended' end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+return 'written'
+"""
+"""Keep how a change goes, unless its apply has ended: what a coordinator that was replaced still says would
+stand beside all that is kept of it."""

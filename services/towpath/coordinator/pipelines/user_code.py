@@ -15,8 +15,8 @@ from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.site import SiteState
-from towpath.coordinator.pipeline_record import ApplyRecord
-from towpath.coordinator.world import World
+from towpath.coordinator.pipelines.records import ApplyRecord
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ AT_ONCE = 4
 
 async def tried_code(
     spec: PipelineSpec,
-    world: World,
+    situation: Situation,
     running: Mapping[str, JobEntry],
     kept: Mapping[str, str],
     newest: ApplyRecord | None = None,
@@ -50,7 +50,7 @@ async def tried_code(
             try:
                 entry = running.get(job.name)
                 stays = entry is not None and _stays(job, entry, newest)
-                return await _digest(job, world, entry, kept.get(job.name), stays=stays)
+                return await _digest(job, situation, entry, kept.get(job.name), stays=stays)
             except TowpathError as error:
                 field = f"jobs[{position}].{error.detail.field or 'operator'}"
                 return error.detail.model_copy(update={"field": field})
@@ -74,22 +74,22 @@ def _stays(job: PipelineJob, running: JobEntry, newest: ApplyRecord | None) -> b
 
 
 async def _digest(
-    job: PipelineJob, world: World, running: JobEntry | None, kept: str | None, *, stays: bool
+    job: PipelineJob, situation: Situation, running: JobEntry | None, kept: str | None, *, stays: bool
 ) -> str | None:
     if kept is not None:
-        await world.artefacts.check_kept(kept)
+        await situation.artefacts.check_kept(kept)
         return kept
     own = job.job_spec()
-    if running is not None and stays and running.artefact is not None and not world.artefacts.lies(own):
+    if running is not None and stays and running.artefact is not None and not situation.artefacts.lies(own):
         return running.artefact
-    digest = await world.artefacts.tried(own)
+    digest = await situation.artefacts.tried(own)
     is_there = stays and running is not None and (running.site, running.artefact) == (job.site, digest)
-    if not is_there and (digest is None or not world.artefacts.can_try):
-        await _try_at_site(job, digest, world)
+    if not is_there and (digest is None or not situation.artefacts.can_try):
+        await _try_at_site(job, digest, situation)
     return digest
 
 
-async def _try_at_site(job: PipelineJob, digest: str | None, world: World) -> None:
+async def _try_at_site(job: PipelineJob, digest: str | None, situation: Situation) -> None:
     """Let the job's site try code that cannot be tried here: it alone has the environment.
 
     Raises `TowpathError` (invalid) when the code cannot be called there. A site that is down, or does not
@@ -97,13 +97,13 @@ async def _try_at_site(job: PipelineJob, digest: str | None, world: World) -> No
     """
     operator = job.operator
     assert isinstance(operator, Python), "other operators bring no code"
-    if job.site not in world.sites.names or world.sites.state(job.site) is SiteState.DOWN:
+    if job.site not in situation.sites.names or situation.sites.state(job.site) is SiteState.DOWN:
         return
     question = TryCode(
         site=job.site, operation=f"try-{new_identifier()}", entry=operator.entry, artefact=digest
     )
     try:
-        await world.bus.request(question, deadline_s=TRY_S, attempt_s=TRY_S)
+        await situation.bus.request(question, deadline_s=TRY_S, attempt_s=TRY_S)
     except (TowpathError, NatsError, OSError) as error:
         if isinstance(error, TowpathError) and error.detail.code is ErrorCode.INVALID:
             raise

@@ -14,14 +14,14 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
-from towpath.coordinator.migrations import forecast_migration
-from towpath.coordinator.outlooks import unheard_elsewhere
-from towpath.coordinator.pipeline_code import tried_code
-from towpath.coordinator.pipeline_record import PipelineRecord
-from towpath.coordinator.pipeline_room import promised, running_jobs
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.topics import readers
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.topics import readers
+from towpath.coordinator.migrations.planning import forecast_migration
+from towpath.coordinator.pipelines.records import PipelineRecord
+from towpath.coordinator.pipelines.room import promised, running_jobs
+from towpath.coordinator.pipelines.upcoming import unserved_elsewhere
+from towpath.coordinator.pipelines.user_code import tried_code
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import Situation
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry
@@ -80,7 +80,7 @@ class Decision:
 
 async def decide(
     spec: PipelineSpec,
-    world: World,
+    situation: Situation,
     store: PipelineStore,
     *,
     drop_state: list[str],
@@ -97,22 +97,27 @@ async def decide(
     before = pipelines.get(spec.name)
     applies = {name: await store.record(pipeline.apply) for name, pipeline in pipelines.items()}
     newest = applies.get(spec.name)
-    jobs = await world.registry.jobs()
+    jobs = await situation.registry.jobs()
     running = running_jobs(jobs, applies.values())
     mine = {name: job for name, job in running.items() if job.pipeline == spec.name}
     others = {name: job for name, job in running.items() if job.pipeline != spec.name}
-    sites = {s: SiteFacts(await _is_up(s, world), world.sites.capacity(s)) for s in world.sites.names}
+    sites = {
+        s: SiteFacts(await _is_up(s, situation), situation.sites.capacity(s)) for s in situation.sites.names
+    }
     coming = promised(jobs, applies.values(), spec.name)
-    code, bad_code = await tried_code(spec, world, {name: jobs[name] for name in mine}, kept or {}, newest)
+    code, bad_code = await tried_code(
+        spec, situation, {name: jobs[name] for name in mine}, kept or {}, newest
+    )
     wrong = problems(spec, sites=sites, mine=mine, others=others, promised=coming, artefacts=code)
     wrong += [*_unsuitable(spec), *bad_code, *_state_lost(spec, jobs, drop_state, code)]
-    wrong += [] if delete else await unheard_elsewhere(spec, jobs, world.registry)
+    wrong += [] if delete else await unserved_elsewhere(spec, jobs, situation.registry)
     if wrong:
         raise refusal(wrong)
     wanted = pinned(spec, mine)
-    usual_s = await _usual_s(world)
+    usual_s = await _usual_s(situation)
     changes = [
-        await _predicted(c, wanted, world, usual_s) for c in in_order(difference(wanted, mine, others, code))
+        await _predicted(c, wanted, situation, usual_s)
+        for c in in_order(difference(wanted, mine, others, code))
     ]
     under_way = newest.id if newest is not None and newest.state is ApplyState.RUNNING else None
     is_current = newest is not None and newest.spec == wanted and _same_code(newest.artefacts, code)
@@ -125,12 +130,12 @@ def read_elsewhere(pipeline: str, jobs: Mapping[str, JobEntry]) -> list[str]:
     return sorted({r for name in mine for r in readers(jobs, name) if jobs[r].pipeline != pipeline})
 
 
-async def _is_up(site: str, world: World) -> bool:
+async def _is_up(site: str, situation: Situation) -> bool:
     try:
-        await world.sites.check_up(site, "site")
+        await situation.sites.check_up(site, "site")
     except TowpathError:
         return False
-    return world.sites.state(site) is not SiteState.DOWN
+    return situation.sites.state(site) is not SiteState.DOWN
 
 
 def _unsuitable(spec: PipelineSpec) -> Iterator[ErrorDetail]:
@@ -186,10 +191,10 @@ def refusal(wrong: list[ErrorDetail]) -> TowpathError:
     )
 
 
-async def _usual_s(world: World) -> dict[OperationKind, float]:
+async def _usual_s(situation: Situation) -> dict[OperationKind, float]:
     """Seconds that operations have taken lately, by kind."""
     took: dict[OperationKind, list[float]] = {kind: [] for kind in PLAIN_S}
-    for record in await world.registry.latest(LEARN_FROM):
+    for record in await situation.registry.latest(LEARN_FROM):
         completed = record.state is OperationState.COMPLETED
         if record.kind in took and completed and record.ended_at is not None:
             took[record.kind].append((record.ended_at - record.begun_at).total_seconds())
@@ -197,7 +202,7 @@ async def _usual_s(world: World) -> dict[OperationKind, float]:
 
 
 async def _predicted(
-    change: PlannedChange, spec: PipelineSpec, world: World, usual_s: Mapping[OperationKind, float]
+    change: PlannedChange, spec: PipelineSpec, situation: Situation, usual_s: Mapping[OperationKind, float]
 ) -> PlannedChange:
     """The change with what it is expected to cost. A move's own forecast decides on its strategy."""
     kinds = {KIND_OF[action] for action in change.actions if action in KIND_OF}
@@ -205,7 +210,7 @@ async def _predicted(
     if Action.MOVE in change.actions:
         wanted = next(job for job in spec.jobs if job.name == change.job)
         question = ForecastMigration(job=change.job, to=wanted.site, strategy=wanted.strategy)
-        expected = await forecast_migration(question, world, wanted.job_spec())
+        expected = await forecast_migration(question, situation, wanted.job_spec())
         total_s, state_bytes = total_s + expected.total_s, expected.state_bytes
         strategy = expected.strategy
     return change.model_copy(

@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.pipeline import PipelineSpec
-from towpath.coordinator.audience import unheard
-from towpath.coordinator.plans import changed_entry, complete, new_entry
-from towpath.coordinator.registry import Registry
-from towpath.coordinator.world import Outlook
+from towpath.coordinator.jobs.plans import changed_entry, complete, new_entry
+from towpath.coordinator.jobs.readers import unserved
+from towpath.coordinator.registry.jobs import Registry
+from towpath.coordinator.situation import Upcoming
 from towpath.protocols.record import JobEntry
 
 
-async def look_ahead(
+async def upcoming_jobs(
     spec: PipelineSpec,
     leaving: Iterable[str],
     jobs: Mapping[str, JobEntry],
     registry: Registry,
     artefacts: Mapping[str, str] | None = None,
-) -> Outlook:
+) -> Upcoming:
     """All jobs of the pipeline as they will be, still at the sites where they are."""
     coming: dict[str, JobEntry] = {}
     for job in spec.jobs:
@@ -31,10 +31,10 @@ async def look_ahead(
             changed = complete(own, before.spec).model_copy(update={"site": before.spec.site})
             # One that an earlier coordinator was deploying will run as well.
             coming[job.name] = changed_entry(changed, before).model_copy(update={"running": True})
-    return Outlook(spec.name, coming, frozenset(leaving), artefacts or {})
+    return Upcoming(spec.name, coming, frozenset(leaving), artefacts or {})
 
 
-async def unheard_elsewhere(
+async def unserved_elsewhere(
     spec: PipelineSpec, jobs: Mapping[str, JobEntry], registry: Registry
 ) -> list[ErrorDetail]:
     """What jobs outside a pipeline would lose or not get, each error where the pipeline describes the writer.
@@ -47,13 +47,13 @@ async def unheard_elsewhere(
     own = spec.model_copy(update={"jobs": [job for job in spec.jobs if job.name not in elsewhere]})
     positions = {job.name: position for position, job in enumerate(spec.jobs)}
     leaving = jobs.keys() - elsewhere - {job.name for job in own.jobs}
-    outlook = await look_ahead(own, leaving, jobs, registry)
-    changing = frozenset(outlook.coming) | outlook.leaving
+    upcoming = await upcoming_jobs(own, leaving, jobs, registry)
+    changing = frozenset(upcoming.coming) | upcoming.leaving
     return [
         each.error.model_copy(update={"field": f"jobs[{positions[each.writer]}].{each.error.field}"})
         if each.writer in positions
         else each.error.model_copy(
             update={"field": "jobs", "message": f"{each.writer} is missing here: {each.error.message}"}
         )
-        for each in unheard(jobs, outlook.of(jobs), changing)
+        for each in unserved(jobs, upcoming.of(jobs), changing)
     ]

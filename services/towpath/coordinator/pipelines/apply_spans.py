@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 from towpath.contracts.pipeline import ApplyState
-from towpath.coordinator.pipeline_record import ApplyRecord
+from towpath.coordinator.pipelines.records import ApplyRecord
 from towpath.protocols.spans import nanoseconds
 from towpath.telemetry.lasting_span import LastingSpan
 from towpath.telemetry.tracing import ids_of, span_of

@@ -1,4 +1,4 @@
-"""Applies under way: accepts them atomically, runs each in a task of its own, continues old ones."""
+"""Applies under way: run each to its end, continue old ones."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections.abc import Awaitable, Callable
 
 from towpath.contracts.message import Event, now
 from towpath.contracts.pipeline import ApplyBegun, ApplyEnded, ApplyState, ApplyView, ChangeState
-from towpath.coordinator.apply_run import ApplyRun
-from towpath.coordinator.apply_spans import in_apply, tell_apply, tell_apply_begun
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.pipeline_record import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
-from towpath.coordinator.pipeline_store import PipelineStore
-from towpath.coordinator.world import World
-from towpath.tasks import end
+from towpath.coordinator.durable_tasks import DurableTasks
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.pipelines.apply_run import ApplyRun
+from towpath.coordinator.pipelines.apply_spans import in_apply, tell_apply, tell_apply_begun
+from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
+from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.coordinator.situation import Situation
 
 log = logging.getLogger(__name__)
-
-AGAIN_AFTER_S = 5.0
 
 
 class Applies:
@@ -26,55 +24,37 @@ class Applies:
 
     def __init__(
         self,
-        world: World,
+        situation: Situation,
         operations: Operations,
         store: PipelineStore,
         publish: Callable[[Event], Awaitable[None]],
     ) -> None:
-        self._world = world
+        self._situation = situation
         self._operations = operations
         self._store = store
         self._publish = publish
-        self._tasks: dict[str, asyncio.Task[ApplyView]] = {}
+        self._tasks = DurableTasks("apply", self._run)
 
     async def continue_unfinished(self) -> None:
-        """Run every apply that an earlier coordinator left; tell of those that ended, and nobody heard of."""
+        """Run every apply that an earlier coordinator left; announce those that ended unannounced."""
         for apply in await self._store.unannounced():
             # Its task finds that it has ended, and only tells.
-            self._start(apply)
+            self._tasks.start(apply)
         for apply in await self._store.unfinished():
             log.info("continuing apply %s", apply)
-            self._start(apply)
+            self._tasks.start(apply)
 
     async def follow(self, apply: str, *, wait: bool) -> ApplyView:
         """How an accepted apply ended, or, without `wait`, stands. It is run if it has not ended."""
         record, changes = await self._store.load(apply)
         if record.state is not ApplyState.RUNNING:
             return apply_view(record, changes)
-        running = self._start(apply)
+        running = self._tasks.start(apply)
         if not wait:
             return apply_view(record, changes)
-        # The task belongs to the apply, not to who waits for it.
         return await asyncio.shield(running)
 
-    def _start(self, apply: str) -> asyncio.Task[ApplyView]:
-        task = self._tasks.get(apply)
-        if task is None:
-            task = asyncio.create_task(self._run(apply), name=f"apply {apply}")
-            self._tasks[apply] = task
-            task.add_done_callback(lambda _: self._tasks.pop(apply, None))
-        return task
-
     async def _run(self, apply: str) -> ApplyView:
-        """Run to the end; after an unforeseen error again, for the pipeline stays locked until then."""
-        while True:
-            try:
-                return await self._run_once(apply)
-            except Exception:
-                log.exception("apply %s was interrupted and goes on in %g s", apply, AGAIN_AFTER_S)
-                await asyncio.sleep(AGAIN_AFTER_S)
-
-    async def _run_once(self, apply: str) -> ApplyView:
         record, changes = await self._store.load(apply)
         if record.state is not ApplyState.RUNNING:
             if apply in await self._store.unannounced():
@@ -85,7 +65,7 @@ class Applies:
         await self._publish(
             ApplyBegun(pipeline=record.pipeline, apply=apply, version=record.version, jobs=jobs)
         )
-        run = ApplyRun(record, changes, self._world, self._operations, self._store, self._publish)
+        run = ApplyRun(record, changes, self._situation, self._operations, self._store, self._publish)
         tell_apply_begun(record)
         with in_apply(record):
             await run.run()
@@ -112,7 +92,7 @@ class Applies:
 
     async def stop(self) -> None:
         """Leave all applies where they are: the next coordinator continues them."""
-        await end(self._tasks.values())
+        await self._tasks.stop()
 
 
 def pipeline_after(

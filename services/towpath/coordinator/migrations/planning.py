@@ -9,39 +9,39 @@ from towpath.contracts.commands import (
     MigrateJob,
     MigrationForecast,
     OperationKind,
-    StrategyName,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.coordinator.forecasts import forecast
-from towpath.coordinator.world import World, check_free, entry_of, record_of
+from towpath.coordinator.migrations.forecasts import forecast
+from towpath.coordinator.situation import Situation, check_free, entry_of, record_of
 from towpath.protocols.choice import choose
-from towpath.protocols.record import EMPTY_BEGINNING, SHADOWED, JobEntry, OperationRecord
+from towpath.protocols.record import JobEntry, OperationRecord
+from towpath.protocols.table import Strategy, strategies
 
 
-async def plan_migrate(command: MigrateJob, world: World) -> OperationRecord:
+async def plan_migrate(command: MigrateJob, situation: Situation) -> OperationRecord:
     """Raises `TowpathError` when the job cannot be moved there now, or not so."""
-    record, reason = await _decide(command, world)
-    expected = await forecast(record, reason, world)
+    record, reason = await _decide(command, situation)
+    expected = await forecast(record, reason, situation)
     return record.model_copy(update={"forecast": expected})
 
 
 async def forecast_migration(
-    command: ForecastMigration, world: World, spec: JobSpec | None = None
+    command: ForecastMigration, situation: Situation, spec: JobSpec | None = None
 ) -> MigrationForecast:
     """What the migration would do; with `spec`, once the job is changed to that description.
 
     Raises `TowpathError` when it would be refused.
     """
-    record, reason = await _decide(command, world, spec)
-    return await forecast(record, reason, world)
+    record, reason = await _decide(command, situation, spec)
+    return await forecast(record, reason, situation)
 
 
 async def _decide(
-    command: MigrateJob | ForecastMigration, world: World, spec: JobSpec | None = None
+    command: MigrateJob | ForecastMigration, situation: Situation, spec: JobSpec | None = None
 ) -> tuple[OperationRecord, str]:
     """The operation, and why it follows its strategy."""
-    before = await _movable(command, world)
+    before = await _movable(command, situation)
     if spec is not None:
         before = before.model_copy(update={"spec": spec})
     strategy, reason = choose(before.spec, command.strategy)
@@ -53,57 +53,58 @@ async def _decide(
         command.job,
         before=before,
         after=_moved(before, command.to, strategy),
-        strategy=strategy,
-        progress=_progress(command.job, before, world),
+        strategy=strategy.name,
+        progress=_progress(command.job, before, situation),
     )
     return record.model_copy(update={"check": command.check, "factor": factor}), reason
 
 
-async def _movable(command: MigrateJob | ForecastMigration, world: World) -> JobEntry:
+async def _movable(command: MigrateJob | ForecastMigration, situation: Situation) -> JobEntry:
     """The job, if it can be moved there now."""
-    before = entry_of(await world.registry.jobs(), command.job, "job")
-    world.sites.check_known(command.to, "to")
-    await check_free(command.job, world)
+    before = entry_of(await situation.registry.jobs(), command.job, "job")
+    situation.sites.check_known(command.to, "to")
+    await check_free(command.job, situation)
     if command.to == before.site:
-        others = [name for name in world.sites.names if name != before.site]
+        others = [name for name in situation.sites.names if name != before.site]
         raise TowpathError(
             ErrorCode.ALREADY_THERE, "the job runs there", field="to", value=command.to, allowed=others
         )
-    await world.sites.check_up(command.to, "to")
-    await world.sites.check_up(before.site, "job")
-    await world.sites.check_up(before.output.site, "job")
+    await situation.sites.check_up(command.to, "to")
+    await situation.sites.check_up(before.site, "job")
+    await situation.sites.check_up(before.output.site, "job")
     return before
 
 
-def _moved(before: JobEntry, to: str, strategy: StrategyName) -> JobEntry:
+def _moved(before: JobEntry, to: str, strategy: Strategy) -> JobEntry:
     """The job as the target will own it."""
-    return before.at_epoch(before.next_epoch(interim=strategy in SHADOWED)).model_copy(
+    return before.at_epoch(before.next_epoch(interim=strategy.interim_epoch)).model_copy(
         update={
             "site": to,
-            "generation": before.generation + (1 if strategy in EMPTY_BEGINNING else 0),
+            "generation": before.generation + (1 if strategy.empty_beginning else 0),
             "running": True,
         }
     )
 
 
-def check_comparison(command: MigrateJob | ForecastMigration, strategy: StrategyName) -> None:
+def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy) -> None:
     """Raises `TowpathError` (not allowed) when results would not be compared as the command says."""
-    check, compares = command.check, strategy is StrategyName.PARALLEL
-    if compares and check is ConsistencyCheck.IDENTITY:
+    check = command.check
+    comparing = [f"`{name}`" for name, each in strategies().items() if check in each.checks]
+    if strategy.checks and check not in strategy.checks:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "two runs of a processing-time window have no results of equal identity",
             field="check",
             value=check.value,
-            allowed=[ConsistencyCheck.SERIALS.value, ConsistencyCheck.RESULTS.value],
+            allowed=[each.value for each in strategy.checks],
         )
-    if check is ConsistencyCheck.RESULTS and not compares:
+    if check is ConsistencyCheck.RESULTS and not strategy.checks:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            f"{command.job} would move by {strategy}, which compares nothing so",
+            f"{command.job} would move by {strategy.name}, which compares nothing so",
             field="check",
             value=check.value,
-            allowed=f"`{check}` with the strategy `{StrategyName.PARALLEL}`",
+            allowed=f"`{check}` with the strategy {' or '.join(comparing)}",
         )
     if command.factor is not None and check is not ConsistencyCheck.RESULTS:
         raise TowpathError(
@@ -115,7 +116,7 @@ def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy
         )
 
 
-def _progress(job: str, entry: JobEntry, world: World) -> dict[str, int]:
+def _progress(job: str, entry: JobEntry, situation: Situation) -> dict[str, int]:
     """What the owner said it has processed; nothing if it spoke of an earlier job of that name."""
-    status = world.sites.job(entry.site, job)
+    status = situation.sites.job(entry.site, job)
     return status.serials if status is not None and status.epoch == entry.epoch else {}

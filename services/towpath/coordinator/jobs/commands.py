@@ -24,19 +24,19 @@ from towpath.contracts.commands import (
     SiteList,
     UpdateJob,
 )
-from towpath.coordinator.migrations import forecast_migration, plan_migrate
-from towpath.coordinator.operations import Operations
-from towpath.coordinator.patience import soon
-from towpath.coordinator.plans import Nothing, plan_deploy, plan_remove, plan_update
-from towpath.coordinator.world import World
+from towpath.coordinator.jobs.operations import Operations
+from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
+from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
+from towpath.coordinator.registry.time_limit import in_time
+from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
 
 
-class Handlers:
+class JobCommands:
     """Answers the coordinator's commands."""
 
-    def __init__(self, world: World, operations: Operations) -> None:
-        self._world = world
+    def __init__(self, situation: Situation, operations: Operations) -> None:
+        self._situation = situation
         self._operations = operations
 
     async def serve(self, bus: Bus) -> None:
@@ -57,7 +57,7 @@ class Handlers:
         job = command.spec.name
         try:
             return await self._operations.accept(
-                command, job, lambda: plan_deploy(command, self._world), wait=command.wait
+                command, job, lambda: plan_deploy(command, self._situation), wait=command.wait
             )
         except Nothing:
             return _nothing_to_do(command.id, job, OperationKind.DEPLOY, "the job runs already")
@@ -67,7 +67,7 @@ class Handlers:
         job = command.spec.name
         try:
             return await self._operations.accept(
-                command, job, lambda: plan_update(command, self._world), wait=command.wait
+                command, job, lambda: plan_update(command, self._situation), wait=command.wait
             )
         except Nothing:
             return _nothing_to_do(command.id, job, OperationKind.UPDATE, "the job is already so")
@@ -75,18 +75,18 @@ class Handlers:
     async def remove(self, command: RemoveJob) -> OperationAnswer:
         """See `RemoveJob`."""
         return await self._operations.accept(
-            command, command.job, lambda: plan_remove(command, self._world), wait=command.wait
+            command, command.job, lambda: plan_remove(command, self._situation), wait=command.wait
         )
 
     async def migrate(self, command: MigrateJob) -> OperationAnswer:
         """See `MigrateJob`."""
         return await self._operations.accept(
-            command, command.job, lambda: plan_migrate(command, self._world), wait=command.wait
+            command, command.job, lambda: plan_migrate(command, self._situation), wait=command.wait
         )
 
     async def forecast(self, command: ForecastMigration) -> MigrationForecast:
         """See `ForecastMigration`."""
-        return await soon(forecast_migration(command, self._world))
+        return await in_time(forecast_migration(command, self._situation))
 
     async def abort(self, command: AbortMigration) -> OperationAnswer:
         """See `AbortMigration`."""
@@ -94,12 +94,12 @@ class Handlers:
 
     async def list_jobs(self, _: ListJobs) -> JobList:
         """See `ListJobs`."""
-        jobs = await soon(self._world.registry.jobs())
-        locks = await soon(self._world.registry.locks())
+        jobs = await in_time(self._situation.registry.jobs())
+        locks = await in_time(self._situation.registry.locks())
         return JobList(jobs=[self._view(name, entry, locks.get(name)) for name, entry in jobs.items()])
 
     def _view(self, name: str, entry: JobEntry, operation: str | None) -> JobView:
-        status = self._world.sites.job(entry.site, name)
+        status = self._situation.sites.job(entry.site, name)
         return JobView(
             spec=entry.spec,
             site=entry.site,
@@ -114,17 +114,17 @@ class Handlers:
 
     async def list_sites(self, _: ListSites) -> SiteList:
         """See `ListSites`."""
-        return SiteList(sites=[self._world.sites.status(name) for name in self._world.sites.names])
+        return SiteList(sites=[self._situation.sites.status(name) for name in self._situation.sites.names])
 
     async def show_operation(self, command: ShowOperation) -> OperationView:
         """See `ShowOperation`."""
-        record, journal = await soon(self._world.registry.load(command.operation))
+        record, journal = await in_time(self._situation.registry.load(command.operation))
         return _operation_view(record).model_copy(update={"journal": journal})
 
     async def list_operations(self, command: ListOperations) -> OperationList:
         """See `ListOperations`."""
         wanted = command.limit if command.kind is None else ALL_KINDS
-        records = await soon(self._world.registry.latest(wanted))
+        records = await in_time(self._situation.registry.latest(wanted))
         kept = [r for r in records if command.kind is None or r.kind is command.kind]
         return OperationList(operations=[_operation_view(r) for r in kept[: command.limit]])
 
@@ -146,7 +146,7 @@ def _operation_view(record: OperationRecord) -> OperationView:
         kind=record.kind,
         job=record.job,
         state=record.state,
-        strategy=record.strategy,
+        strategy=record.strategy_name,
         source=record.source,
         target=record.target,
         begun_at=record.begun_at,

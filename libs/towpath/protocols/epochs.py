@@ -1,0 +1,38 @@
+"""Epochs that an operation uses up: they follow from its table and from the steps that have begun."""
+
+from __future__ import annotations
+
+from towpath.protocols.record import OperationRecord, RegistryChange
+from towpath.protocols.table import table_of
+
+
+def undo_epoch(record: OperationRecord) -> int:
+    """The epoch of the old owner after a rollback: above every epoch that was ever set."""
+    table = table_of(record)
+    if not any(step.changes_hands for step in table.steps if step.name in record.begun):
+        return record.old_epoch
+    # What a rollback takes over from a shadow is published under the epoch in between.
+    return record.new_epoch + (2 if table.interim_epoch else 1)
+
+
+def highest_epoch(record: OperationRecord) -> int:
+    """The highest epoch that the operation has told anyone."""
+    return max(record.new_epoch, undo_epoch(record))
+
+
+def is_source_disturbed(record: OperationRecord) -> bool:
+    """Tell if the source may stand still, so that a rollback must start it."""
+    return any(step.disturbs for step in table_of(record).steps if step.name in record.begun)
+
+
+def restored(record: OperationRecord) -> RegistryChange:
+    """Rolled back: the old owner, at an epoch above every epoch that was ever set.
+
+    The epochs that the target was told of are used up, even if the output never accepted them: it may still
+    run under one, and must not find it accepted one day.
+    """
+    before, back = record.entry_before, undo_epoch(record)
+    entry = before.model_copy(update={"used_epoch": max(before.used_epoch, record.new_epoch, back)})
+    if back != record.old_epoch:
+        entry = entry.at_epoch(back).model_copy(update={"resumes": record.old_epoch})
+    return RegistryChange(job=record.job, entry=entry)
