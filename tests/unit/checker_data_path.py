@@ -36,8 +36,9 @@ from towpath.contracts.data_plane import (
     sink_subject,
 )
 from towpath.streams import sink
+from towpath.streams.failures import Fenced
 from towpath.streams.log_reader import LogReader
-from towpath.streams.publisher import Fenced, Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher
 
 T = TypeVar("T")
 

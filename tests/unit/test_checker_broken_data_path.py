@@ -14,7 +14,8 @@ from checker_server import Stream
 from towpath.brokers.overlap import Overlap
 from towpath.checker.verdict import Verdict
 from towpath.streams import publisher, sink
-from towpath.streams.log_reader import EventsLost, LogReader
+from towpath.streams.failures import EventsLost
+from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Publisher, _Sending
 
 Patch = pytest.MonkeyPatch

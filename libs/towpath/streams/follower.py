@@ -6,8 +6,9 @@ import asyncio
 
 from nats.aio.client import Client
 
+from towpath.streams.failures import Fenced, Unpublished
 from towpath.streams.pages import StoredMessage, page
-from towpath.streams.publisher import Fenced, Unpublished, stream_life
+from towpath.streams.publisher import stream_life
 
 PAGE = 500
 """Messages at a time: a few milliseconds of work, and little memory."""

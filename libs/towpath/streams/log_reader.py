@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
+from towpath.streams.failures import EventsLost
+
 T = TypeVar("T")
 
 FETCH_MESSAGES = 10_000
@@ -37,13 +39,6 @@ their interval, and ask for the same stream: one question to the broker serves a
 
 ANSWER_S = 5.0
 """Deadline of one request. A thread that asks gives up a little later than the request does."""
-
-
-class EventsLost(RuntimeError):
-    """Serial numbers a job still had to read are no longer kept. The text is recognised by the engine."""
-
-    def __init__(self, stream: str, first: int, last: int) -> None:
-        super().__init__(f"EventsLost: serials {first}..{last} of {stream} are no longer kept")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from towpath.contracts.data_plane import (
     shadow_id,
     shadow_subject,
 )
+from towpath.streams.failures import Fenced, Unpublished
 from towpath.streams.pages import overlap
 
 log = logging.getLogger(__name__)
@@ -50,14 +51,6 @@ CHANGING_S = 0.02
 UNHEARD_S = 20.0
 """So long an epoch may be accepted nowhere: the output's agent may die while ownership changes hands, and
 is back in seconds. After that nobody is about to accept it, and the coordinator must see that."""
-
-
-class Fenced(RuntimeError):
-    """The stream accepts a later epoch by now: somebody else owns the job. Or ours was never set."""
-
-
-class Unpublished(RuntimeError):
-    """The output stream could not be reached, or refused, within the patience."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.job import Assignment
 from towpath.hooks.points import SINK_PUBLISH, Items
+from towpath.streams.failures import Fenced, Unpublished, without_history
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -164,9 +165,7 @@ class JobSink:
         try:
             self._publish(frame, batch)
         except (Fenced, Unpublished) as error:
-            # Without its history: Spark matches the whole text of an error with a regular expression,
-            # and a Python trace of some thousand characters overflows its stack.
-            raise type(error)(str(error)) from None
+            raise without_history(error) from None
 
     def _publish(self, frame: DataFrame, batch: int) -> None:
         table = frame.toArrow().sort_by("position")

@@ -33,8 +33,9 @@ from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Set
 from towpath.contracts.site import Retention
 from towpath.streams import pages, publisher
 from towpath.streams import shadows as shadows_module
+from towpath.streams.failures import Fenced
 from towpath.streams.pages import last_serial, read_after
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams

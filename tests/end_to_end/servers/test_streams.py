@@ -20,9 +20,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
 from towpath.contracts.site import Retention
-from towpath.streams.log_reader import Access, EventsLost, LogReader
+from towpath.streams.failures import EventsLost, Fenced, Unpublished
+from towpath.streams.log_reader import Access, LogReader
 from towpath.streams.published import published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
 
