@@ -21,6 +21,7 @@ from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
 from towpath.streams.failures import EventsLost
+from towpath.streams.stream_view import parse_view
 
 T = TypeVar("T")
 
@@ -98,12 +99,10 @@ class LogReader:
     async def _ask_bounds(self, stream: str) -> tuple[int, int]:
         connection = await self._connected()
         answer = await connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=ANSWER_S)
-        body = json.loads(answer.payload)
-        if "error" in body:
-            raise LookupError(f"stream {stream}: {body['error'].get('description')}")
-        state = body["state"]
-        first, last = state["first_seq"], state["last_seq"]
-        return (last + 1, last) if state["messages"] == 0 else (first, last)
+        view = parse_view(answer.payload)
+        if view is None:
+            raise LookupError(f"stream {stream}: stream not found")
+        return view.first, view.last
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[JetStreamMessage]]:
         """Yield the messages `after < serial ≤ through`, in order and without gap.

@@ -19,7 +19,6 @@ from pathlib import Path
 
 from towpath.checkpoints.derivation import derive
 from towpath.checkpoints.layout import digest_of_inventory, inventory, is_transient, relocate
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import StateSize
 
@@ -169,14 +168,3 @@ def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignmen
         for entry in assignment.inputs
     ]
     return assignment.model_copy(update={"inputs": inputs})
-
-
-def outdated(job: str, epoch: int, known: int) -> TowpathError:
-    """Return the refusal of an epoch that is over."""
-    return TowpathError(
-        ErrorCode.FENCED,
-        f"{job} is already at epoch {known} here",
-        field="epoch",
-        value=epoch,
-        allowed=f"{known} or more",
-    )
