@@ -24,7 +24,7 @@ class JobFigures:
         self._measured_at: float | None = None
 
     async def values(self, streams: dict[str, StreamView]) -> dict[str, dict[str, float]]:
-        """Job → values by metric. The size of checkpoints is among them now and then."""
+        """Return job → values by metric. The size of checkpoints is not in every result."""
         running = [a for a in self._jobs.assignments.values() if a.desired is DesiredState.RUNNING]
         sizes = await self._sizes(running)
         values: dict[str, dict[str, float]] = {}

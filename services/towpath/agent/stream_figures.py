@@ -14,7 +14,7 @@ LIST_S = 2.0
 
 
 async def streams_at(connection: Client, site: str) -> dict[str, StreamView]:
-    """All streams at a site, by name. Raises `TimeoutError` when its server does not answer."""
+    """Return all streams at a site, by name. Raises `TimeoutError` when its server does not answer."""
     return {view.name: view for view in await stream_views(connection, site, timeout_s=LIST_S)}
 
 
@@ -26,7 +26,7 @@ class StreamFigures:
         """Stream → time of its newest serial number, and that number."""
 
     def values(self, states: dict[str, StreamView]) -> dict[str, dict[str, float]]:
-        """Stream → values by metric; a rate from the second look on."""
+        """Return stream → values by metric. Rates are among them from the second call on."""
         kept = {
             n: state for n, state in states.items() if n == IN_STREAM or n.startswith(OUTPUT_STREAM_PREFIX)
         }
@@ -37,7 +37,7 @@ class StreamFigures:
             values[name] = {"stream.events": float(state.newest), "stream.size": float(state.size)}
             if name in before and now > before[name][0]:
                 at, last = before[name]
-                # A stream that was made again counts from the beginning.
+                # A stream that was created again counts from the beginning.
                 grown = state.newest - last if state.newest >= last else state.newest
                 values[name]["stream.event_rate"] = grown / (now - at)
         return values
