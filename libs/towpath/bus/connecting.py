@@ -21,7 +21,7 @@ CONNECT_S = 3.0
 """For one attempt."""
 
 PENDING_BYTES = 64 * 1024**2
-"""How much may wait to be sent."""
+"""Bytes that may wait to be sent."""
 
 
 @dataclass(frozen=True)
