@@ -29,7 +29,7 @@ from towpath.contracts.site import Retention
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings
 from towpath.streams.pages import StoredMessage, read_after
-from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
 
@@ -131,7 +131,7 @@ class MonitoredJob:
             Outgoing(sink_subject(SITE, JOB, epoch), f"{self.life}/{identity}", body)
             for identity, body in messages
         ]
-        await Publisher(self.engines[epoch].connection).publish(
+        await Publisher(always(self.engines[epoch].connection)).publish(
             outgoing, site=SITE, stream=OUTPUT.stream, batch=batch
         )
 
@@ -140,7 +140,7 @@ class MonitoredJob:
             Outgoing(rejected_subject(SITE, JOB, epoch), f"{self.life}/{JOB}/rejected/0/{n}", b"{}")
             for n in serials
         ]
-        await Publisher(self.engines[epoch].connection).publish(
+        await Publisher(always(self.engines[epoch].connection)).publish(
             outgoing, site=SITE, stream=rejected_stream(OUTPUT.stream), batch="1.0"
         )
 

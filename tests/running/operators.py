@@ -47,8 +47,8 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
 
 
 def stream(name: str) -> str:
-    """How message ids name the stream of an input."""
-    return Publication.of(assignment({"kind": "forward"}, name), "cloud").streams[0]
+    """The code of an input in message ids."""
+    return Publication.of(assignment({"kind": "forward"}, name), "cloud").identities.inputs[0]
 
 
 STREAM = stream(DEVICE)

@@ -36,8 +36,9 @@ from towpath.contracts.data_plane import (
     sink_subject,
 )
 from towpath.streams import sink
+from towpath.streams.failures import Fenced
 from towpath.streams.log_reader import LogReader
-from towpath.streams.publisher import Fenced, Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher, always
 
 T = TypeVar("T")
 
@@ -129,7 +130,7 @@ class Engine:
 
     def __init__(self, path: DataPath, epoch: int, operator: Operator, batch: int = 0) -> None:
         self.path, self.epoch, self.operator, self.batch = path, epoch, operator, batch
-        self._publisher = Publisher(path.server)  # type: ignore[arg-type]
+        self._publisher = Publisher(always(path.server))  # type: ignore[arg-type]
         assignment: Any = SimpleNamespace(
             spec=SimpleNamespace(name=JOB),
             epoch=epoch,
@@ -171,10 +172,10 @@ class Engine:
         return self._run(self._publisher.publish(messages, site=site, stream=stream, batch=batch))
 
     def life_of(self, *, site: str, stream: str) -> str:
-        return self._run(sink.stream_life(self._publisher.connection, site, stream))
+        return self._run(sink.stream_life(self.path.server, site, stream))
 
     def published_since(self, **of: Any) -> set[str]:
-        return self._run(sink.published_since(self._publisher.connection, **of))
+        return self._run(sink.published_since(self.path.server, **of))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.path.loop.run_until_complete(work)

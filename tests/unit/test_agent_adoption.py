@@ -70,7 +70,7 @@ def kill_at(moment: str, patch: pytest.MonkeyPatch) -> None:
         case "removal" | "half a removal":
             patch.setattr(assignments.shutil, "rmtree", die if moment == "removal" else remove_half)
         case "digest":
-            patch.setattr(assignments, "_write_durably", die)
+            patch.setattr(assignments, "write_atomically", die)
         case "move":
             patch.setattr(Path, "rename", die)
         case "relocation":

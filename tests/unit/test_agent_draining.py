@@ -12,7 +12,7 @@ from towpath.agent.handlers import drain
 from towpath.agent.jobs import Jobs
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.streams.streams import StreamBounds
+from towpath.streams.stream_view import StreamView
 
 ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 NAME = ASSIGNMENT.inputs[0].name
@@ -30,8 +30,8 @@ class Engines:
 class Streams:
     """An input with seven events."""
 
-    async def bounds(self, site: str, stream: str) -> StreamBounds:
-        return StreamBounds(1, 7)
+    async def view(self, site: str, stream: str) -> StreamView:
+        return StreamView(stream, created="", subjects=(), first=1, last=7, size=0)
 
     async def ensure_input(self, resolved: Any, after: int | None) -> str:
         return resolved.stream

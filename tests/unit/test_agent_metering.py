@@ -15,13 +15,14 @@ from towpath.agent import stream_figures
 from towpath.agent.engine_measures import EngineMeasures
 from towpath.agent.job_figures import size_of, unprocessed
 from towpath.agent.metering import Metering
-from towpath.agent.stream_figures import StreamFigures, StreamState, stream_states
+from towpath.agent.stream_figures import StreamFigures, streams_at
 from towpath.contracts.engine import Measures, ReadMeasures
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.metrics import Echo, EchoAnswer, ReadMetrics, Sample
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.mesh.link_probe import LARGE_BYTES, bandwidth, probe
+from towpath.streams.stream_view import StreamView
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.process_figures import ProcessFigures
 
@@ -65,16 +66,20 @@ async def test_measures_when_another_engine_has_started_then_its_first_samples_a
     assert [s.value for s in await measures.new()] == [1, 2, 3, 4, 5]
 
 
+def view(last: int, size: int) -> StreamView:
+    return StreamView("", created="", subjects=(), first=1, last=last, size=size)
+
+
 def test_streams_when_looked_at_twice_then_have_a_rate_and_only_those_the_site_keeps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moments = iter([10.0, 12.0, 14.0])
     monkeypatch.setattr(stream_figures, "monotonic", lambda: next(moments))
     figures = StreamFigures()
-    first = figures.values({n: StreamState(100, 5) for n in ("IN", "OUT_a", "MIRROR_cloud_IN", "SPANS")})
+    first = figures.values({n: view(100, 5) for n in ("IN", "OUT_a", "MIRROR_cloud_IN", "SPANS")})
     assert first == {n: {"stream.events": 100.0, "stream.size": 5.0} for n in ("IN", "OUT_a")}
-    assert figures.values({"IN": StreamState(150, 5)})["IN"]["stream.event_rate"] == 25.0
-    assert figures.values({"IN": StreamState(8, 5)})["IN"]["stream.event_rate"] == 4.0
+    assert figures.values({"IN": view(150, 5)})["IN"]["stream.event_rate"] == 25.0
+    assert figures.values({"IN": view(8, 5)})["IN"]["stream.event_rate"] == 4.0
 
 
 class Server:
@@ -94,8 +99,9 @@ class Server:
 
 
 async def test_streams_when_they_are_more_than_one_answer_holds_then_all_are_seen() -> None:
-    states = await stream_states(cast("Any", Server(5)), "jfk")
-    assert states == {f"OUT_{n}": StreamState(10, 70) for n in range(5)}
+    states = await streams_at(cast("Any", Server(5)), "jfk")
+    seen = {name: (state.newest, state.size) for name, state in states.items()}
+    assert seen == {f"OUT_{n}": (10, 70) for n in range(5)}
 
 
 async def test_backlog_when_an_input_is_mirrored_then_counts_what_the_origin_has() -> None:
@@ -103,7 +109,7 @@ async def test_backlog_when_an_input_is_mirrored_then_counts_what_the_origin_has
     own = example.inputs[0].model_copy(update={"name": "own", "site": "jfk", "stream": "IN"})
     far = own.model_copy(update={"name": "far", "site": "cloud", "stream": "OUT_a", "after_serial": 40})
     job = example.model_copy(update={"inputs": [own, far]})
-    streams = {"IN": StreamState(120, 0), "MIRROR_cloud_OUT_a": StreamState(45, 0)}
+    streams = {"IN": view(120, 0), "MIRROR_cloud_OUT_a": view(45, 0)}
     assert unprocessed("jfk", job, {"own": 100}, streams) == 20 + 5
     assert unprocessed("jfk", job, {"own": 130, "far": 45}, streams) == 0
     assert unprocessed("jfk", job, {"own": 100}, {"IN": streams["IN"]}) is None

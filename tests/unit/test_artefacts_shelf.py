@@ -44,9 +44,9 @@ def test_artefact_when_it_is_damaged_then_it_is_not_there(shelf: Shelf, damaged:
     assert not path.exists()
 
 
-def test_artefact_when_an_agent_was_killed_while_it_wrote_it_then_it_is_written_anew(shelf: Shelf) -> None:
+def test_artefact_when_an_agent_was_killed_while_it_wrote_it_then_it_is_written_again(shelf: Shelf) -> None:
     path = shelf.keep(DIGEST, CONTENT)
-    path.rename(path.with_suffix(".part"))
+    path.rename(path.with_name(f".{path.name}.1.1.tmp"))
     assert shelf.find(DIGEST) is None
     assert shelf.keep(DIGEST, CONTENT).read_bytes() == CONTENT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,7 +14,9 @@ from checker_server import Stream
 from towpath.brokers.overlap import Overlap
 from towpath.checker.verdict import Verdict
 from towpath.streams import publisher, sink
-from towpath.streams.log_reader import EventsLost, LogReader
+from towpath.streams.acknowledged import Acknowledgement
+from towpath.streams.failures import EventsLost
+from towpath.streams.log_reader import LogReader
 from towpath.streams.publisher import Publisher, _Sending
 
 Patch = pytest.MonkeyPatch
@@ -59,9 +61,9 @@ def sink_forgets_the_life_of_its_stream(path: DataPath, patch: Patch) -> Verdict
 def sink_does_not_sort_its_batch(path: DataPath, patch: Patch) -> Verdict:
     real = _Sending.round
 
-    async def backwards(self: _Sending, *, aside: bool) -> bool:
+    async def backwards(self: _Sending, connection: Any, *, aside: bool) -> bool:
         self.messages = [*reversed(self.messages)]
-        return await real(self, aside=aside)
+        return await real(self, connection, aside=aside)
 
     patch.setattr(_Sending, "round", backwards)
     patch.setattr("checker_data_path.BATCH", 250)
@@ -71,10 +73,8 @@ def sink_does_not_sort_its_batch(path: DataPath, patch: Patch) -> Verdict:
 def publisher_takes_a_refusal_for_storage(path: DataPath, patch: Patch) -> Verdict:
     real = _Sending._on_acknowledgement
 
-    async def content(self: _Sending, message: Any) -> None:
-        if (message.headers or {}).get("Status") == "503":
-            message.headers, message.data = None, b"{}"
-        await real(self, message)
+    def content(self: _Sending, heard: Acknowledgement) -> None:
+        real(self, replace(heard, is_stored=True, is_unheard=False))
 
     patch.setattr(_Sending, "_on_acknowledgement", content)
     return path.run()

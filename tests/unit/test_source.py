@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from towpath.streams import source
-from towpath.streams.log_reader import EventsLost
+from towpath.streams.failures import EventsLost
 from towpath.streams.passing import ChangedMessage
 from towpath.streams.source import RangeReader, Recalled, SerialRange, StreamReader
 

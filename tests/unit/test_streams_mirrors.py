@@ -52,7 +52,7 @@ class Server:
         if self.origin is None:
             raise TimeoutError
         state = {"messages": 1, "first_seq": self.origin, "last_seq": 9_000}
-        return SimpleNamespace(data=json.dumps({"state": state}).encode())
+        return SimpleNamespace(data=json.dumps({"config": {}, "state": state}).encode())
 
     def begins(self) -> int | None:
         mirror = self.streams[MIRROR].mirror

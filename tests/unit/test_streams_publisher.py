@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
-from towpath.streams.publisher import Outgoing, Publisher
+from towpath.streams.publisher import Outgoing, Publisher, always
 
 COUNT = 6_000
 BEFORE_THE_CUT = 3_000
@@ -63,6 +63,8 @@ async def test_messages_when_some_are_lost_with_the_connection_then_later_ones_d
     connection = Connection()
     messages = [Outgoing("sink.jfk.hourly.1", f"{number}", b"{}") for number in range(COUNT)]
 
-    await Publisher(cast("Any", connection)).publish(messages, site="jfk", stream="OUT_hourly", batch="1.0")
+    await Publisher(always(cast("Any", connection))).publish(
+        messages, site="jfk", stream="OUT_hourly", batch="1.0"
+    )
 
     assert list(connection.stored) == [message.identity for message in messages]

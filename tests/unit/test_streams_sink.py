@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
-from towpath.streams.publisher import Outgoing, Unpublished
+from towpath.streams.failures import Unpublished
+from towpath.streams.publisher import Outgoing
 from towpath.streams.sink import JobSink, SinkConnection, StoredBatch
 
 

@@ -251,6 +251,20 @@ def shadow_id(subject: str, identity: str) -> str:
     return f"{subject.rsplit('.', 1)[-1]}{ID_SEPARATOR}{identity}"
 
 
+def bridge_id(session: str, number: int, packet: int, digest: str) -> str:
+    """The message id in IN of an event that a bridge stored: of the session at its broker, of its place among
+    that session's events, and of what the broker sent."""
+    return f"{session}.{number}.{packet}.{digest}"
+
+
+def bridge_id_parts(identity: str) -> tuple[str, int, int, str] | None:
+    """The four parts of it; None for the id of anyone else."""
+    match identity.split("."):
+        case [session, number, packet, digest] if number.isdigit() and packet.isdigit():
+            return session, int(number), int(packet), digest
+    return None
+
+
 def output_id(headers: Mapping[str, str]) -> str:
     """The message id that a stored message has, or will have, in the output; empty if it has none."""
     return headers.get(RESULT_ID_HEADER) or headers.get(MESSAGE_ID_HEADER, "")

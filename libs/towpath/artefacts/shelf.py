@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 
 from towpath.artefacts.archive import digest_of
+from towpath.atomic_write import write_atomically
 
 _DIGEST_LENGTH = 64
-_PART = ".part"
 
 
 class Shelf:
@@ -40,14 +40,7 @@ class Shelf:
         """Store an artefact durably."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(digest)
-        part = path.with_suffix(_PART)
-        part.unlink(missing_ok=True)  # Left by a killed agent. It is read-only.
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_atomically(path, content, mode=0o400)
         return path
 
     def note_callable(self, digest: str, entry: str) -> None:
@@ -67,7 +60,7 @@ class Shelf:
         for path in self.directory.glob("*.zip"):
             digest = path.stem
             if digest not in keep and time.time() - path.stat().st_mtime > unused_s:
-                for file in self.directory.glob(f"{digest}.*"):
+                for file in self.directory.glob(f"*{digest}.*"):
                     file.unlink(missing_ok=True)
                 gone.append(digest)
         return gone

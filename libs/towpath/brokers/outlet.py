@@ -29,6 +29,7 @@ from towpath.contracts.data_plane import (
 )
 from towpath.mesh.state import SiteAccess
 from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.streams.stream_view import StreamView, stream_view
 
 log = logging.getLogger(__name__)
 
@@ -194,8 +195,13 @@ class _Passage:
             await self._ends.server.request(batch[-1].reply, b"+ACK", timeout=WAIT_S)
 
     async def _topic(self) -> str:
-        config = (await self._ask(f"STREAM.INFO.{self._stream}", {}))["config"]
-        return topic_of(config["republish"]["dest"].removeprefix(MQTT_DELIVERY))
+        return topic_of((await self._view()).republishes_to.removeprefix(MQTT_DELIVERY))
+
+    async def _view(self) -> StreamView:
+        view = await stream_view(self._ends.server, self._ends.site, self._stream)
+        if view is None:
+            raise _GoneError
+        return view
 
     async def _take_place(self) -> None:
         """Stand where the last acknowledgement left us, and make the place if there is none yet."""
@@ -239,7 +245,7 @@ class _Passage:
             if status in _NOTHING_MORE:
                 break
             if status is not None:
-                await self._ask(f"STREAM.INFO.{self._stream}", {})
+                await self._view()
                 raise ConnectionError(f"the server ends the reading of {self._stream}: {status}")
             self._taken += 1
             if message.metadata.sequence.consumer != self._taken:

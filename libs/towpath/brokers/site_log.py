@@ -9,21 +9,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-import nats
-import nats.errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 
 from towpath.brokers.overlap import Seen
-from towpath.contracts.data_plane import IN_STREAM, MESSAGE_ID_HEADER, api_prefix
+from towpath.bus.connecting import Login, connect_once
+from towpath.contracts.data_plane import IN_STREAM, MESSAGE_ID_HEADER, api_prefix, bridge_id, bridge_id_parts
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
+from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
 from towpath.streams.pages import last_serial, page
 
 SILENCE_S = 5.0
 """Without any acknowledgement for so long, while some are due, the stream counts as out of reach."""
 
-_CONNECT_S = 3.0
 _REQUEST_S = 5.0
 
 
@@ -42,15 +40,16 @@ class Identity:
     seen: Seen
 
     def __str__(self) -> str:
-        return f"{self.session}.{self.number}.{self.seen.packet}.{self.seen.digest}"
+        return bridge_id(self.session, self.number, self.seen.packet, self.seen.digest)
 
     @classmethod
     def parse(cls, text: str) -> Identity | None:
         """The identity in a message id; None for that of somebody else."""
-        match text.split("."):
-            case [session, number, packet, digest] if number.isdigit() and packet.isdigit():
-                return cls(session, int(number), Seen(int(packet), digest))
-        return None
+        parts = bridge_id_parts(text)
+        if parts is None:
+            return None
+        session, number, packet, digest = parts
+        return cls(session, number, Seen(packet, digest))
 
 
 @asynccontextmanager
@@ -63,27 +62,11 @@ async def connected(access: SiteAccess, closed: Callable[[str], None]) -> AsyncI
     assert access.bridge is not None
     name = access.spec.name
 
-    async def on_closed() -> None:
-        closed(f"the server of {name} closed the connection")
+    def on_lost(why: str) -> None:
+        closed(f"the server of {name}: {why}")
 
-    async def on_error(error: Exception) -> None:
-        closed(f"the server of {name}: {error or type(error).__name__}")
-
-    async with asyncio.timeout(_CONNECT_S * 2):
-        connection = await nats.connect(
-            access.nats_url,
-            user=access.bridge.user,
-            password=access.bridge.password,
-            name=f"bridge-{name}",
-            inbox_prefix=f"_INBOX.{access.bridge.user}".encode(),
-            connect_timeout=_CONNECT_S,
-            allow_reconnect=False,
-            max_reconnect_attempts=0,
-            closed_cb=on_closed,
-            disconnected_cb=on_closed,
-            error_cb=on_error,
-            pending_size=4 * MAX_PAYLOAD,
-        )
+    login = Login(access.nats_url, access.bridge.user, access.bridge.password)
+    connection = await connect_once(login, f"bridge-{name}", lost=on_lost, pending_bytes=4 * MAX_PAYLOAD)
     try:
         yield connection
     finally:
@@ -105,7 +88,7 @@ class SiteLog:
         self._connection = connection
         self._site = site
         self._stored = stored
-        self._inbox = connection.new_inbox()
+        self._sender = AcknowledgedSender(connection, self._on_acknowledgement)
         self._due = 0
         self._heard_at = asyncio.get_running_loop().time()
         self._failure: str | None = None
@@ -114,9 +97,7 @@ class SiteLog:
     async def open(cls, connection: Client, site: str, stored: Callable[[int], None]) -> Self:
         """`stored` is called with the number of each event once the stream has it."""
         log = cls(connection, site, stored)
-        await connection.subscribe(
-            f"{log._inbox}.*", cb=log._on_answer, pending_msgs_limit=-1, pending_bytes_limit=-1
-        )
+        await log._sender.open()
         return log
 
     async def newest(self, session: str, most: int) -> list[Identity]:
@@ -134,8 +115,7 @@ class SiteLog:
         if not self._due:
             self._heard_at = asyncio.get_running_loop().time()
         self._due += 1
-        reply = f"{self._inbox}.{identity.number}"
-        await self._connection.publish(subject, body, reply, headers={MESSAGE_ID_HEADER: str(identity)})
+        await self._sender.send(subject, body, {MESSAGE_ID_HEADER: str(identity)}, number=identity.number)
 
     def check(self) -> None:
         """Raise `ConnectionError` if an event was refused, `TimeoutError` if nothing is acknowledged."""
@@ -144,10 +124,10 @@ class SiteLog:
         if self._due and asyncio.get_running_loop().time() - self._heard_at > SILENCE_S:
             raise TimeoutError(f"the stream of {self._site} acknowledges nothing")
 
-    async def _on_answer(self, message: Msg) -> None:
-        if message.headers or b'"error"' in message.data:
-            self._failure = f"the stream of {self._site} refuses: {message.data.decode() or 'nobody listens'}"
+    def _on_acknowledgement(self, heard: Acknowledgement) -> None:
+        if not heard.is_stored:
+            self._failure = f"the stream of {self._site} refuses: {heard.trouble}"
             return
         self._due -= 1
         self._heard_at = asyncio.get_running_loop().time()
-        self._stored(int(message.subject.rsplit(".", 1)[1]))
+        self._stored(heard.number)

@@ -16,7 +16,7 @@ from nats.errors import ConnectionClosedError, NoRespondersError
 from nats.errors import TimeoutError as NatsTimeoutError
 from pydantic import ValidationError
 
-from towpath.bus.connecting import connect_persistently
+from towpath.bus.connecting import Login, connect_persistently
 from towpath.bus.passing import arriving, leaving
 from towpath.bus.spans import deciding, is_looking, refused, requesting, serving, trace_headers
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
@@ -74,15 +74,9 @@ class Bus:
 
         Raises `TowpathError` (unreachable) when the server does not answer in time.
         """
-        # A user may read only the replies to itself.
-        inbox = f"_INBOX.{user}".encode() if user else b"_INBOX"
         try:
             async with asyncio.timeout(within_s):
-                return cls(
-                    await connect_persistently(
-                        url, user=user, password=password, name=name, inbox_prefix=inbox
-                    )
-                )
+                return cls(await connect_persistently(Login(url, user, password), name))
         except TimeoutError as error:
             raise TowpathError(
                 ErrorCode.UNREACHABLE, "the mesh does not answer", field="url", value=url

@@ -1,9 +1,10 @@
-"""Connect to a NATS server, and never give up."""
+"""Connections to NATS servers: those that come back by themselves, and those that end when they are cut."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,12 @@ log = logging.getLogger(__name__)
 RETRY_PAUSE_S = 0.3
 """Between attempts."""
 
+CONNECT_S = 3.0
+"""For one attempt."""
+
+PENDING_BYTES = 64 * 1024**2
+"""Bytes that may wait to be sent."""
+
 
 @dataclass(frozen=True)
 class Login:
@@ -26,22 +33,68 @@ class Login:
     password: str = field(repr=False)
 
 
-async def connect_persistently(url: str, **options: Any) -> Client:
-    """Connect, and try again also after a refusal, because a server that restarts refuses for a moment."""
+async def connect_persistently(login: Login, name: str) -> Client:
+    """A connection that comes back by itself. Tries until it is made: also after a refusal, since a server
+    that restarts refuses for a moment."""
     while True:
         try:
             return await nats.connect(
-                url,
-                connect_timeout=3,
+                **_options(login, name, PENDING_BYTES),
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=0.2,
-                pending_size=64 * 1024 * 1024,
                 error_cb=_log_connection_error,
-                **options,
             )
         except (OSError, nats.errors.Error, TimeoutError):
             await asyncio.sleep(RETRY_PAUSE_S)
+
+
+async def connect_once(
+    login: Login,
+    name: str,
+    *,
+    lost: Callable[[str], None] = lambda why: None,
+    pending_bytes: int = PENDING_BYTES,
+) -> Client:
+    """A connection that does not come back when it is cut: then `lost` is told why.
+
+    One that came back would first send what waited at the moment of the cut, past what was lost with it. Who
+    must not let messages overtake one another makes a new connection, and sends again from the first that is
+    not acknowledged. Raises `nats.errors.Error`, `OSError` or `TimeoutError`.
+    """
+
+    async def on_closed() -> None:
+        lost("the server closed the connection")
+
+    async def on_error(error: Exception) -> None:
+        log.warning("%s: %s: %s", name, type(error).__name__, error)
+        lost(str(error) or type(error).__name__)
+
+    async with asyncio.timeout(2 * CONNECT_S):
+        return await nats.connect(
+            **_options(login, name, pending_bytes),
+            allow_reconnect=False,
+            max_reconnect_attempts=0,
+            closed_cb=on_closed,
+            disconnected_cb=on_closed,
+            error_cb=on_error,
+        )
+
+
+def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
+    # Users may read replies to themselves only. Servers of tests know no users.
+    user = {
+        "user": login.user,
+        "password": login.password,
+        "inbox_prefix": f"_INBOX.{login.user}".encode(),
+    }
+    return {
+        "servers": login.url,
+        "name": name,
+        "connect_timeout": CONNECT_S,
+        "pending_size": pending_bytes,
+        **(user if login.user else {}),
+    }
 
 
 async def flushed(connection: Client) -> None:

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from towpath.atomic_write import write_atomically
 from towpath.checkpoints.layout import is_transient, newest_commit, relocate
 from towpath.checkpoints.snapshot import snapshot
 from towpath.contracts.data_plane import Offset
@@ -62,6 +63,4 @@ def _rewritten(text: str, inputs_before: int, serials: Sequence[int]) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    scratch = path.with_name(f".{path.name}.tmp")
-    scratch.write_text(text, errors="surrogateescape")
-    scratch.replace(path)
+    write_atomically(path, text.encode(errors="surrogateescape"), durable=False)

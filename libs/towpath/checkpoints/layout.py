@@ -17,6 +17,7 @@ from pathlib import Path
 
 import xxhash
 
+from towpath.atomic_write import write_atomically
 from towpath.contracts.data_plane import Offset
 
 DIGEST_BYTES = 16
@@ -133,9 +134,7 @@ def _rewrite_paths(metadata: Path, checkpoint: Path) -> None:
     changed = "\n".join(lines)
     if changed != text:
         # Not in place: the file may have another name in an older copy.
-        scratch = metadata.with_name(f".{metadata.name}.tmp")
-        scratch.write_text(changed, errors="surrogateescape")
-        scratch.replace(metadata)
+        write_atomically(metadata, changed.encode(errors="surrogateescape"), durable=False)
         metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
 
 

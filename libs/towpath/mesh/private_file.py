@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from towpath.atomic_write import write_atomically
 
 
 def make_private_directory(path: Path) -> Path:
@@ -18,16 +19,4 @@ def write_private_file(path: Path, text: str, *, mode: int = 0o600) -> None:
 
     Whoever reads meanwhile, or after a crash at any moment, finds the old text or the new one.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        os.fchmod(descriptor, mode)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    write_atomically(path, text, mode=mode)

@@ -132,7 +132,7 @@ def _clean(rows: DataFrame, operator: Clean, publication: Publication) -> DataFr
     if operator.identity:
         # An event that lacks a part of its identity is no repetition of another that lacks it.
         whole = all_of(F.col(name).isNotNull() for name in operator.identity)
-        identity = publication.named_id(json_array([F.col(name) for name in operator.identity]))
+        identity = publication.identities.of_values(json_array([F.col(name) for name in operator.identity]))
         message_id = F.when(whole, identity).otherwise(message_id)
     return publication.of_events(judged, message_id, _parts_of_event([F.col(n) for n in operator.fields]))
 

@@ -110,8 +110,5 @@ def _parts(operator: ProcessingWindow) -> ResultParts:
 
 
 def _message_id(operator: ProcessingWindow, publication: Publication) -> Column:
-    """Made of the range and the key. A job that was another operator before numbers its results by one or
-    two whole numbers, too: the word keeps them apart."""
-    bounds = [named(_AFTER).cast("string"), named(_THROUGH).cast("string")]
-    key = [json_object(key_columns(operator), MICROSECONDS)] if operator.key else []
-    return publication.named_id(F.lit("processed"), *bounds, *key)
+    key = json_object(key_columns(operator), MICROSECONDS) if operator.key else None
+    return publication.identities.of_range(named(_AFTER), named(_THROUGH), key)

@@ -6,19 +6,16 @@ constant of this last projection, above any stateful operator.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from towpath.contracts.job import Assignment, ResolvedInput
+from towpath.contracts.job import Assignment
 from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object
 from towpath.operators.json_events import named
-
-_SAFE_ID = r"\A[ -~]{1,199}\z"
-"""Ids travel in a header: printable ASCII, and short."""
+from towpath.streams.identity import Identities, text_at
 
 
 @dataclass(frozen=True)
@@ -54,16 +51,14 @@ class Publication:
     epoch: int
     inputs: tuple[str, ...]
     """Names of the inputs, in order."""
-    streams: tuple[str, ...]
-    """For each input a few letters that stand for its stream: serial numbers of another stream are others,
-    and so are message ids made from them, also when a job's inputs change."""
+    identities: Identities
+    """Makes the results' message ids."""
 
     @classmethod
     def of(cls, assignment: Assignment, site: str) -> Publication:
         """What the results of `assignment` say when `site` computes them."""
-        inputs = assignment.inputs
-        names, streams = tuple(i.name for i in inputs), tuple(_stream_code(i) for i in inputs)
-        return cls(assignment.spec.name, site, assignment.epoch, names, streams)
+        names = tuple(source.name for source in assignment.inputs)
+        return cls(assignment.spec.name, site, assignment.epoch, names, Identities.of(assignment))
 
     @property
     def has_several_inputs(self) -> bool:
@@ -72,17 +67,11 @@ class Publication:
 
     def input_name(self, position: Column) -> Column:
         """Name of the input at `position`."""
-        return _at(self.inputs, position)
+        return text_at(self.inputs, position)
 
     def event_id(self) -> Column:
-        """Message id of a result that stands for one event."""
-        return F.concat_ws("/", F.lit(self.job), _at(self.streams, F.col(INPUT)), F.col(SERIAL))
-
-    def named_id(self, *parts: Column) -> Column:
-        """Message id made from data, which may be long or have any character in it: then its digest."""
-        plain = F.concat_ws("/", F.lit(self.job), *parts)
-        digest = F.concat(F.lit(f"{self.job}/"), F.sha2(plain, 256))
-        return F.when(plain.rlike(_SAFE_ID), plain).otherwise(digest)
+        """Message id of a result that stands for its row's event."""
+        return self.identities.of_event(F.col(INPUT), F.col(SERIAL))
 
     def body(self, parts: ResultParts) -> Column:
         """JSON of `contracts.result.Result`. `values` comes last: `passage` counts on it."""
@@ -112,10 +101,8 @@ class Publication:
             return parts.serial.cast("bigint")
         return F.when(~rejected, F.unix_micros(parts.closed_at)).otherwise(F.col(SERIAL))
 
-    def rejected_id(self) -> Column:
-        """Message id of an event on the dead-letter topic."""
-        stream = _at(self.streams, F.col(INPUT))
-        return F.concat_ws("/", F.lit(f"{self.job}/rejected"), stream, F.col(SERIAL))
+    def _rejected_id(self) -> Column:
+        return self.identities.of_rejected(F.col(INPUT), F.col(SERIAL))
 
     def rejected_body(self) -> Column:
         """JSON of `contracts.result.Rejected`."""
@@ -139,7 +126,7 @@ class Publication:
         rejected = named(REASON).isNotNull()
         return [
             self.position(parts, rejected).alias("position"),
-            F.when(rejected, self.rejected_id()).otherwise(message_id).alias("message_id"),
+            F.when(rejected, self._rejected_id()).otherwise(message_id).alias("message_id"),
             rejected.alias("rejected"),
             F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
         ]
@@ -157,22 +144,10 @@ class Publication:
         """One rejected event per row that has a reason."""
         return rows.where(named(REASON).isNotNull()).select(
             F.col(SERIAL).alias("position"),
-            self.rejected_id().alias("message_id"),
+            self._rejected_id().alias("message_id"),
             F.lit(True).alias("rejected"),
             self.rejected_body().alias("body"),
         )
-
-
-def _at(texts: tuple[str, ...], position: Column) -> Column:
-    if len(texts) == 1:
-        return F.lit(texts[0])
-    return F.element_at(F.array(*(F.lit(text) for text in texts)), position + 1)
-
-
-def _stream_code(entry: ResolvedInput) -> str:
-    """Six letters: two of the few streams a job ever reads will not have the same."""
-    text = "/".join((entry.site, entry.stream, entry.subject or ""))
-    return hashlib.blake2b(text.encode(), digest_size=3).hexdigest()
 
 
 def _quoted(text: Column) -> Column:

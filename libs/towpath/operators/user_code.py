@@ -51,7 +51,7 @@ def compile_python(parsed: list[DataFrame], operator: Python, publication: Publi
         made = _called(function, events, operator)
     complete = _completed(made, operator, publication)
     if operator.identity:
-        message_id = publication.named_id(json_array([F.col(name) for name in operator.identity]))
+        message_id = publication.identities.of_values(json_array([F.col(name) for name in operator.identity]))
     else:
         message_id = publication.event_id()
     results = publication.of_results(complete, message_id, _parts(made, operator))

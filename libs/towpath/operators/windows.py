@@ -148,6 +148,5 @@ def _bound(name: str) -> Column:
 
 
 def _message_id(operator: Window, publication: Publication) -> Column:
-    bounds = [F.unix_millis(_bound(name)).cast("string") for name in ("start", "end")]
-    key = [json_object(key_columns(operator), MICROSECONDS)] if operator.key else []
-    return publication.named_id(*bounds, *key)
+    key = json_object(key_columns(operator), MICROSECONDS) if operator.key else None
+    return publication.identities.of_window(_bound("start"), _bound("end"), key)

@@ -7,7 +7,7 @@ import asyncio
 from nats.aio.client import Client
 
 from towpath.streams.pages import StoredMessage, page
-from towpath.streams.publisher import Fenced, Unpublished, stream_life
+from towpath.streams.stream_view import stream_view
 
 PAGE = 500
 """Messages at a time: a few milliseconds of work, and little memory."""
@@ -20,7 +20,7 @@ LOOK_S = 2.0
 
 
 class StreamGoneError(RuntimeError):
-    """The stream was deleted, or made anew."""
+    """The stream was deleted, or made again."""
 
 
 class Follower:
@@ -34,7 +34,7 @@ class Follower:
         """Serial number of the newest message read."""
         self.at_end = False
         """Whether the newest page was all there was."""
-        self._life: str | None = None
+        self._created: str | None = None
         self._looked_at = float("-inf")
 
     async def read(self) -> list[StoredMessage]:
@@ -61,12 +61,9 @@ class Follower:
         now = asyncio.get_running_loop().time()
         if now - self._looked_at < LOOK_S:
             return
-        try:
-            life = await stream_life(self.connection, self.site, self.stream, timeout_s=PAGE_S)
-        except Fenced as gone:
-            raise StreamGoneError(f"there is no {self.stream} at {self.site}") from gone
-        except Unpublished as silent:
-            raise TimeoutError(str(silent)) from silent
-        if life != (self._life or life):
-            raise StreamGoneError(f"{self.stream} at {self.site} was made anew")
-        self._life, self._looked_at = life, now
+        view = await stream_view(self.connection, self.site, self.stream, timeout_s=PAGE_S)
+        if view is None:
+            raise StreamGoneError(f"there is no {self.stream} at {self.site}")
+        if view.created != (self._created or view.created):
+            raise StreamGoneError(f"{self.stream} at {self.site} was made again")
+        self._created, self._looked_at = view.created, now

@@ -20,6 +20,9 @@ from typing import Any, TypeVar
 from natsrpy import Nats
 from natsrpy.js import AckPolicy, DeliverPolicy, JetStreamMessage, PullConsumer, PullConsumerConfig
 
+from towpath.streams.failures import EventsLost
+from towpath.streams.stream_view import parse_view
+
 T = TypeVar("T")
 
 FETCH_MESSAGES = 10_000
@@ -37,13 +40,6 @@ their interval, and ask for the same stream: one question to the broker serves a
 
 ANSWER_S = 5.0
 """Deadline of one request. A thread that asks gives up a little later than the request does."""
-
-
-class EventsLost(RuntimeError):
-    """Serial numbers a job still had to read are no longer kept. The text is recognised by the engine."""
-
-    def __init__(self, stream: str, first: int, last: int) -> None:
-        super().__init__(f"EventsLost: serials {first}..{last} of {stream} are no longer kept")
 
 
 @dataclass(frozen=True)
@@ -103,12 +99,10 @@ class LogReader:
     async def _ask_bounds(self, stream: str) -> tuple[int, int]:
         connection = await self._connected()
         answer = await connection.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=ANSWER_S)
-        body = json.loads(answer.payload)
-        if "error" in body:
-            raise LookupError(f"stream {stream}: {body['error'].get('description')}")
-        state = body["state"]
-        first, last = state["first_seq"], state["last_seq"]
-        return (last + 1, last) if state["messages"] == 0 else (first, last)
+        view = parse_view(answer.payload)
+        if view is None:
+            raise LookupError(f"stream {stream}: stream not found")
+        return view.first, view.last
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[JetStreamMessage]]:
         """Yield the messages `after < serial ≤ through`, in order and without gap.

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from towpath.contracts.data_plane import api_prefix, epochs_of, output_id, overlap_range
+from towpath.streams.stream_view import stream_view
 
 PAGE = 2000
 """Messages of one request."""
@@ -40,15 +41,15 @@ class StoredMessage:
         return output_id(self.headers)
 
 
-async def last_serial(connection: Client, site: str, stream: str) -> int:
+async def last_serial(
+    connection: Client, site: str, stream: str, *, timeout_s: float = PAGE_DEADLINE_S
+) -> int:
     """Newest serial number of a stream; 0 if it is empty or does not exist.
 
     Raises `TimeoutError` when the site does not answer.
     """
-    answer = await connection.request(
-        f"{api_prefix(site)}.STREAM.INFO.{stream}", b"", timeout=PAGE_DEADLINE_S
-    )
-    return json.loads(answer.data).get("state", {}).get("last_seq", 0)
+    view = await stream_view(connection, site, stream, timeout_s=timeout_s)
+    return 0 if view is None else view.last
 
 
 async def page(

@@ -12,13 +12,13 @@ from nats.aio.client import Client
 from towpath.contracts.data_plane import (
     OVERLAP,
     batch_of,
-    epochs_of,
     label_order,
     overlap_range,
     shadow_stream,
 )
-from towpath.streams.pages import PAGE_DEADLINE_S, last_serial, overlap, pages_before
-from towpath.streams.publisher import stream_config
+from towpath.streams.ownership import is_behind
+from towpath.streams.pages import PAGE_DEADLINE_S, overlap, pages_before
+from towpath.streams.stream_view import stream_view
 
 
 async def published_since(
@@ -38,16 +38,17 @@ async def published_since(
     ours (both count on from the checkpoint they have in common): what such a run stored is read as a whole.
     Raises `TimeoutError` when the site does not answer.
     """
-    config = await _config(connection, site, stream)
-    if max(epochs_of(config.get("subjects", [])), default=epoch) < epoch:
-        shadow = await _config(connection, site, shadow_stream(job))
-        if epoch in epochs_of(shadow.get("subjects", [])):
+    output = await stream_view(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
+    if output is None:
+        return set()
+    if is_behind(output, epoch):
+        shadow = await stream_view(connection, site, shadow_stream(job), timeout_s=PAGE_DEADLINE_S)
+        if shadow is not None and epoch in shadow.epochs:
             return set()
-    last = await last_serial(connection, site, stream)
-    mark = (config.get("metadata") or {}).get(OVERLAP, "")
+    mark = output.metadata.get(OVERLAP, "")
     found = await overlap(connection, site, stream, mark)
     after, through = overlap_range(mark)
-    for behind, newest in ((through, last), (0, min(after, last))):
+    for behind, newest in ((through, output.last), (0, min(after, output.last))):
         async for messages in pages_before(connection, site, stream, newest, after=behind):
             labels = [label_order(batch_of(m.headers)) for m in messages]
             ours = zip(labels, messages, strict=True)
@@ -55,10 +56,3 @@ async def published_since(
             if labels[0] < (generation, batch):
                 return found
     return found
-
-
-async def _config(connection: Client, site: str, stream: str) -> dict:
-    config = await stream_config(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
-    if config is None:
-        raise TimeoutError(f"{stream} at {site} does not answer")
-    return config

@@ -8,31 +8,30 @@ current epoch only, so a former owner is refused by the server.
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
-import nats.errors
 from nats.aio.client import Client
-from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError
 
 from towpath.contracts.data_plane import (
     BATCH_HEADER,
-    DIVERTED,
     MESSAGE_ID_HEADER,
     MQTT_QOS_HEADER,
     OVERLAP,
     RESULT_ID_HEADER,
-    api_prefix,
-    epochs_of,
-    life_code,
     shadow_id,
     shadow_subject,
 )
+from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
+from towpath.streams.failures import Fenced, Unpublished
+from towpath.streams.ownership import Place, place_of
 from towpath.streams.pages import overlap
+from towpath.streams.stream_view import stream_view
 
-log = logging.getLogger(__name__)
+Connect: TypeAlias = Callable[[], Awaitable[Client]]
+"""Gives the connection to publish over, another one once the former has ended. Raises `Unpublished`."""
 
 IN_FLIGHT = 4000
 """Unacknowledged messages at a time: a few megabytes, enough to hide a link's round trip."""
@@ -46,18 +45,12 @@ RETRY_S = 0.2
 CHANGING_S = 0.02
 """Between attempts while the ownership of the output is changing hands: a matter of milliseconds."""
 
+LIFE_S = 10.0
+"""For a site far away to say which life its stream has."""
 
 UNHEARD_S = 20.0
 """So long an epoch may be accepted nowhere: the output's agent may die while ownership changes hands, and
-is back in seconds. After that nobody is about to accept it, and the coordinator must see that."""
-
-
-class Fenced(RuntimeError):
-    """The stream accepts a later epoch by now: somebody else owns the job. Or ours was never set."""
-
-
-class Unpublished(RuntimeError):
-    """The output stream could not be reached, or refused, within the patience."""
+is back in seconds. After that no one is about to accept it, and the coordinator must see that."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +64,13 @@ class Outgoing:
 
 @dataclass
 class Publisher:
-    """Publishes batches over one connection; use from the loop the connection belongs to.
+    """Publishes batches; use from the loop its connections belong to.
 
     While two sites run a job, the output stream does not accept the epoch of one or both, and a shadow
     stream takes their results: the publisher goes where its epoch is heard.
     """
 
-    connection: Client
+    connect: Connect
     patience_s: float = 60.0
     """How long a batch is tried before it fails: longer than a broker's restart, shorter than a day."""
     _aside: set[str] = field(default_factory=set)
@@ -92,15 +85,14 @@ class Publisher:
         Raises `Fenced` when the stream at `site` accepts a later epoch, `Unpublished` when it cannot be
         reached in time or refuses for another reason (full, say).
         """
-        sending = _Sending(self.connection, messages, batch)
+        sending = _Sending(messages, batch)
         subject = messages[0].subject
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience_s
         try:
-            await sending.open()
             self._pass_over(subject, sending)
             heard_at, left = loop.time(), sending.left
-            while not await sending.round(aside=subject in self._aside):
+            while not await self._round(sending, subject):
                 changing = sending.unheard and await self._is_changing(subject, site, stream)
                 self._pass_over(subject, sending)
                 if not changing or sending.left < left:
@@ -114,25 +106,32 @@ class Publisher:
             await sending.close()
         return sending.new
 
+    async def _round(self, sending: _Sending, subject: str) -> bool:
+        """Send once what is pending. False if something is left, or there is no connection."""
+        try:
+            return await sending.round(await self.connect(), aside=subject in self._aside)
+        except (ConnectionClosedError, Unpublished, OSError, TimeoutError) as error:
+            sending.cut_off(error)
+            return False
+
     async def _is_changing(self, subject: str, site: str, stream: str) -> bool:
-        """Nobody took the message: find out where it belongs. False if the site does not answer.
+        """No one took the message: find out where it belongs. False if the site does not answer.
 
         Raises `Fenced` when its epoch is over.
         """
-        config = await stream_config(self.connection, site, stream)
-        if config is None:
-            return False
-        subjects, marks = config.get("subjects", []), config.get("metadata") or {}
-        [mine], accepted = epochs_of([subject]), epochs_of(subjects)
-        diverted = marks.get(DIVERTED) == str(mine)
-        if subject in subjects:
-            if subject in self._aside:
-                self._stored[subject] = await overlap(self.connection, site, stream, marks.get(OVERLAP, ""))
+        try:
+            connection = await self.connect()
+            output = await stream_view(connection, site, stream)
+            if output is None:
+                raise Fenced(f"{subject} is refused: there is no {stream} at {site}")
+            if place_of(subject, output) is Place.SHADOW:
+                self._aside.add(subject)
+            elif subject in self._aside:
+                mark = output.metadata.get(OVERLAP, "")
+                self._stored[subject] = await overlap(connection, site, stream, mark)
                 self._aside.discard(subject)
-        elif diverted or (accepted and max(accepted) < mine):
-            self._aside.add(subject)
-        else:
-            raise Fenced(f"{subject} is refused: {stream} accepts {', '.join(subjects)}")
+        except (ConnectionClosedError, Unpublished, OSError, TimeoutError):
+            return False
         return True
 
     def _pass_over(self, subject: str, sending: _Sending) -> None:
@@ -145,17 +144,16 @@ class Publisher:
 class _Sending:
     """One batch under way: what is acknowledged, what is not."""
 
-    def __init__(self, connection: Client, messages: Sequence[Outgoing], batch: str) -> None:
-        self.connection = connection
+    def __init__(self, messages: Sequence[Outgoing], batch: str) -> None:
         self.messages = messages
         self.headers = {MQTT_QOS_HEADER[0]: MQTT_QOS_HEADER[1], BATCH_HEADER: batch}
         self.pending = set(range(len(messages)))
         self.new = 0
         self.unheard = False
+        self.trouble = "no acknowledgement"
+        self._sender: AcknowledgedSender | None = None
         self._rounds = 0
         self._unacknowledged = 0
-        self.trouble = "no acknowledgement"
-        self._inbox = connection.new_inbox()
         self._progress = asyncio.Event()
 
     def pass_over(self, stored: set[str]) -> bool:
@@ -168,31 +166,35 @@ class _Sending:
     def left(self) -> int:
         return len(self.pending)
 
-    async def open(self) -> None:
-        self._subscription = await self.connection.subscribe(
-            f"{self._inbox}.*.*",
-            cb=self._on_acknowledgement,
-            pending_msgs_limit=-1,
-            pending_bytes_limit=-1,
-        )
-
-    async def close(self) -> None:
-        if not self.connection.is_closed:
-            await self._subscription.unsubscribe()
-
-    async def round(self, *, aside: bool) -> bool:
+    async def round(self, connection: Client, *, aside: bool) -> bool:
         """Send what is pending, in order, to the output or aside. True when everything is acknowledged."""
         self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
-        connections = self.connection.stats["reconnects"]
+        sender = await self._sender_over(connection)
+        reconnects = connection.stats["reconnects"]
         for index in sorted(self.pending):
             if self.unheard:
-                break  # Keep the order: nothing may overtake a message that nobody took.
-            if not self.connection.is_connected or self.connection.stats["reconnects"] != connections:
+                break  # Keep the order: nothing may overtake a message that no one took.
+            if not connection.is_connected or connection.stats["reconnects"] != reconnects:
                 return False  # Nor one that was lost with the connection.
-            await self._send(index, aside=aside)
+            await self._send(sender, index, aside=aside)
             if self._unacknowledged >= IN_FLIGHT and not await self._settle(IN_FLIGHT // 2):
                 return False
         return await self._settle(0) and not self.pending
+
+    def cut_off(self, error: Exception) -> None:
+        """Note that the round ended without a connection."""
+        self.unheard, self.trouble = False, str(error) or type(error).__name__
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            await self._sender.close()
+
+    async def _sender_over(self, connection: Client) -> AcknowledgedSender:
+        if self._sender is None or self._sender.connection is not connection:
+            await self.close()
+            self._sender = AcknowledgedSender(connection, self._on_acknowledgement)
+            await self._sender.open()
+        return self._sender
 
     async def _settle(self, most: int) -> bool:
         """Wait until at most `most` of this round are unacknowledged; false after a silence."""
@@ -204,7 +206,7 @@ class _Sending:
                 return False
         return not self.unheard
 
-    async def _send(self, index: int, *, aside: bool) -> None:
+    async def _send(self, sender: AcknowledgedSender, index: int, *, aside: bool) -> None:
         message = self.messages[index]
         self._unacknowledged += 1
         subject, headers = message.subject, {**self.headers, MESSAGE_ID_HEADER: message.identity}
@@ -212,53 +214,40 @@ class _Sending:
             headers[MESSAGE_ID_HEADER] = shadow_id(subject, message.identity)
             headers[RESULT_ID_HEADER] = message.identity
             subject = shadow_subject(subject)
-        reply = f"{self._inbox}.{self._rounds}.{index}"
-        await self.connection.publish(subject, message.body, reply=reply, headers=headers)
+        await sender.send(subject, message.body, headers, number=index, turn=self._rounds)
 
-    async def _on_acknowledgement(self, message: Msg) -> None:
-        _, round_, number = message.subject.rsplit(".", 2)
-        index = int(number)
-        if (message.headers or {}).get("Status") == "503":
-            if int(round_) == self._rounds:  # An earlier round's says nothing about this one.
-                self.unheard, self.trouble = True, "nobody stores this subject"
-                self._progress.set()
-            return
-        answer = json.loads(message.data)
-        if "error" in answer:
-            self.trouble = answer["error"].get("description", "refused")
-        elif index in self.pending:
-            self.pending.discard(index)
+    def _on_acknowledgement(self, heard: Acknowledgement) -> None:
+        if heard.is_unheard:
+            if heard.turn != self._rounds:
+                return  # An earlier round's says nothing about this one.
+            self.unheard, self.trouble = True, heard.trouble
+        elif not heard.is_stored:
+            self.trouble = heard.trouble
+        elif heard.number in self.pending:
+            self.pending.discard(heard.number)
             self._unacknowledged -= 1
-            self.new += not answer.get("duplicate", False)
+            self.new += not heard.is_repeated
         self._progress.set()
 
 
-async def stream_life(connection: Client, site: str, stream: str, *, timeout_s: float = 10.0) -> str:
+def always(connection: Client) -> Connect:
+    """For a connection that comes back by itself."""
+
+    async def connect() -> Client:
+        return connection
+
+    return connect
+
+
+async def stream_life(connection: Client, site: str, stream: str) -> str:
     """The code of a stream's present life, see `life_code`. It begins every message id.
 
     Raises `Fenced` when there is no such stream, `Unpublished` when the site does not answer.
     """
-    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
     try:
-        answer = await connection.request(subject, b"", timeout=timeout_s)
-    except (nats.errors.Error, TimeoutError) as error:
+        view = await stream_view(connection, site, stream, timeout_s=LIFE_S)
+    except TimeoutError as error:
         raise Unpublished(f"{stream} at {site} does not answer") from error
-    body = json.loads(answer.data)
-    if "error" in body:
+    if view is None:
         raise Fenced(f"there is no {stream} at {site}")
-    return life_code(body["created"])
-
-
-async def stream_config(connection: Client, site: str, stream: str, *, timeout_s: float = 5.0) -> dict | None:
-    """Configuration of a stream at a site, or None when the site does not answer.
-
-    A stream that does not exist gives an empty configuration: it accepts nothing.
-    """
-    try:
-        answer = await connection.request(f"{api_prefix(site)}.STREAM.INFO.{stream}", b"", timeout=timeout_s)
-    except (nats.errors.Error, TimeoutError):
-        return None
-    body = json.loads(answer.data)
-    if "error" in body:
-        return {"subjects": []} if body["error"].get("err_code") == 10059 else None
-    return body["config"]
+    return view.life

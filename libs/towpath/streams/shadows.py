@@ -21,10 +21,11 @@ from towpath.contracts import data_plane
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
+from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
-from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
 from towpath.streams.stored_ids import StoredIds
-from towpath.streams.streams import SiteStreams, epoch_is_over
+from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Shadows:
         job, newest = command.job, max(command.epochs)
         accepted = await self.streams.accepted_epoch(command.output.stream)
         if accepted is not None and accepted >= newest:
-            raise epoch_is_over(job, newest, accepted)
+            raise epoch_is_over(f"the output of {job}", newest, accepted)
         info = await self._ensure(command)
         if command.interim is not None and (accepted is None or accepted < command.interim):
             await self.streams.accept(job, command.interim, command.output, diverted=min(command.epochs))
@@ -67,7 +68,7 @@ class Shadows:
         if _operation(info) == command.operation:
             return info
         if max(_epochs(info)) > max(command.epochs):
-            raise epoch_is_over(job, max(command.epochs), max(_epochs(info)))
+            raise epoch_is_over(f"the output of {job}", max(command.epochs), max(_epochs(info)))
         if _unsettled(info) is not None:
             raise TowpathError(
                 ErrorCode.FAILED, f"results diverted by {_operation(info)} wait beside the output of {job}"
@@ -141,8 +142,7 @@ class Shadows:
         """
         job, epoch = command.job, command.epoch
         accepted = await self.streams.accepted_epoch(command.output.stream)
-        if accepted is not None and accepted > epoch:
-            raise epoch_is_over(job, epoch, accepted)
+        check_epoch(f"the output of {job}", epoch, accepted)
         if accepted != epoch:
             info = await self._info(job)
             overlaps: dict[str, str] | None = None
@@ -174,7 +174,7 @@ class Shadows:
     async def _take_over(self, command: SetEpoch, settlement: Settlement, stored: StoredIds) -> None:
         """Publish what waits under the interim epoch, page by page, but what the output holds."""
         job, output, interim = command.job, command.output.stream, settlement.interim
-        publisher = Publisher(self.streams.connection, patience_s=PATIENCE_S)
+        publisher = Publisher(always(self.streams.connection), patience_s=PATIENCE_S)
         total = new = 0
         for kind, stream, after in (
             # Of rejected events all: which window an event would have been in does not matter to them.

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-import nats
+import nats.errors
+from nats.aio.client import Client
 
-from towpath.bus.connecting import Login
+from towpath.bus.connecting import Login, connect_once
 from towpath.contracts.data_plane import (
     batch_label,
     rejected_stream,
@@ -25,9 +26,10 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.job import Assignment
 from towpath.hooks.points import SINK_PUBLISH, Items
+from towpath.streams.failures import Fenced, Unpublished, without_history
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +38,15 @@ log = logging.getLogger(__name__)
 
 PUBLISH_LIMIT_S = 180.0
 """Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+
+PENDING_BYTES = 256 * 1024**2
+"""A micro-batch's results wait here to be sent."""
+
+CONNECT_WITHIN_S = 10.0
+"""A broker that was killed is back in about a second."""
+
+CONNECT_AGAIN_S = 0.1
+"""Between attempts."""
 
 CLOSE_S = 2.0
 LOOK_UP_S = 5.0
@@ -50,8 +61,10 @@ class SinkConnection:
         self._site = site
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
-        self._publisher: Publisher | None = None
+        self._client: Client | None = None
         self._connecting = asyncio.Lock()
+        self._publisher = Publisher(self._connected)
+        """One for all jobs of the engine: it remembers whose results go aside."""
 
     def start(self) -> None:
         """Start the thread; the connection is made when it is first needed."""
@@ -61,38 +74,36 @@ class SinkConnection:
         """Close the connection and end the thread. Blocks; whoever publishes must have ended before."""
 
         async def work() -> None:
-            if self._publisher is not None:
-                await self._publisher.connection.close()
+            if self._client is not None:
+                await self._client.close()
 
         with contextlib.suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(work(), self._loop).result(CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_S)
 
-    async def _connected(self) -> Publisher:
-        """The one publisher of the engine: it remembers whose results go aside."""
+    async def _connected(self) -> Client:
+        """The connection, made again if it has ended: see `connect_once`. Raises `Unpublished`."""
         async with self._connecting:
-            if self._publisher is None:
-                client = await nats.connect(
-                    self._login.url,
-                    user=self._login.user,
-                    password=self._login.password,
-                    name=f"sink-{self._site}",
-                    inbox_prefix=f"_INBOX.{self._login.user}".encode(),
-                    max_reconnect_attempts=-1,
-                    reconnect_time_wait=0.1,
-                    pending_size=256 * 1024**2,
-                    error_cb=_log_error,
-                )
-                self._publisher = Publisher(client)
-            return self._publisher
+            if self._client is None or self._client.is_closed:
+                self._client = await self._connect()
+            return self._client
+
+    async def _connect(self) -> Client:
+        end = self._loop.time() + CONNECT_WITHIN_S
+        while True:
+            try:
+                return await connect_once(self._login, f"sink-{self._site}", pending_bytes=PENDING_BYTES)
+            except (nats.errors.Error, OSError, TimeoutError) as error:
+                if self._loop.time() > end:
+                    raise Unpublished(f"the broker of {self._site} does not answer") from error
+                await asyncio.sleep(CONNECT_AGAIN_S)
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
 
         async def work() -> int:
-            publisher = await self._connected()
-            return await publisher.publish(messages, site=site, stream=stream, batch=batch)
+            return await self._publisher.publish(messages, site=site, stream=stream, batch=batch)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
@@ -100,7 +111,7 @@ class SinkConnection:
         """See `stream_life`; blocks."""
 
         async def work() -> str:
-            return await stream_life((await self._connected()).connection, site, stream)
+            return await stream_life(await self._connected(), site, stream)
 
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
@@ -110,7 +121,7 @@ class SinkConnection:
         """See `published_since`; blocks."""
 
         async def work() -> set[str]:
-            client = (await self._connected()).connection
+            client = await self._connected()
             return await published_since(
                 client, site=site, stream=stream, generation=generation, batch=batch, job=job, epoch=epoch
             )
@@ -122,7 +133,7 @@ class SinkConnection:
 
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
-                client = (await self._connected()).connection
+                client = await self._connected()
                 found = await page(client, self._site, stream, serial, 1)
             return next((message for message in found if message.serial == serial), None)
 
@@ -164,9 +175,7 @@ class JobSink:
         try:
             self._publish(frame, batch)
         except (Fenced, Unpublished) as error:
-            # Without its history: Spark matches the whole text of an error with a regular expression,
-            # and a Python trace of some thousand characters overflows its stack.
-            raise type(error)(str(error)) from None
+            raise without_history(error) from None
 
     def _publish(self, frame: DataFrame, batch: int) -> None:
         table = frame.toArrow().sort_by("position")
@@ -231,7 +240,3 @@ RESULTS: Items[Outgoing] = Items(
     with_payload=lambda result, body: replace(result, body=body),
 )
 """What fault rules see of results on their way out."""
-
-
-async def _log_error(error: Exception) -> None:
-    log.warning("sink: %s: %s", type(error).__name__, error)

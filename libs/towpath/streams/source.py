@@ -21,7 +21,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from towpath.contracts.data_plane import RECALL_LIMIT, RECALLED_EVENTS, Offset, topic_of
 from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
-from towpath.streams.log_reader import Access, EventsLost, reader_for
+from towpath.streams.failures import EventsLost
+from towpath.streams.log_reader import Access, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
 
 if TYPE_CHECKING:

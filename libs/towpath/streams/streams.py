@@ -6,13 +6,10 @@ All functions are idempotent: an agent calls them again after every restart.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-import nats.errors
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 from nats.js.api import (
@@ -29,17 +26,11 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput, ResolvedOutput
 from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
-from towpath.streams.pages import newest_before
+from towpath.streams.ownership import accepted_epoch, check_epoch
+from towpath.streams.pages import last_serial, newest_before
+from towpath.streams.stream_view import StreamView, stream_view
 
 REQUEST_S = 10.0
-
-
-@dataclass(frozen=True)
-class StreamBounds:
-    """First and last serial number kept; (last + 1, last) when empty."""
-
-    first: int
-    last: int
 
 
 @dataclass(frozen=True)
@@ -88,8 +79,7 @@ class SiteStreams:
         `TowpathError` (fenced) when they accept a later epoch.
         """
         accepted = await self.accepted_epoch(output.stream)
-        if accepted is not None and accepted > epoch:
-            raise epoch_is_over(job, epoch, accepted)
+        check_epoch(f"the output of {job}", epoch, accepted)
         kept = [one.stream for one in _kept_by(job, output)]
         if accepted != epoch and resumes is not None:
             overlaps = {stream: await self._open_overlap(stream, resumes) for stream in kept}
@@ -103,23 +93,18 @@ class SiteStreams:
 
     async def overlap_of(self, stream: str) -> str:
         """An output stream's mark, see `data_plane.OVERLAP`; none if there is no such stream."""
-        try:
-            info = await self.jetstream.stream_info(stream)
-        except NotFoundError:
-            return ""
-        return (info.config.metadata or {}).get(data_plane.OVERLAP, "")
+        view = await self._own(stream)
+        return "" if view is None else view.metadata.get(data_plane.OVERLAP, "")
 
     async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
         """The same, unless something was stored behind what the mark spans: whoever did that is past it. In
         any case if the stream accepts `epoch` already: who says so once more has stored that."""
-        try:
-            info = await self.jetstream.stream_info(stream)
-        except NotFoundError:
+        view = await self._own(stream)
+        if view is None:
             return ""
-        mark = (info.config.metadata or {}).get(data_plane.OVERLAP, "")
-        is_repeated = epoch in data_plane.epochs_of(info.config.subjects or [])
-        is_passed = info.state.last_seq > data_plane.overlap_range(mark)[1]
-        return mark if is_repeated or not is_passed else ""
+        mark = view.metadata.get(data_plane.OVERLAP, "")
+        is_passed = view.last > data_plane.overlap_range(mark)[1]
+        return mark if epoch in view.epochs or not is_passed else ""
 
     async def widened_overlap(self, stream: str, mark: str) -> str:
         """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
@@ -130,19 +115,18 @@ class SiteStreams:
 
     async def _open_overlap(self, stream: str, epoch: int) -> str:
         """A mark of all that owners after `epoch` have stored and may still store."""
-        try:
-            last = (await self.jetstream.stream_info(stream)).state.last_seq
-        except NotFoundError:
+        view = await self._own(stream)
+        if view is None or not view.last:
             return ""
         older = await newest_before(self.connection, self.site, stream, epoch + 1)
         after = 0 if older is None else older.serial
-        return await self.widened_overlap(stream, f"{after}-") if last else ""
+        return await self.widened_overlap(stream, f"{after}-")
 
     async def _ended(self, stream: str, mark: str) -> str:
         """The mark with its end; what it spans may be nothing."""
         if not mark.endswith("-"):
             return mark
-        last = (await self.jetstream.stream_info(stream)).state.last_seq
+        last = await last_serial(self.connection, self.site, stream)
         return f"{mark}{last}" if int(mark[:-1]) < last else ""
 
     async def prepare_output(self, job: str, output: ResolvedOutput) -> None:
@@ -158,8 +142,7 @@ class SiteStreams:
         Raises `TowpathError` (fenced) when they accept a later epoch.
         """
         accepted = await self.accepted_epoch(output.stream)
-        if accepted is not None and accepted > epoch:
-            raise epoch_is_over(job, epoch, accepted)
+        check_epoch(f"the output of {job}", epoch, accepted)
         await self._close(job, output)
 
     async def _close(self, job: str, output: ResolvedOutput) -> None:
@@ -195,11 +178,7 @@ class SiteStreams:
 
     async def accepted_epoch(self, stream: str) -> int | None:
         """The epoch that an output stream accepts; None when there is none, or it accepts nobody."""
-        try:
-            info = await self.jetstream.stream_info(stream)
-        except NotFoundError:
-            return None
-        return max(data_plane.epochs_of(info.config.subjects or []), default=None)
+        return accepted_epoch(await self._own(stream))
 
     async def drop_output(self, output: str) -> None:
         """Delete an output stream, and what is beside it, with all they hold."""
@@ -238,7 +217,7 @@ class SiteStreams:
             begins = (info.config.mirror.opt_start_seq if info.config.mirror else None) or 1
             if begins <= after + 1:
                 return
-            kept = (await self.bounds(resolved.site, resolved.stream)).first
+            kept = (await self.view(resolved.site, resolved.stream)).first
             if max(after + 1, kept) < begins:
                 await self.drop_mirror(resolved)
                 await self._mirror(resolved, max(after + 1, kept) - 1)
@@ -258,23 +237,21 @@ class SiteStreams:
         if resolved.site != self.site:
             await self._delete(data_plane.mirror_stream(resolved.site, resolved.stream))
 
-    async def bounds(self, site: str, stream: str) -> StreamBounds:
-        """Serial numbers a stream keeps, at any site. Raises `TowpathError` if it is out of reach."""
-        subject = f"{data_plane.api_prefix(site)}.STREAM.INFO.{stream}"
+    async def view(self, site: str, stream: str) -> StreamView:
+        """A stream at any site. Raises `TowpathError` if there is none, or its site is out of reach."""
         try:
-            answer = await self.connection.request(subject, b"", timeout=REQUEST_S)
-        except (nats.errors.Error, TimeoutError) as error:
+            view = await stream_view(self.connection, site, stream, timeout_s=REQUEST_S)
+        except TimeoutError as error:
             raise TowpathError(
                 ErrorCode.UNREACHABLE, f"stream {stream} of {site} does not answer", field="site", value=site
             ) from error
-        body: dict[str, Any] = json.loads(answer.data)
-        if "error" in body:
-            raise TowpathError(
-                ErrorCode.UNKNOWN_TOPIC, body["error"].get("description", "no such stream"), value=stream
-            )
-        state = body["state"]
-        first = state["first_seq"] if state["messages"] else state["last_seq"] + 1
-        return StreamBounds(first, state["last_seq"])
+        if view is None:
+            raise TowpathError(ErrorCode.UNKNOWN_TOPIC, f"{site} has no such stream", value=stream)
+        return view
+
+    async def _own(self, stream: str) -> StreamView | None:
+        """A stream of this site, None if there is none. Raises `TimeoutError`."""
+        return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
 
     async def _ensure_output(
         self, kept: _Kept, accepts: str, overlap: str, diverted: int | None = None
@@ -330,17 +307,6 @@ class SiteStreams:
             await self.jetstream.delete_stream(name)
         except NotFoundError:
             return
-
-
-def epoch_is_over(job: str, epoch: int, accepted: int) -> TowpathError:
-    """The refusal of an epoch that the job's output, or what waits beside it, has passed."""
-    return TowpathError(
-        ErrorCode.FENCED,
-        f"the output of {job} is at epoch {accepted} already",
-        field="epoch",
-        value=epoch,
-        allowed=f"{accepted} or more",
-    )
 
 
 def _window(retention: Retention) -> float:

@@ -13,13 +13,12 @@ jobs/<job>/restored              digest of the state that `checkpoint-<n>` was m
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
+from towpath.atomic_write import write_atomically
 from towpath.checkpoints.derivation import derive
 from towpath.checkpoints.layout import digest_of_inventory, inventory, is_transient, relocate
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.migration import StateSize
 
@@ -40,7 +39,7 @@ class AssignmentStore:
         """Store an assignment durably."""
         directory = self._of(assignment.spec.name)
         directory.mkdir(parents=True, exist_ok=True)
-        _write_durably(directory / "assignment.json", assignment.model_dump_json(indent=1))
+        write_atomically(directory / "assignment.json", assignment.model_dump_json(indent=1))
 
     def checkpoint(self, assignment: Assignment) -> Path:
         """Return the directory of the job's state."""
@@ -66,7 +65,7 @@ class AssignmentStore:
     def take_role(self, job: str, operation: str) -> None:
         """Record durably in which migration the site has a role. A new role replaces an older one."""
         self._of(job).mkdir(parents=True, exist_ok=True)
-        _write_durably(self._of(job) / "role", operation)
+        write_atomically(self._of(job) / "role", operation)
 
     def has_role(self, job: str, operation: str) -> bool:
         """True if the site has a role in this very migration."""
@@ -96,7 +95,7 @@ class AssignmentStore:
             restored.unlink(missing_ok=True)
             if checkpoint.exists():
                 shutil.rmtree(checkpoint)
-            _write_durably(restored, digest)
+            write_atomically(restored, digest)
             incoming.rename(checkpoint)
         relocate(checkpoint)
         return True
@@ -122,7 +121,7 @@ class AssignmentStore:
         carried = assignment.derived.serials
         serials = [carried.get(entry.name, entry.after_serial or 0) for entry in assignment.inputs]
         derive(self.checkpoint(known), checkpoint, len(known.inputs), serials)
-        _write_durably(mark, wanted)
+        write_atomically(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:
         """Delete arriving state."""
@@ -148,15 +147,6 @@ class AssignmentStore:
         return self.directory / job
 
 
-def _write_durably(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def held(assignment: Assignment, migration: str | None) -> Assignment:
     """Return the assignment as prepared and not running."""
     return assignment.model_copy(update={"desired": DesiredState.HELD, "migration": migration})
@@ -169,14 +159,3 @@ def going_on_after(assignment: Assignment, serials: dict[str, int]) -> Assignmen
         for entry in assignment.inputs
     ]
     return assignment.model_copy(update={"inputs": inputs})
-
-
-def outdated(job: str, epoch: int, known: int) -> TowpathError:
-    """Return the refusal of an epoch that is over."""
-    return TowpathError(
-        ErrorCode.FENCED,
-        f"{job} is already at epoch {known} here",
-        field="epoch",
-        value=epoch,
-        allowed=f"{known} or more",
-    )

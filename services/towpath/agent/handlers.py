@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from nats.errors import Error as NatsError
 
-from towpath.agent.assignments import going_on_after, held, outdated
+from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
@@ -32,6 +32,7 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
+from towpath.streams.ownership import epoch_is_over
 
 POLL_S = 0.1
 
@@ -42,7 +43,7 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
     Raises `TowpathError`: `deadline` when that takes longer, `failed` when the job does not run.
     """
     ends = {
-        entry.name: (await jobs.streams.bounds(entry.site, entry.stream)).last
+        entry.name: (await jobs.streams.view(entry.site, entry.stream)).last
         for entry in assignment.inputs
         if entry.name in inputs
     }
@@ -102,7 +103,7 @@ class Handlers:
             if known is None:
                 await asyncio.to_thread(self.jobs.store.forget, job)
             elif known.epoch > wanted.epoch:
-                raise outdated(job, wanted.epoch, known.epoch)
+                raise epoch_is_over(f"{job} at this site", wanted.epoch, known.epoch)
             elif known.epoch == wanted.epoch and known.revision > wanted.revision:
                 return Done()  # A late repetition: the job has been adjusted since.
             elif known.generation == wanted.generation:

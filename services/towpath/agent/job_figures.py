@@ -9,9 +9,9 @@ from pathlib import Path
 from time import monotonic
 
 from towpath.agent.jobs import Jobs
-from towpath.agent.stream_figures import StreamState
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, DesiredState
+from towpath.streams.stream_view import StreamView
 from towpath.telemetry.intervals import CHECKPOINT_INTERVAL_S
 
 
@@ -23,7 +23,7 @@ class JobFigures:
         self._jobs = jobs
         self._measured_at: float | None = None
 
-    async def values(self, streams: dict[str, StreamState]) -> dict[str, dict[str, float]]:
+    async def values(self, streams: dict[str, StreamView]) -> dict[str, dict[str, float]]:
         """Return job → values by metric. The size of checkpoints is not in every result."""
         running = [a for a in self._jobs.assignments.values() if a.desired is DesiredState.RUNNING]
         sizes = await self._sizes(running)
@@ -60,7 +60,7 @@ class JobFigures:
 
 
 def unprocessed(
-    site: str, assignment: Assignment, serials: dict[str, int], streams: dict[str, StreamState]
+    site: str, assignment: Assignment, serials: dict[str, int], streams: dict[str, StreamView]
 ) -> int | None:
     """Return the number of serials that a job at `site` has not processed, over all its inputs.
 
@@ -72,7 +72,7 @@ def unprocessed(
         state = streams.get(local_stream(site, entry.site, entry.stream))
         if state is None:
             return None
-        backlog += max(0, state.last - serials.get(entry.name, entry.after_serial or 0))
+        backlog += max(0, state.newest - serials.get(entry.name, entry.after_serial or 0))
     return backlog
 
 

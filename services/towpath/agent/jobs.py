@@ -169,7 +169,7 @@ class Jobs:
         for entry in assignment.inputs:
             after = entry.after_serial
             if after is None:
-                after = (await self.streams.bounds(entry.site, entry.stream)).first - 1
+                after = (await self.streams.view(entry.site, entry.stream)).first - 1
             settled.append(entry.model_copy(update={"after_serial": after}))
         return assignment.model_copy(update={"inputs": settled})
 

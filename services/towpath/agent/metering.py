@@ -12,7 +12,7 @@ from time import time
 from towpath.agent.engine_measures import SiteMeasures
 from towpath.agent.job_figures import JobFigures
 from towpath.agent.jobs import Jobs
-from towpath.agent.stream_figures import StreamFigures, stream_states
+from towpath.agent.stream_figures import StreamFigures, streams_at
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
@@ -89,7 +89,7 @@ def sources(
     machine, processes, traffic = MachineFigures(home.site(site)), ProcessFigures(), Traffic(bus.connection)
 
     async def storage() -> list[Sample]:
-        states = await stream_states(bus.connection, site)
+        states = await streams_at(bus.connection, site)
         values = await of_jobs.values(states)
         return [*_all("stream", streams.values(states)), *_all("job", values)]
 

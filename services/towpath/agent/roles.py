@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from towpath.agent.assignments import going_on_after, held, outdated
+from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.checkpoints.layout import inventory
@@ -42,6 +42,7 @@ from towpath.contracts.migration import (
     Shipped,
 )
 from towpath.contracts.reply import Done
+from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.tasks import end, to_the_end
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class Roles:
             known = self.jobs.assignments.get(job)
             if known is not None and known.epoch >= command.assignment.epoch:
                 if known.migration != command.operation:
-                    raise outdated(job, command.assignment.epoch, known.epoch)
+                    raise epoch_is_over(f"{job} at this site", command.assignment.epoch, known.epoch)
                 if known.desired is DesiredState.RUNNING:
                     return Launched()  # A late repetition: the job was launched long ago.
             else:
@@ -218,8 +219,7 @@ class Roles:
         await self._call_off(job)
         async with self.jobs.lock(job):
             assignment = self.jobs.get(job)
-            if assignment.epoch > command.epoch:
-                raise outdated(job, command.epoch, assignment.epoch)
+            check_epoch(f"{job} at this site", command.epoch, assignment.epoch)
             if assignment.desired is not DesiredState.RUNNING:
                 assignment = await self._restored(assignment, command)
             running = assignment.model_copy(update={"epoch": command.epoch, "desired": DesiredState.RUNNING})

@@ -26,7 +26,8 @@ from towpath.contracts.job import Input
 from towpath.contracts.operators import ProcessingWindow
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
-from towpath.streams.log_reader import Access, EventsLost, LogReader
+from towpath.streams.failures import EventsLost
+from towpath.streams.log_reader import Access, LogReader
 
 ARRIVAL_S = 2.0
 """After a micro-batch is known to be committed, for its results to reach the subscriber."""

@@ -20,6 +20,7 @@ from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.watch import Watch
 from towpath.operators.live_changes import is_live
+from towpath.streams.failures import EventsLost, Fenced, failure_in
 from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.logs import about
@@ -35,6 +36,8 @@ ERROR_CHARACTERS = 1000
 
 STOP_LIMIT_S = 15.0
 """Spark waits for the query's thread when it stops one, for ever if that thread hangs."""
+
+_VERDICTS = {Fenced: JobState.FENCED, EventsLost: JobState.FAILED}
 
 START_LIMIT_S = 60.0
 """A start takes one or two seconds; on a machine under load, some more."""
@@ -202,11 +205,8 @@ def _essence(assignment: Assignment) -> Assignment:
 
 def _verdict(failure: str) -> JobState:
     """What a failure means: some are final, the others are tried again."""
-    if "Fenced:" in failure:
-        return JobState.FENCED
-    if "EventsLost:" in failure:
-        return JobState.FAILED
-    return JobState.RETRYING
+    known = failure_in(failure)
+    return JobState.RETRYING if known is None else _VERDICTS.get(known.kind, JobState.RETRYING)
 
 
 def _is_adjusted(query: Query, assignment: Assignment) -> bool:
@@ -222,8 +222,5 @@ def _is_final(state: JobState) -> bool:
 
 def _shortened(failure: str) -> str:
     """The line that says most: Spark wraps Python errors in long traces."""
-    for line in failure.splitlines():
-        for marker in ("EventsLost:", "Fenced:", "Unpublished:"):
-            if marker in line:
-                return line[line.index(marker) :][:ERROR_CHARACTERS]
-    return failure.strip()[:ERROR_CHARACTERS]
+    known = failure_in(failure)
+    return (failure.strip() if known is None else known.text)[:ERROR_CHARACTERS]

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from towpath.atomic_write import write_atomically
 from towpath.checkpoints.layout import newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
 from towpath.contracts.data_plane import local_stream
@@ -184,10 +185,7 @@ class Query:
 
     def adjust(self, assignment: Assignment) -> None:
         """Go on with an assignment that differs by what a running query can be told, see `is_live`."""
-        path = _bound_file(self.pause_file)
-        scratch = path.with_name(f".{path.name}.tmp")
-        scratch.write_text(str(events_per_batch(assignment) or 0))
-        scratch.replace(path)
+        write_atomically(_bound_file(self.pause_file), str(events_per_batch(assignment) or 0), durable=False)
         self.assignment = assignment
 
     def _publish(self, frame: DataFrame, batch: int) -> None:

@@ -11,6 +11,7 @@ from towpath.engine.query import compiling, source_options
 from towpath.engine.settings import Settings
 from towpath.operators.columns import first_line
 from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.streams.failures import EventsLost, failure_in
 from towpath.streams.source import FORMAT
 
 
@@ -54,7 +55,7 @@ def recompute_window(
 
 
 def _failure(error: PySparkException) -> TowpathError:
-    lost = next((line for line in str(error).splitlines() if "EventsLost:" in line), None)
-    if lost is not None:
-        return TowpathError(ErrorCode.EVENTS_LOST, lost[lost.index("EventsLost:") :], field="after")
+    failure = failure_in(str(error))
+    if failure is not None and failure.kind is EventsLost:
+        return TowpathError(ErrorCode.EVENTS_LOST, failure.text, field="after")
     return TowpathError(ErrorCode.FAILED, first_line(error))

@@ -23,9 +23,9 @@ from towpath.contracts.monitor import Consistent, Watch
 from towpath.monitor.forwarding import Forwarding
 from towpath.monitor.progress import RunProgress
 from towpath.monitor.windows import WindowResult, Windows
+from towpath.streams.failures import Fenced, Unpublished
 from towpath.streams.follower import Follower, StreamGoneError
 from towpath.streams.pages import StoredMessage, newest_before
-from towpath.streams.publisher import Fenced, Unpublished
 from towpath.synchrony.by_results import ByResults
 from towpath.synchrony.cut import Cut
 from towpath.tasks import end

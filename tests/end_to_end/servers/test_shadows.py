@@ -33,8 +33,9 @@ from towpath.contracts.migration import AmendedResult, OpenShadow, SetEpoch, Set
 from towpath.contracts.site import Retention
 from towpath.streams import pages, publisher
 from towpath.streams import shadows as shadows_module
+from towpath.streams.failures import Fenced
 from towpath.streams.pages import last_serial, read_after
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams
@@ -76,7 +77,7 @@ async def publish(
     subject = (rejected_subject if rejected else sink_subject)("jfk", "hourly", epoch)
     life = await stream_life(connection, "jfk", stream)
     messages = [Outgoing(subject, f"{life}/{n}", json.dumps({"n": n}).encode()) for n in numbers]
-    writer = Publisher(connection, patience_s=patience_s)
+    writer = Publisher(always(connection), patience_s=patience_s)
     return await writer.publish(messages, site="jfk", stream=stream, batch=batch or f"1.{epoch}")
 
 
@@ -136,7 +137,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
     await shadows.open(HANDOVER)
     other = await nats.connect(nats_server.url)
     life = await stream_life(other, "jfk", OUTPUT.stream)
-    writer = Publisher(other)
+    writer = Publisher(always(other))
     subject = sink_subject("jfk", "hourly", 3)
     going_on, batches = asyncio.Event(), 0
 
@@ -347,7 +348,7 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
 ) -> None:
     shadows = Shadows(streams)
     await shadows.open(HANDOVER)
-    late = Publisher(connection)
+    late = Publisher(always(connection))
     life = await stream_life(connection, "jfk", OUTPUT.stream)
 
     async def late_owner(numbers: range) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import nats
@@ -15,15 +16,18 @@ from nats.aio.client import Client
 from running.promises import promise
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
+from towpath.bus.connecting import Login
 from towpath.contracts.data_plane import batch_label, output_stream, rejected_stream, sink_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow
 from towpath.contracts.site import Retention
-from towpath.streams.log_reader import Access, EventsLost, LogReader
+from towpath.streams.failures import EventsLost, Fenced, Unpublished
+from towpath.streams.log_reader import Access, LogReader
 from towpath.streams.published import published_since
-from towpath.streams.publisher import Fenced, Outgoing, Publisher, Unpublished, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
 from towpath.streams.shadows import Shadows
+from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams
 
 OUTPUT = ResolvedOutput(
@@ -62,7 +66,7 @@ async def stored(connection: Client) -> list[int]:
 async def publish(
     connection: Client, messages: list[Outgoing], batch: int = 0, patience_s: float = WITHIN_S
 ) -> int:
-    publisher = Publisher(connection, patience_s=patience_s)
+    publisher = Publisher(always(connection), patience_s=patience_s)
     return await publisher.publish(messages, site="jfk", stream=OUTPUT.stream, batch=batch_label(1, batch))
 
 
@@ -107,11 +111,21 @@ async def test_set_epoch_when_repeated_and_a_stream_of_the_output_is_gone_then_i
     assert await streams.accepted_epoch(rejected_stream(OUTPUT.stream)) == 1
 
 
+@pytest.fixture
+def sink(nats_server: Server) -> Iterator[SinkConnection]:
+    connection = SinkConnection(Login(nats_server.url, "", ""), "jfk")
+    connection.start()
+    yield connection
+    connection.close()
+
+
+@promise("repeats")
 async def test_publish_when_server_is_killed_in_the_middle_then_all_is_stored_once_and_in_order(
-    streams: SiteStreams, connection: Client, nats_server: Server
+    streams: SiteStreams, connection: Client, sink: SinkConnection, nats_server: Server
 ) -> None:
     await streams.set_epoch("hourly", 1, OUTPUT)
-    sending = asyncio.create_task(publish(connection, results(1, 0, 20_000)))
+    publishing = partial(sink.publish, results(1, 0, 20_000), site="jfk", stream=OUTPUT.stream, batch="1.0")
+    sending = asyncio.create_task(asyncio.to_thread(publishing))
     jetstream = connection.jetstream()
 
     async def is_in_the_middle() -> bool:
@@ -241,7 +255,7 @@ async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_mea
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has forgotten the ids by then."""
-    monkeypatch.setattr("towpath.streams.streams.DUPLICATE_WINDOW_S", 0.2)
+    monkeypatch.setattr("towpath.contracts.data_plane.DUPLICATE_WINDOW_S", 0.2)
     await streams.set_epoch("hourly", 1, OUTPUT)
     await publish(connection, results(1, 0, 5), batch=60)
     await streams.set_epoch("hourly", 3, OUTPUT)

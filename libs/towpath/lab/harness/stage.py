@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +13,6 @@ from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
-from towpath.contracts.data_plane import api_prefix, epochs_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
@@ -23,6 +21,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import processes_of
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
+from towpath.streams.stream_view import stream_view
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
 """Events come in at the first; the job moves between the first two. Results of some jobs are kept at the
@@ -63,12 +62,8 @@ class Stage:
 
     async def accepted_epochs(self, output: ResolvedOutput) -> list[int]:
         """Epochs whose results a job's output takes. Raises `TimeoutError` when its site is away."""
-        subject = f"{api_prefix(output.site)}.STREAM.INFO.{output.stream}"
-        try:
-            answer = await self.bus.connection.request(subject, b"", timeout=ATTEMPT_S)
-        except NatsError as error:
-            raise TimeoutError(f"{output.site} does not answer: {error}") from error
-        return epochs_of(json.loads(answer.data).get("config", {}).get("subjects", []))
+        view = await stream_view(self.bus.connection, output.site, output.stream, timeout_s=ATTEMPT_S)
+        return [] if view is None else view.epochs
 
     async def until_settled(self, job: str | None, within_s: float) -> JobView | None:
         """Wait until everything runs, and exactly one site owns the job; how the job is then.

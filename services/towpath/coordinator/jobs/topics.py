@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
-
-from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
 from towpath.composition.graph import Stream
 from towpath.composition.schemas import check_fields
 from towpath.contracts.data_plane import (
     IN_STREAM,
-    api_prefix,
     device_subject,
     output_stream,
     rejected_stream,
@@ -23,6 +18,7 @@ from towpath.contracts.data_plane import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.protocols.record import JobEntry
+from towpath.streams.pages import last_serial
 
 STREAM_INFO_S = 3.0
 
@@ -181,23 +177,20 @@ async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> li
     for found in inputs:
         topic = found.name.removeprefix(f"{found.site}/").split("#")[0]
         if (found.site, topic) in latest:
-            serial = await last_serial(bus, found.site, found.stream)
+            serial = await _newest_serial(bus, found.site, found.stream)
             found = found.model_copy(update={"after_serial": serial})
         pinned.append(found)
     return pinned
 
 
-async def last_serial(bus: Bus, site: str, stream: str) -> int:
+async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
     """The newest serial number of a stream; 0 when the stream does not exist yet.
 
     Raises `TowpathError` (site down) when its site does not answer.
     """
-    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
     try:
-        async with asyncio.timeout(STREAM_INFO_S + 1):
-            message = await bus.connection.request(subject, b"", timeout=STREAM_INFO_S)
-    except (NatsError, TimeoutError, OSError) as error:
+        return await last_serial(bus.connection, site, stream, timeout_s=STREAM_INFO_S)
+    except TimeoutError as error:
         raise TowpathError(
             ErrorCode.SITE_DOWN, f"stream {stream} of {site} does not answer", field="inputs", value=site
         ) from error
-    return int(json.loads(message.data).get("state", {}).get("last_seq", 0))

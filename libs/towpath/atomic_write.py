@@ -1,0 +1,46 @@
+"""Replacing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+
+def write_atomically(
+    path: Path, content: str | bytes, *, mode: int | None = None, durable: bool = True
+) -> None:
+    """Put `content` at `path`: a reader finds the old content or the new one, also after a crash.
+
+    A `durable` file is on the disk when this returns. `mode` holds from the first moment on; without it the
+    process' usual one is taken. The file is never changed in place: other names of the old one keep it.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        _write(scratch, content.encode() if isinstance(content, str) else content, mode, durable=durable)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    if durable:
+        _sync_directory(path.parent)
+
+
+def _write(scratch: Path, content: bytes, mode: int | None, *, durable: bool) -> None:
+    scratch.unlink(missing_ok=True)  # Of a killed process that had this number.
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
+        if durable:
+            file.flush()
+            os.fsync(descriptor)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,60 @@
+"""Errors of the Spark source and sink, and their way through Spark.
+
+Spark hands an error of a Python source or sink on as text: the class, the message and a trace, wrapped in a
+trace of its own. The engine finds these errors in that text by their names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+class Fenced(RuntimeError):
+    """The output stream accepts a later epoch: another owner has the job. Or ours was never set."""
+
+
+class Unpublished(RuntimeError):
+    """The output stream could not be reached in time, or refused."""
+
+
+class EventsLost(RuntimeError):
+    """Serial numbers a job still had to read are no longer kept."""
+
+    def __init__(self, stream: str, first: int, last: int) -> None:
+        # With its name: a planner answers with the message alone.
+        super().__init__(f"{_name(type(self))} serials {first}..{last} of {stream} are no longer kept")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of source or sink that was found in Spark's text."""
+
+    kind: type[RuntimeError]
+    text: str
+    """One line that begins with the error's name."""
+
+
+def without_history(error: Fenced | Unpublished) -> Fenced | Unpublished:
+    """The same error for Spark, without the errors behind it.
+
+    Spark matches the whole text of an error with a regular expression, and a Python trace of some thousand
+    characters overflows its stack.
+    """
+    return type(error)(str(error))
+
+
+def failure_in(text: str) -> Failure | None:
+    """The gravest error of source or sink that Spark's text tells of; None if it tells of none."""
+    for kind in _GRAVEST_FIRST:
+        for line in text.splitlines():
+            if _name(kind) in line:
+                return Failure(kind, line[line.index(_name(kind)) :])
+    return None
+
+
+def _name(kind: type[RuntimeError]) -> str:
+    return f"{kind.__name__}:"
+
+
+_GRAVEST_FIRST: Final = (Fenced, EventsLost, Unpublished)

@@ -1,0 +1,119 @@
+"""A stream as its server sees it: the one reader of what JetStream tells about streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+
+from towpath.contracts.data_plane import api_prefix, epochs_of, life_code
+
+ASK_S = 5.0
+"""Deadline of a question: a server that is there has the answer in memory."""
+
+_NO_SUCH_STREAM = 10059
+
+
+@dataclass(frozen=True)
+class StreamView:
+    """A stream at one moment."""
+
+    name: str
+    created: str
+    """When it was created, as the server says it."""
+    subjects: tuple[str, ...]
+    """What it listens to."""
+    first: int
+    """Oldest serial number kept; `last` + 1 when it is empty."""
+    last: int
+    """Newest serial number."""
+    size: int
+    """Bytes kept."""
+    lag: int = 0
+    """Of a mirror: how many messages of its origin it does not have yet."""
+    republishes_to: str = ""
+    """Subject of the messages that it republishes."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def newest(self) -> int:
+        """Newest serial number; of a mirror that of its origin, as far as the server knows."""
+        return self.last + self.lag
+
+    @property
+    def life(self) -> str:
+        """The code that its message ids begin with."""
+        return life_code(self.created)
+
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs that it accepts, in ascending order."""
+        return epochs_of(self.subjects)
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> StreamView:
+        """The view in a server's description of a stream."""
+        config, state = info["config"], info["state"]
+        last = state["last_seq"]
+        return cls(
+            name=config.get("name", ""),
+            created=info.get("created", ""),
+            subjects=tuple(config.get("subjects") or ()),
+            first=state.get("first_seq", 0) if state.get("messages") else last + 1,
+            last=last,
+            size=state.get("bytes", 0),
+            lag=(info.get("mirror") or {}).get("lag", 0),
+            republishes_to=(config.get("republish") or {}).get("dest", ""),
+            metadata=config.get("metadata") or {},
+        )
+
+
+def parse_view(answer: bytes) -> StreamView | None:
+    """The view in the answer to `STREAM.INFO`; None if there is no such stream.
+
+    Raises `TimeoutError` when the server cannot tell: it will when it is asked again.
+    """
+    body: dict[str, Any] = json.loads(answer)
+    error = body.get("error")
+    if error is None:
+        return StreamView.of(body)
+    if error.get("err_code") == _NO_SUCH_STREAM:
+        return None
+    raise TimeoutError(f"the server cannot tell: {error.get('description')}")
+
+
+async def stream_view(
+    connection: Client, site: str, stream: str, *, timeout_s: float = ASK_S
+) -> StreamView | None:
+    """A stream of a site, from anywhere in the mesh; None if there is none of this name.
+
+    Raises `TimeoutError` when the site does not answer.
+    """
+    subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
+    try:
+        answer = await connection.request(subject, b"", timeout=timeout_s)
+    except (nats.errors.Error, TimeoutError, OSError) as error:
+        raise TimeoutError(f"{stream} at {site} does not answer") from error
+    return parse_view(answer.data)
+
+
+async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_S) -> list[StreamView]:
+    """All streams of a site. Raises `TimeoutError` when the site does not answer."""
+    views: list[StreamView] = []
+    while True:
+        request = json.dumps({"offset": len(views)}).encode()
+        try:
+            answer = await connection.request(f"{api_prefix(site)}.STREAM.LIST", request, timeout=timeout_s)
+        except (nats.errors.Error, TimeoutError, OSError) as error:
+            raise TimeoutError(f"the streams of {site} are not listed") from error
+        body: dict[str, Any] = json.loads(answer.data)
+        if "error" in body:
+            raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")
+        listed = [StreamView.of(info) for info in body.get("streams") or []]
+        views += listed
+        if not listed or len(views) >= body.get("total", 0):
+            return views
