@@ -22,8 +22,8 @@ from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpe
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.traces import ListTraces, ShowTrace, Span
 from towpath.lab.harness.journal import FILE, read_journal
-from towpath.lab.harness.judge import spec_of
-from towpath.lab.harness.stage import Stage, stage
+from towpath.lab.harness.stage import Stage, small_mesh, stage
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import read_document
 from towpath.lab.scenarios.report import RunReport
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 async def up(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with stage(Home(tmp_path / "mesh"), ("jfk", "cloud")) as running:
+    async with stage(Home(tmp_path / "mesh"), small_mesh(("jfk", "cloud"))) as running:
         yield running
 
 

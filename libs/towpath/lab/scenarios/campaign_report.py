@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from towpath.contracts.message import Model
-from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+from towpath.lab.harness.report import FINDINGS, in_words
+from towpath.lab.scenarios.report import RunReport
 
 
 class CampaignReport(Model):

@@ -11,10 +11,11 @@ import matplotlib.pyplot as plt
 from towpath.contracts.message import now
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import FILE, Entry, of, read_journal
+from towpath.lab.harness.report import FINDINGS, in_words
 from towpath.lab.scenarios.course import Course, Curve, course
 from towpath.lab.scenarios.picture import figure_of
 from towpath.lab.scenarios.probes import title, tolerance
-from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+from towpath.lab.scenarios.report import RunReport
 from towpath.reports.curves import number
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.markup import element, listed, paragraph, section, table

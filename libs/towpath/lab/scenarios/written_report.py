@@ -6,10 +6,11 @@ from pathlib import Path
 
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import read_journal
+from towpath.lab.harness.report import FINDINGS
 from towpath.lab.scenarios.course import Course, course
 from towpath.lab.scenarios.picture import draw
 from towpath.lab.scenarios.probes import title, tolerance
-from towpath.lab.scenarios.report import FINDINGS, RunReport
+from towpath.lab.scenarios.report import RunReport
 
 REPORT, PICTURE = "report.md", "run.png"
 

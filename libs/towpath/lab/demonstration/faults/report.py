@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.contracts.message import Model
-from towpath.lab.demonstration.report import Report
+from towpath.lab.demonstration.report import DemonstrationReport
 
 
 class Batch(Model):
@@ -106,7 +106,7 @@ class HandoverReport(Model):
     marks: list[Mark]
     steps: list[MigrationStep]
     delays: dict[str, int]
-    pipeline: Report
+    pipeline: DemonstrationReport
 
 
 class FaultsReport(Model):
