@@ -8,12 +8,12 @@ from report_trial import BEGUN, TOOK_S, check_self_contained, facts
 
 from towpath.lab.demonstration.report import DemonstrationReport
 from towpath.lab.demonstration.report_page import demonstration_page
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import MoveReport
 
 FIRST = BEGUN.timestamp() - 30
-MOVING = [Arrival(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]
-PASSING = [Arrival(FIRST + n / 20, 1.0, "jfk") for n in range(2_000)]
+MOVING = [ReceivedResult(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]
+PASSING = [ReceivedResult(FIRST + n / 20, 1.0, "jfk") for n in range(2_000)]
 
 
 def report(**changes: Any) -> DemonstrationReport:

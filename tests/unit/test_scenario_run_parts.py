@@ -21,9 +21,9 @@ from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, in_words
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.mesh_events import MeshEvents, matches
-from towpath.lab.scenarios.probes import Measured
+from towpath.lab.scenarios.probes import ProbeValue
 from towpath.lab.scenarios.reading import parse
-from towpath.lab.scenarios.report import RuleReport, RunReport
+from towpath.lab.scenarios.report import RuleOutcome, RunReport
 from towpath.lab.scenarios.steadiness import Steadiness
 from towpath.lab.scenarios.timeline import Timeline
 
@@ -245,8 +245,8 @@ async def test_timeline_when_an_event_does_not_come_then_that_is_a_problem() -> 
     ]
 
 
-def look(**inside: bool) -> list[Measured]:
-    return [Measured(name, 1.0, value) for name, value in inside.items()]
+def look(**inside: bool) -> list[ProbeValue]:
+    return [ProbeValue(name, 1.0, value) for name, value in inside.items()]
 
 
 def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> None:
@@ -333,7 +333,7 @@ def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> No
         ({}, {"deviates": "must"}, "steady state was never left"),
         ({"deviated": {"lag j": 1}}, {"deviates": "must_not"}, "steady state was left: lag j"),
         (
-            {"rules": [RuleReport(rule="r", event="point sink.publish", faults=["drop"])]},
+            {"rules": [RuleOutcome(rule="r", event="point sink.publish", faults=["drop"])]},
             {},
             "the rule r never acted",
         ),

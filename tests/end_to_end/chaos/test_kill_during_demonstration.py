@@ -18,14 +18,14 @@ from towpath.contracts.commands import ListJobs, RemoveJob, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
 from towpath.lab.demonstration.pipeline import MOVING_JOB, SITES, pipeline
-from towpath.lab.demonstration.run import Demonstration, Options, Outcome
+from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions, Outcome
 from towpath.lab.harness.stage import Stage
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.processes import find
 
-OPTIONS = Options(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
+OPTIONS = DemonstrationOptions(per_airport=4_000, rate=200.0, malformed_every=150, settle_s=120.0)
 VICTIMS = {
     ("jfk-engine", "cloud-engine"): StrategyName.HANDOVER,
     ("jfk-agent", "coordinator"): StrategyName.GENERAL,

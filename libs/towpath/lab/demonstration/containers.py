@@ -17,7 +17,7 @@ from towpath.lab.containers import control
 from towpath.lab.demonstration.evacuation import Evacuation, EvacuationReport
 from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
 from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.demonstration.run import Demonstration, Options
+from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions
 from towpath.lab.emulation.project import Project, check_images
 from towpath.lab.harness.stage import Stage
 from towpath.lab.topology.health import until_healthy
@@ -144,7 +144,7 @@ class ContainersDemonstration:
 
     async def _demonstrate(self, mesh: MeshState, up_s: float) -> ContainersReport:
         user = mesh.operator
-        options = Options(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
+        options = DemonstrationOptions(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
         async with await Bus.connect(mesh.hub_url, user.user, user.password, name="demonstration") as bus:
             demonstration = Demonstration(Stage(self.home, mesh, bus, bus), options, self.tell)
             outcome = await demonstration.run()

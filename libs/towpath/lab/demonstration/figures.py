@@ -12,20 +12,20 @@ from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import OperationView
 from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import MoveReport, findings
 from towpath.lab.workload.replay import ReplayReport
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunFigures:
     """Everything the report is made from."""
 
     verdict: Verdict
     observations: list[Observation]
     replays: list[ReplayReport]
     migrations: list[OperationView]
-    passing: list[Arrival]
+    passing: list[ReceivedResult]
 
     def report(self, seconds: float) -> DemonstrationReport:
         """The report of a run that took so long, seconds."""
@@ -51,7 +51,7 @@ def _percentile(values: list[float], percent: float) -> float | None:
 
 def arrivals(
     observations: list[Observation], job: str, watermark_s: float
-) -> tuple[list[Arrival], list[Arrival]]:
+) -> tuple[list[ReceivedResult], list[ReceivedResult]]:
     """Results of the moving `job`, and those of the cleaning jobs, as they came."""
     edge = job.rsplit("-", 1)[1]
     bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
@@ -64,7 +64,9 @@ def arrivals(
     return (_windows(moved, mine, watermark_s) if mine else []), passing
 
 
-def _windows(moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float) -> list[Arrival]:
+def _windows(
+    moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float
+) -> list[ReceivedResult]:
     """A window closes with the first event that moves the watermark past its end."""
     times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
     stored = [utc(b["stored_at"]).timestamp() for b in mine]
@@ -76,5 +78,7 @@ def _windows(moved: list[tuple[Observation, dict]], mine: list[dict], watermark_
     ]
 
 
-def _arrival(observation: Observation, body: dict, stored_at: float) -> Arrival:
-    return Arrival(observation.received_at, max(0.0, observation.received_at - stored_at), body["site"])
+def _arrival(observation: Observation, body: dict, stored_at: float) -> ReceivedResult:
+    return ReceivedResult(
+        observation.received_at, max(0.0, observation.received_at - stored_at), body["site"]
+    )

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.picture import (
     QUIET,
     SOURCE,
@@ -27,8 +27,8 @@ from towpath.lab.harness.picture import (
 def draw(
     path: Path,
     report: DemonstrationReport,
-    moving: Sequence[Arrival],
-    passing: Sequence[Arrival],
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
     moving_job: str,
 ) -> None:
     """Draw throughput of the moving job, its results' latency, and the pipeline's throughput.
@@ -43,8 +43,8 @@ def draw(
 
 def figure_of(
     report: DemonstrationReport,
-    moving: Sequence[Arrival],
-    passing: Sequence[Arrival],
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
     moving_job: str,
     *,
     titled: bool = True,
@@ -73,13 +73,13 @@ def _title(report: DemonstrationReport, moving_job: str) -> str:
     return f"{moving_job} moves {moves} times under load: {report.results:,} results, {report.in_three}"
 
 
-def _colours(arrivals: Sequence[Arrival]) -> dict[str, str]:
+def _colours(arrivals: Sequence[ReceivedResult]) -> dict[str, str]:
     """The edge's colour is the source's, for there the job begins."""
     sites = sorted({a.site for a in arrivals}, key=lambda site: (site == "cloud", site))
     return dict(zip(sites, (SOURCE, TARGET), strict=False))
 
 
-def _pipeline(axis: Axes, arrivals: Sequence[Arrival], begin: float, end: float) -> None:
+def _pipeline(axis: Axes, arrivals: Sequence[ReceivedResult], begin: float, end: float) -> None:
     edges = np.arange(0, end - begin + 1.0, 1.0)
     counts, _ = np.histogram([a.received_at - begin for a in arrivals], bins=edges)
     axis.fill_between(edges[:-1], counts, step="post", color=QUIET, alpha=0.6)

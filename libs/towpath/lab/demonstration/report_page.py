@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from towpath.contracts.message import now
 from towpath.lab.demonstration.picture import figure_of
 from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.reports.costs import downtime
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.facts import MigrationFacts
@@ -22,8 +22,8 @@ from towpath.reports.page import page
 def demonstration_page(
     report: DemonstrationReport,
     moving_job: str,
-    moving: Sequence[Arrival],
-    passing: Sequence[Arrival],
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
     moves: Sequence[MigrationFacts],
 ) -> str:
     """The page on a run: `moving` and `passing` are results as they came, `moves` its migrations."""
@@ -68,7 +68,10 @@ def _verdict(report: DemonstrationReport) -> list[Element]:
 
 
 def _picture(
-    report: DemonstrationReport, moving_job: str, moving: Sequence[Arrival], passing: Sequence[Arrival]
+    report: DemonstrationReport,
+    moving_job: str,
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
 ) -> Element:
     with plt.rc_context(STYLE):
         figure = figure_of(report, moving, passing, moving_job, titled=False)

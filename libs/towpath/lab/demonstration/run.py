@@ -20,7 +20,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
-from towpath.lab.demonstration.figures import Figures, arrivals
+from towpath.lab.demonstration.figures import RunFigures, arrivals
 from towpath.lab.demonstration.pace import covered, judge_pace, last_input
 from towpath.lab.demonstration.pipeline import (
     CLEAN_TOPIC,
@@ -36,8 +36,8 @@ from towpath.lab.demonstration.pipeline import (
 )
 from towpath.lab.demonstration.report import DemonstrationReport
 from towpath.lab.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
-from towpath.lab.harness.load import SentEvent, devices_of
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.receiving import received, subscribers, until, until_quiet
 from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.workload.departures import closing_event, departures, with_malformed
@@ -55,7 +55,7 @@ AGAIN_S = 2.0
 
 
 @dataclass(frozen=True)
-class Options:
+class DemonstrationOptions:
     """How large a run is."""
 
     per_airport: int = 22_000
@@ -87,8 +87,8 @@ class Outcome:
     report: DemonstrationReport
     verdict: Verdict
     moving_job: str
-    moving: list[Arrival]
-    passing: list[Arrival]
+    moving: list[ReceivedResult]
+    passing: list[ReceivedResult]
     moves: list[MigrationFacts]
 
 
@@ -97,7 +97,7 @@ class Demonstration:
     """One run. `say` is told in a few words what is under way."""
 
     stage: Stage
-    options: Options
+    options: DemonstrationOptions
     say: Say = quiet
     _replayed: dict[float, asyncio.Event] = field(default_factory=dict)
     """Share of the moving job's airport → set when so much has been sent; migrations wait for it."""
@@ -129,7 +129,7 @@ class Demonstration:
         if self._pace is not None:
             verdict.add(await judge_pace(self.stage.bus, self._pace, observations))
         moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
-        figures = Figures(verdict, observations, replays, migrations, passing)
+        figures = RunFigures(verdict, observations, replays, migrations, passing)
         report = figures.report(time.time() - begun)
         moves = [await migration_facts(self.stage.bus, view.operation) for view in migrations]
         return Outcome(report, verdict, self.options.moving_job, moving, passing, moves)
@@ -195,7 +195,7 @@ class Demonstration:
                 if moves and report.acknowledged >= share * len(events):
                     reached.set()
 
-        return await replay.run((SentEvent(payload) for payload in events), progress)
+        return await replay.run((DueEvent(payload) for payload in events), progress)
 
     def _events(self, edge: str) -> list[bytes]:
         airport = edge.upper()

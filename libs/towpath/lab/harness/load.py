@@ -27,7 +27,7 @@ INFLIGHT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class SentEvent:
+class DueEvent:
     """An event, and when it is due."""
 
     payload: bytes
@@ -127,9 +127,7 @@ class Device:
         self.report = report
 
 
-def synthetic(
-    load: SyntheticLoad, draw: Random, clock: EventClock, stopped: StopAsked
-) -> Iterator[SentEvent]:
+def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: StopAsked) -> Iterator[DueEvent]:
     """Events made for the purpose until `stopped`, then one so late that all windows before it are over."""
     clock.begin()
     due = 0.0
@@ -138,19 +136,19 @@ def synthetic(
             break
         late = min(due, draw.uniform(0.0, load.disorder_s))
         event = clock.event(due - late, f"k{draw.randrange(load.keys)}", draw.randrange(1000) / 4)
-        yield SentEvent(event.payload, due)
+        yield DueEvent(event.payload, due)
         if draw.random() < load.repeats:
-            yield SentEvent(event.payload, due)
-    yield SentEvent(clock.closing().payload, due)
+            yield DueEvent(event.payload, due)
+    yield DueEvent(clock.closing().payload, due)
 
 
-def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[SentEvent]:
+def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[DueEvent]:
     """Departures until `stopped`, from the beginning again when they are over, then the closing ones."""
     due = 0.0
     for position, event in enumerate(cycle(departures(load.airport))):
         due = position / load.rate
         if stopped():
             break
-        yield SentEvent(event.payload, due)
+        yield DueEvent(event.payload, due)
     for airport in AIRPORTS if load.airport is None else (load.airport,):
-        yield SentEvent(closing_event(airport).payload, due)
+        yield DueEvent(closing_event(airport).payload, due)

@@ -31,7 +31,7 @@ QUIET_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedResult:
     """A result as its subscriber saw it."""
 
     received_at: float
@@ -51,7 +51,7 @@ class ObservedJob:
     collector: ResultCollector
     after: dict[str, int]
     """Input → serial number behind which it begins."""
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """It does not compute what it was deployed for any more."""
     stored: list[StoredEvent] = field(default_factory=list)
@@ -81,7 +81,7 @@ class ObservedJob:
                 stored_at = utc(body["stored_at"]).timestamp()
                 self.newest_stored_at = max(self.newest_stored_at, stored_at)
                 latency = observation.received_at - stored_at
-                self.arrivals.append(Arrival(observation.received_at, latency, body.get("site", "")))
+                self.arrivals.append(ReceivedResult(observation.received_at, latency, body.get("site", "")))
         self._looked_at = len(observations)
 
     def gap_s(self, now: float) -> float | None:

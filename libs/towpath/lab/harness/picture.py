@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.report import MoveReport
 from towpath.reports.drawing import BAND, COLOURS, INK, QUIET, STYLE
 
@@ -43,7 +43,7 @@ def write(figure: Figure, path: Path, dpi: int = DPI) -> None:
 
 
 def results_by_site(
-    axis: Axes, arrivals: Sequence[Arrival], begin: float, end: float, colours: Mapping[str, str]
+    axis: Axes, arrivals: Sequence[ReceivedResult], begin: float, end: float, colours: Mapping[str, str]
 ) -> None:
     """Bars of results per second, those of one site on top of those of another."""
     edges = np.arange(0, end - begin + 1.0, 1.0)
@@ -56,7 +56,7 @@ def results_by_site(
 
 
 def latency_by_site(
-    axis: Axes, arrivals: Sequence[Arrival], begin: float, colours: Mapping[str, str]
+    axis: Axes, arrivals: Sequence[ReceivedResult], begin: float, colours: Mapping[str, str]
 ) -> None:
     """A dot for each result."""
     for site, colour in colours.items():

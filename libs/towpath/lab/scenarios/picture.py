@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from towpath.lab.harness.picture import saved, write
 from towpath.lab.scenarios.campaign_report import CampaignReport, by_scenario
-from towpath.lab.scenarios.course import Course, Curve
+from towpath.lab.scenarios.course import Curve, RunCourse
 from towpath.reports.drawing import BAND, COLOURS, DEVIATED, FAULT, INK, QUIET, STYLE
 
 LINE = COLOURS[0]
@@ -28,7 +28,7 @@ UNITS = {
 }
 
 
-def draw(path: Path, run: Course) -> None:
+def draw(path: Path, run: RunCourse) -> None:
     """Draw a run into a file."""
     with plt.rc_context(STYLE):
         figure = figure_of(run)
@@ -36,7 +36,7 @@ def draw(path: Path, run: Course) -> None:
         plt.close(figure)
 
 
-def figure_of(run: Course, *, titled: bool = True) -> Figure:
+def figure_of(run: RunCourse, *, titled: bool = True) -> Figure:
     """A row for the rules and migrations, then one for each kind of probe and each metric. To be closed."""
     rows = _rows(run)
     heights = [max(0.6, 0.22 * (len(run.rules) + len(run.migrations))), *[1.2] * len(rows)]
@@ -61,7 +61,7 @@ def figure_of(run: Course, *, titled: bool = True) -> Figure:
     return figure
 
 
-def _title(run: Course) -> str:
+def _title(run: RunCourse) -> str:
     problems = run.report.get("problems")
     if problems is None:
         return f"{run.title}: not finished"
@@ -70,7 +70,7 @@ def _title(run: Course) -> str:
     return f"{run.title}: as expected, steady again after {run.report['recovered_s']:g} s"
 
 
-def _rows(run: Course) -> list[tuple[str, dict[str, Curve]]]:
+def _rows(run: RunCourse) -> list[tuple[str, dict[str, Curve]]]:
     """Curves that share a unit share a row; whether sites are up is told by the background."""
     rows: dict[str, dict[str, Curve]] = {}
     for probe, curve in run.curves.items():
@@ -94,7 +94,7 @@ def _curves(axis: Axes, label: str, curves: dict[str, Curve]) -> None:
         axis.legend(loc="upper left", frameon=False, ncols=3, fontsize=8)
 
 
-def _marks(axis: Axes, run: Course) -> None:
+def _marks(axis: Axes, run: RunCourse) -> None:
     """A bar for each rule and each migration, one below the other."""
     bars = [(mark, FAULT) for mark in run.rules] + [(mark, BAND) for mark in run.migrations]
     for position, (mark, colour) in enumerate(bars):
@@ -106,7 +106,7 @@ def _marks(axis: Axes, run: Course) -> None:
     axis.set_ylabel("loaded,\nmoving", rotation=90)
 
 
-def _background(axis: Axes, run: Course) -> None:
+def _background(axis: Axes, run: RunCourse) -> None:
     for mark in run.deviations:
         axis.axvspan(mark.begin, mark.end or mark.begin, color=DEVIATED, zorder=0, linewidth=0)
     for mark in run.rules:

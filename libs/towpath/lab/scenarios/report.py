@@ -9,7 +9,7 @@ from towpath.contracts.message import Model
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
 
 
-class RuleReport(Model):
+class RuleOutcome(Model):
     """What a rule did."""
 
     rule: str
@@ -22,7 +22,7 @@ class RuleReport(Model):
     last_error: str | None = None
 
     @classmethod
-    def of(cls, rule: Rule, count: RuleCount | None) -> RuleReport:
+    def of(cls, rule: Rule, count: RuleCount | None) -> RuleOutcome:
         """A rule, and what is known of what it did."""
         known = count.model_dump(include={"looked", "acted", "errors", "last_error"}) if count else {}
         faults = [action.fault for action in rule.actions]
@@ -64,7 +64,7 @@ class RunReport(Model):
     deviation_s: float = 0.0
     """For how long steady state did not hold, all together."""
     migrations: list[MoveReport] = []
-    rules: list[RuleReport] = []
+    rules: list[RuleOutcome] = []
     energy: dict[str, NodeEnergy] = {}
     """By node, those with a power profile. Empty where sites are no emulated nodes."""
     problems: list[str] = []

@@ -29,7 +29,7 @@ from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
-from towpath.lab.scenarios.report import RuleReport, RunReport
+from towpath.lab.scenarios.report import RuleOutcome, RunReport
 from towpath.lab.scenarios.restoration import Restoration
 from towpath.lab.scenarios.run_trace import RunTrace
 from towpath.lab.scenarios.sampler import Sampler
@@ -280,7 +280,7 @@ class Run:
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
             migrations=self._moves,
             energy=nodes.energy,
-            rules=[RuleReport.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
+            rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
             problems=self.problems,
             broken=self.broken,
         )

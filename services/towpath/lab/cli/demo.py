@@ -16,7 +16,7 @@ from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.lab.demonstration.report import DemonstrationReport
-    from towpath.lab.demonstration.run import Options, Outcome
+    from towpath.lab.demonstration.run import DemonstrationOptions, Outcome
 
 
 def demo(
@@ -34,10 +34,10 @@ def demo(
     Example: `towpath demo --events 22000 --rate 300`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
-    from towpath.lab.demonstration.run import Options
+    from towpath.lab.demonstration.run import DemonstrationOptions
 
     home = Home((output / "mesh").absolute())
-    options = Options(per_airport=events, rate=rate, strategy=strategy)
+    options = DemonstrationOptions(per_airport=events, rate=rate, strategy=strategy)
     begun = time.monotonic()
     outcome = asyncio.run(_run(home, options, keep))
     report = outcome.report.model_copy(update={"seconds": round(time.monotonic() - begun, 1)})
@@ -46,7 +46,7 @@ def demo(
     finish(report, [facts_table(_facts(report))], written, as_json=as_json, clean=report.clean)
 
 
-async def _run(home: Home, options: Options, keep: bool) -> Outcome:
+async def _run(home: Home, options: DemonstrationOptions, keep: bool) -> Outcome:
     from towpath.lab.demonstration.pipeline import SITES
     from towpath.lab.demonstration.run import Demonstration
     from towpath.lab.harness.stage import small_mesh

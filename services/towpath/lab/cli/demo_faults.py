@@ -73,10 +73,10 @@ def demo_faults(
     delays = tuple((each, delay_ms) for each in _numbers(every))
     counted = moved = None
     if only is not Experiment.HANDOVER:
-        counting = word_count.Options(rate=rate, step_s=step, delays=delays)
+        counting = word_count.WordCountOptions(rate=rate, step_s=step, delays=delays)
         counted = asyncio.run(_word_count(output, counting))
     if only is not Experiment.WORD_COUNT:
-        moving = handover.Options(per_airport=events, step_s=step / 2)
+        moving = handover.HandoverOptions(per_airport=events, step_s=step / 2)
         moved = asyncio.run(_handover(Home((output / "faults-mesh").absolute()), moving, keep))
     report = FaultsReport(
         seconds=round(time.monotonic() - begun, 1),
@@ -100,7 +100,7 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-async def _word_count(output: Path, options: word_count.Options) -> WordCountReport:
+async def _word_count(output: Path, options: word_count.WordCountOptions) -> WordCountReport:
     from towpath.lab.demonstration.faults import word_count
 
     home = Home((output / "faults-cluster-mesh").absolute())
@@ -124,7 +124,7 @@ def _cleared(home: Home) -> Iterator[Home]:
         lifecycle.down(home)
 
 
-async def _handover(home: Home, options: handover.Options, keep: bool) -> handover.HandoverOutcome:
+async def _handover(home: Home, options: handover.HandoverOptions, keep: bool) -> handover.HandoverOutcome:
     from towpath.lab.demonstration.faults import handover
     from towpath.lab.demonstration.pipeline import SITES
     from towpath.lab.harness.stage import small_mesh

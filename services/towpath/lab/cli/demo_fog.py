@@ -18,7 +18,7 @@ from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.lab.demonstration.fog.report import FogReport
-    from towpath.lab.demonstration.fog.run import Options, Turns
+    from towpath.lab.demonstration.fog.run import FogOptions, Turns
     from towpath.lab.harness.report import Judgement
 
 CLOUD_ENGINE = EngineSpec(spark_master="local[2]", memory="1g", state_memory_mb=128)
@@ -47,9 +47,9 @@ def demo_fog(
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
     from towpath.lab.demonstration.fog.picture import draw
-    from towpath.lab.demonstration.fog.run import Options, Turns
+    from towpath.lab.demonstration.fog.run import FogOptions, Turns
 
-    options = Options(
+    options = FogOptions(
         rates=_rates(rates), seconds=seconds, bandwidth_bytes_per_s=bandwidth, trigger_s=trigger
     )
     turns = Turns.of(options)
@@ -72,7 +72,7 @@ def _rates(text: str) -> tuple[float, ...]:
         ) from None
 
 
-async def _run(home: Home, options: Options, turns: Turns, keep: bool) -> FogReport:
+async def _run(home: Home, options: FogOptions, turns: Turns, keep: bool) -> FogReport:
     from towpath.lab.demonstration.fog.run import FogDemonstration
     from towpath.lab.demonstration.pipeline import CLOUD, EDGES
     from towpath.lab.harness.stage import ENGINE

@@ -12,7 +12,7 @@ from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Batch, HandoverReport, MigrationStep
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_site
 from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB
-from towpath.lab.harness.observer import Arrival
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.stage import Say, Stage
 
 SOURCE = MOVING_JOB.rsplit("-", 1)[1]
@@ -20,7 +20,7 @@ CONFIRMED = "confirmed"
 
 
 @dataclass(frozen=True)
-class Options:
+class HandoverOptions:
     """How large a run is."""
 
     per_airport: int = 12_000
@@ -42,7 +42,7 @@ class SlowedMove(run.Demonstration):
     """A demonstration whose sites are slow while its job moves."""
 
     injected: Injection | None = None
-    faults: Options = field(default_factory=Options)
+    faults: HandoverOptions = field(default_factory=HandoverOptions)
     moves: list[OperationView] = field(default_factory=list)
 
     async def migrate(self, job: str, to: str) -> OperationView:
@@ -68,14 +68,14 @@ class HandoverOutcome:
     """What came of a run: the report, and what its picture shows."""
 
     report: HandoverReport
-    moving: list[Arrival]
+    moving: list[ReceivedResult]
     batches: dict[str, list[Batch]]
     """Site → micro-batches of the moving job there."""
 
 
-async def run_handover(stage: Stage, options: Options, say: Say) -> HandoverOutcome:
+async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> HandoverOutcome:
     """The experiment on a mesh that is up. Raises `TowpathError` when a command is refused or fails."""
-    size = run.Options(
+    size = run.DemonstrationOptions(
         per_airport=options.per_airport,
         rate=options.rate,
         strategy=StrategyName.HANDOVER,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from towpath.lab.demonstration.faults.report import Batch, Mark, Phase, Staircase, WordCountReport
+from towpath.lab.demonstration.faults.report import Batch, Mark, Staircase, StaircasePhase, WordCountReport
 from towpath.lab.harness.picture import INK, SOURCE, TARGET, saved
 
 LOADED, UNLOADED = "#b91c1c", "#15803d"
 
 Value = Callable[[Batch], float]
-Mean = Callable[[Phase], float | None]
+Mean = Callable[[StaircasePhase], float | None]
 
 
 def draw_word_count(path: Path, report: WordCountReport) -> None:
@@ -50,7 +50,7 @@ def _series(
     axis: Axes,
     begin: float,
     batches: Sequence[Batch],
-    phases: Sequence[Phase],
+    phases: Sequence[StaircasePhase],
     value: Value,
     mean: Mean,
     colour: str,

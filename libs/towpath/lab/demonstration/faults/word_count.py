@@ -21,7 +21,7 @@ from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
-from towpath.lab.harness.load import SentEvent, devices_of
+from towpath.lab.harness.load import DueEvent, devices_of
 from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.workload.replay import Replay
 from towpath.streams.pages import read_after
@@ -45,7 +45,7 @@ CLOSING_WORD = "fin"
 
 
 @dataclass(frozen=True)
-class Options:
+class WordCountOptions:
     """How large a run is."""
 
     rate: float = 4_000.0
@@ -109,7 +109,7 @@ class WordCount:
     """The experiment on a mesh that is up. `say` is told in a few words what is under way."""
 
     stage: Stage
-    options: Options
+    options: WordCountOptions
     say: Say = quiet
     _sent: int = 0
 
@@ -194,7 +194,7 @@ class WordCount:
     async def _counted(self, expected: int) -> int:
         """How many words all closed windows together hold, once they are as many as expected, or late."""
         end = time.monotonic() + SETTLE_S
-        closing = [SentEvent(json.dumps({"line": CLOSING_WORD}).encode())]
+        closing = [DueEvent(json.dumps({"line": CLOSING_WORD}).encode())]
         self.say("waiting for the last windows")
         while True:
             await self._devices(1.0).run(closing)

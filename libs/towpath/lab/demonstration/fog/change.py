@@ -24,7 +24,7 @@ from towpath.lab.demonstration.fog.load import MALFORMED_EVERY
 from towpath.lab.demonstration.fog.report import ChangeReport
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC
 from towpath.lab.demonstration.truth import identity_in_pipeline
-from towpath.lab.harness.load import SentEvent, devices_of
+from towpath.lab.harness.load import DueEvent, devices_of
 from towpath.lab.harness.receiving import subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
@@ -66,17 +66,17 @@ class _Devices:
     """There were no more departures before they were told to stop."""
     sent: list[bytes] = field(default_factory=list)
 
-    def events(self) -> Iterator[SentEvent]:
+    def events(self) -> Iterator[DueEvent]:
         """Departures as they become due."""
         airport = EDGE.upper()
         real = with_malformed(departures(airport, MOST_DEPARTURES), MALFORMED_EVERY)
         for event in itertools.takewhile(lambda _: not self.stopped, real):
             self.sent.append(event.payload)
-            yield SentEvent(event.payload)
+            yield DueEvent(event.payload)
         self.exhausted = not self.stopped
         closing = closing_event(airport).payload
         self.sent.append(closing)
-        yield SentEvent(closing)
+        yield DueEvent(closing)
 
 
 @dataclass

@@ -26,7 +26,7 @@ from towpath.lab.demonstration.fog.report import ArrangementReport, TurnReport
 from towpath.lab.demonstration.fog.truth import of_departures
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
 from towpath.lab.demonstration.truth import Expected, identity_in_pipeline
-from towpath.lab.harness.load import SentEvent, devices_of
+from towpath.lab.harness.load import DueEvent, devices_of
 from towpath.lab.harness.receiving import Fresh, subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
@@ -115,7 +115,7 @@ class ArrangementRun:
     async def _replay(self, portion: Portion) -> None:
         access = self.stage.mesh.site(portion.edge)
         replay = devices_of(access, DEVICE_TOPIC, f"devices-{portion.edge}", rate=portion.rate)
-        await replay.run(SentEvent(payload) for payload in portion.events)
+        await replay.run(DueEvent(payload) for payload in portion.events)
 
     async def _measured(
         self,

@@ -22,7 +22,7 @@ WARM_UP = (60.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Options:
+class FogOptions:
     """How large a run is. Raises `TowpathError` (invalid) for what makes no sense."""
 
     rates: tuple[float, ...] = (100.0, 200.0, 400.0)
@@ -60,7 +60,7 @@ class Turns:
     """How long the windows wait for late departures, seconds of event time."""
 
     @classmethod
-    def of(cls, options: Options) -> Turns:
+    def of(cls, options: FogOptions) -> Turns:
         """Raises `TowpathError` (invalid) when there are not so many departures."""
         wait_s = watermark_s(AIRPORTS)
         loads = [WARM_UP, *((rate, options.seconds) for rate in options.rates)]
@@ -74,7 +74,7 @@ class FogDemonstration:
     """One run. `say` is told in a few words what is under way."""
 
     stage: Stage
-    options: Options
+    options: FogOptions
     workload: Turns
     say: Say = quiet
 
