@@ -262,7 +262,7 @@ async def assert_one_trace(up: Stage, report: RunReport) -> None:
     assert names == [*others, f"scenario {report.scenario}"]
 
 
-async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_path: Path) -> None:
+async def test_command_line_when_asked_then_lists_and_shows_scenarios(tmp_path: Path) -> None:
     async def towpath(*arguments: str) -> tuple[int, str]:
         command = (sys.executable, "-m", "towpath.cli", "scenario", *arguments)
         process = await asyncio.create_subprocess_exec(
@@ -274,9 +274,8 @@ async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_
     assert "engine-killed-mid-batch" in (await towpath("list"))[1]
     shown = await towpath("show", "lossy-link")
     assert (shown[0], "fault: lossy" in shown[1]) == (0, True)
-    experiment, copy = tmp_path / "experiment.json", tmp_path / "copy.yaml"
-    assert (await towpath("export", "lossy-link", "--output", str(experiment)))[0] == 0
-    assert (await towpath("import", str(experiment), "--output", str(copy)))[0] == 0
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(shown[1])
     assert (await towpath("show", str(copy)))[0] == 0
     code, complaint = await towpath("run", "lossy-lnk")
     assert (code, "no such scenario" in complaint) == (2, True)

@@ -26,8 +26,9 @@ from towpath.streams.pages import last_serial, pages_after
 DEPLOY_S, ATTEMPT_S = 90.0, 10.0
 READ_S, LOOK_EVERY_S = 40.0, 0.2
 FIRST_EVENTS_S = 30.0
-QUIET_S = 3.0
-"""Nothing came for so long after everything was processed: what is missing then does not come."""
+QUIET_S = 10.0
+"""Nothing came for so long after everything was processed: what is missing then does not come. The last
+windows need another micro-batch, which takes seconds on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
