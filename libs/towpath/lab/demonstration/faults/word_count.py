@@ -75,7 +75,7 @@ def mesh_spec(master: str) -> MeshSpec:
 def provide_code(artefacts: Path) -> None:
     """Put the user code where the mesh takes artefacts from. Raises `TowpathError` when it is nowhere."""
     beside = Path(__file__).with_name(f"{CODE}_code.py")
-    repository = Path(__file__).parents[4] / "examples" / "user_code" / f"{CODE}.py"
+    repository = Path(__file__).parents[5] / "examples" / "user_code" / f"{CODE}.py"
     source = next((path for path in (beside, repository) if path.exists()), None)
     if source is None:
         raise TowpathError(
