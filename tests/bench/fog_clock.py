@@ -31,9 +31,9 @@ from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.topology import NodeLink
 from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
 from towpath.lab.emulation.project import Project
-from towpath.lab.harness.events import DrillEvent
-from towpath.lab.harness.judge import spec_of
-from towpath.lab.harness.load import BEGIN, SentEvent
+from towpath.lab.harness.events import BEGIN, NumberedEvent
+from towpath.lab.harness.load import DueEvent
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
 from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
@@ -163,7 +163,7 @@ async def _job_on_backlog(stage: EmulatedStage) -> AsyncIterator[None]:
     user = edge.device
     device = Replay(edge.mqtt_host, edge.mqtt_port, user.user, user.password, "site/backlog", "backlog")
     async with stage.emulation.at_full_speed():
-        await device.run(SentEvent(DrillEvent(n, "k", BEGIN, 1.0).payload, 0.0) for n in range(BACKLOG))
+        await device.run(DueEvent(NumberedEvent(n, "k", BEGIN, 1.0).payload, 0.0) for n in range(BACKLOG))
         spec = spec_of(StandardJob(name="backlog", workload="cleaned", site=EDGE, topic="site/backlog"))
         inputs = [Input(site=EDGE, topic="site/backlog", start=0)]
         changes = {"inputs": inputs, "trigger_s": 0.0, "max_events_per_batch": BATCH}

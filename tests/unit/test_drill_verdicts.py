@@ -1,129 +1,144 @@
-"""What the drill expects of its jobs, and what it says when something is not so."""
+"""The truth about the standard jobs that a drill moves, and its report when something is not so."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from towpath.checker.identity import RangeIdentity, WindowIdentity, named
+from towpath.checker.accepted import StoredEvent
+from towpath.checker.identity import RangeIdentity, WindowIdentity, named, utc
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.commands import JobView, OperationState, StrategyName
-from towpath.contracts.job import JobState, JobStatus, ResolvedOutput
+from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedOutput
+from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.site import SiteState, SiteStatus
-from towpath.lab.drill.matrix import ActorName, FaultName
-from towpath.lab.drill.report import CellReport, DrillReport
-from towpath.lab.drill.table import cell_line, matrix_table
-from towpath.lab.harness.events import RATE, TIME_LAPSE, WATERMARK_S, DrillEvent, EventClock
+from towpath.lab.drill.matrix import WORKLOADS, ActorName, FaultName
+from towpath.lab.drill.moving_job import LOAD
+from towpath.lab.drill.report import CellReport, DrillReport, cell_line, matrix_table
+from towpath.lab.harness import judge
+from towpath.lab.harness.events import WATERMARK_S, EventClock
+from towpath.lab.harness.load import chance, synthetic
 from towpath.lab.harness.stage import ownership_faults
-from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload, disorder_s
+from towpath.lab.harness.workload import spec_of
 
 
-def events(seconds: float, *, closed: bool = True, clock: EventClock | None = None) -> list[DrillEvent]:
+def job(workload: str, name: str = "j-1") -> JobSpec:
+    described = {"name": name, "workload": workload, "site": "a", "output_site": "out", "topic": "site/drill"}
+    return spec_of(StandardJob.model_validate(described))
+
+
+CLEANED = job("cleaned", "clean-1")
+
+
+def payloads(seconds: float, *, closed: bool = True, clock: EventClock | None = None) -> list[bytes]:
     """What a load of this length sends."""
-    clock = clock or EventClock()
-    begun = clock.begin()
-    sent = [clock.event(begun, position) for position in range(int(seconds * RATE))]
-    return [*sent, clock.closing()] if closed else sent
+    count = int(seconds * LOAD.rate)
+    given = itertools.count()
+    events = synthetic(LOAD, chance("t", 0, "load"), clock or EventClock(), lambda: next(given) >= count)
+    sent = [event.payload for event in events]
+    return sent if closed else sent[:-1]
 
 
-def stored(sent: list[DrillEvent]) -> list[tuple[int, DrillEvent]]:
-    return list(enumerate(sent, start=1))
+def stored(sent: list[bytes]) -> list[StoredEvent]:
+    return [StoredEvent(serial, payload) for serial, payload in enumerate(sent, start=1)]
 
 
-def result(job: str, event: DrillEvent, serial: int) -> bytes:
+def result(payload: bytes, serial: int) -> bytes:
     """What the clean job publishes of an event."""
-    at = event.at.isoformat()
-    values = {"n": event.number, "key": event.key, "at": at, "value": event.value}
-    body = {"job": job, "site": "a", "epoch": 1, "serial": serial, "input": "a/site/drill", "stored_at": at}
-    return json.dumps({**body, "values": values}).encode()
+    values = json.loads(payload)
+    about = {"job": "clean-1", "site": "a", "epoch": 1, "serial": serial, "input": "a/site/drill"}
+    return json.dumps({**about, "stored_at": values["at"], "values": values}).encode()
 
 
-def cleaned(sent: list[DrillEvent]) -> list[Observation]:
-    return [
-        observe(result("clean-1", event, serial), CLEANED.identity, 0.0) for serial, event in stored(sent)
-    ]
+def cleaned(sent: list[bytes]) -> list[Observation]:
+    identity = judge.identity_for(CLEANED)
+    return [observe(result(event.payload, event.serial), identity, 0.0) for event in stored(sent)]
+
+
+def times(sent: list[bytes]) -> list[str]:
+    return [json.loads(payload)["at"] for payload in sent]
 
 
 def test_events_when_loads_follow_each_other_then_numbers_and_windows_go_on() -> None:
     clock = EventClock()
-    first, second = events(1, clock=clock), events(1, clock=clock)
-    assert [e.number for e in (*first, *second)] == list(range(1, 2 * int(RATE) + 3))
-    assert min(e.at for e in second) > max(e.at for e in first)
+    first, second = payloads(1, clock=clock), payloads(1, clock=clock)
+    numbers = [json.loads(payload)["n"] for payload in (*first, *second)]
+    assert numbers == list(range(1, 2 * int(LOAD.rate) + 3))
+    assert min(times(second)) > max(times(first))
 
 
 def test_events_when_sent_then_are_out_of_order_within_the_watermark() -> None:
-    assert 0 < disorder_s(stored(events(2))) < WATERMARK_S / 2
-
-
-def test_event_when_read_back_then_is_the_same() -> None:
-    event = events(0.1)[3]
-    assert DrillEvent.from_payload(event.payload) == event
+    sent = payloads(2, closed=False)
+    assert times(sent) != sorted(times(sent))
+    assert judge.disorder_s(job("windows"), stored(sent)) == 0
 
 
 def test_windows_when_load_has_ended_then_all_but_the_closing_one_are_expected() -> None:
-    sent = events(2)
-    expected = WINDOWS.expected("j", stored(sent))
+    sent = payloads(2)
+    expected = judge.expected(job("windows"), stored(sent))
     assert sum(values["events"] for values in expected.values()) == len(sent) - 1
-    assert sum(values["total"] for values in expected.values()) == sum(e.value for e in sent[:-1])
+    assert sum(values["total"] for values in expected.values()) == sum(
+        json.loads(payload)["value"] for payload in sent[:-1]
+    )
 
 
 def test_windows_when_load_goes_on_then_open_ones_are_not_expected() -> None:
-    expected = WINDOWS.expected("j", stored(events(4, closed=False)))
+    sent = payloads(4, closed=False)
+    expected = judge.expected(job("windows"), stored(sent))
     ends = [identity.end for identity in expected if isinstance(identity, WindowIdentity)]
-    newest = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=2 + 4 * TIME_LAPSE)
     assert ends
-    assert max(ends) <= newest - timedelta(seconds=WATERMARK_S)
+    assert max(ends) <= utc(max(times(sent))) - timedelta(seconds=WATERMARK_S)
 
 
 def test_cleaned_when_every_event_comes_once_then_verdict_is_clean() -> None:
-    sent = events(0.5)
-    verdict = CLEANED.verdict("clean-1", stored(sent), cleaned(sent))
+    sent = payloads(0.5)
+    verdict = judge.verdict(CLEANED, stored(sent), cleaned(sent), in_order=True)
     assert verdict.clean
     assert verdict.out_of_order == 0
     assert verdict.results == len(sent)
 
 
 def test_cleaned_when_device_sent_an_event_twice_then_one_result_is_right() -> None:
-    sent = events(0.5)
-    assert CLEANED.verdict("clean-1", stored([*sent, sent[5]]), cleaned(sent)).clean
+    sent = payloads(0.5)
+    assert judge.verdict(CLEANED, stored([*sent, sent[5]]), cleaned(sent), in_order=True).clean
 
 
 def test_cleaned_when_results_are_disturbed_then_verdict_counts_each_kind() -> None:
-    sent = events(0.5)
+    sent = payloads(0.5)
     came = cleaned(sent)
-    moved = [*came[:10], came[10], came[10], *came[12:20], came[30], came[20], *came[21:30], *came[31:]]
-    verdict = CLEANED.verdict("clean-1", stored(sent), moved)
+    moved = [*came[:10], came[10], came[10], *came[12:20], *reversed(came[20:40]), *came[40:]]
+    verdict = judge.verdict(CLEANED, stored(sent), moved, in_order=True)
     assert (verdict.lost, verdict.duplicated) == (1, 1)
     assert verdict.out_of_order > 0
 
 
-@pytest.mark.parametrize("workload", [WINDOWS, CLEANED, PROCESSING], ids=lambda w: w.name)
-def test_workload_when_results_are_missing_then_is_not_complete(workload: Workload) -> None:
-    assert not workload.complete("j", stored(events(1)), set())
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_workload_when_results_are_missing_then_is_not_complete(workload: str) -> None:
+    assert not judge.complete(job(workload), stored(payloads(1)), set())
 
 
 def test_processing_when_a_window_in_the_middle_is_on_its_way_then_is_not_complete() -> None:
-    sent = stored(events(1))
-    first, last = sent[0][0] - 1, sent[-1][0]
+    sent = stored(payloads(1))
+    first, last = sent[0].serial - 1, sent[-1].serial
     third = (last - first) // 3
     edges = [first, first + third, last - third, last]
-    came = {RangeIdentity("j", a, b, named({"key": "k0"})) for a, b in itertools.pairwise(edges)}
-    middle = RangeIdentity("j", edges[1], edges[2], named({"key": "k0"}))
-    assert PROCESSING.complete("j", sent, {*came})
-    assert not PROCESSING.complete("j", sent, came - {middle})
+    came = {RangeIdentity("j-1", a, b, named({"key": "k0"})) for a, b in itertools.pairwise(edges)}
+    middle = RangeIdentity("j-1", edges[1], edges[2], named({"key": "k0"}))
+    assert judge.complete(job("processing"), sent, {*came})
+    assert not judge.complete(job("processing"), sent, came - {middle})
 
 
-@pytest.mark.parametrize("workload", [WINDOWS, CLEANED, PROCESSING], ids=lambda w: w.name)
-def test_workload_when_asked_for_its_job_then_results_are_kept_at_a_third_site(workload: Workload) -> None:
-    spec = workload.spec("j-1", "a", "a", "out")
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_workload_when_asked_for_its_job_then_results_are_kept_at_a_third_site(workload: str) -> None:
+    spec = job(workload)
     assert (spec.site, spec.output_site, spec.inputs[0].start) == ("a", "out", "latest")
 
 
 def view(epoch: int = 3, operation: str | None = None) -> JobView:
-    spec = CLEANED.spec("j-1", "a", "a", "out")
+    spec = job("cleaned")
     output = ResolvedOutput(site="out", stream="OUT_j-1", topic="j", rejected_topic="j/rejected")
     return JobView(
         spec=spec, site="a", epoch=epoch, state=None, operation=operation, status=None, output=output
@@ -140,7 +155,7 @@ def test_ownership_when_registry_site_and_output_agree_then_has_no_fault() -> No
 
 
 @pytest.mark.parametrize(
-    ("job", "sites", "accepted", "fault"),
+    ("owned", "sites", "accepted", "fault"),
     [
         (view(), [site("a", JobState.RUNNING), site("b")], [2], "accepts epochs"),
         (view(), [site("a", JobState.RUNNING), site("b")], [2, 3], "accepts epochs"),
@@ -153,9 +168,9 @@ def test_ownership_when_registry_site_and_output_agree_then_has_no_fault() -> No
     ids=["fenced", "two-epochs", "held-elsewhere", "old-epoch", "held", "missing", "under-way"],
 )
 def test_ownership_when_one_of_them_differs_then_says_what(
-    job: JobView, sites: list[SiteStatus], accepted: list[int], fault: str
+    owned: JobView, sites: list[SiteStatus], accepted: list[int], fault: str
 ) -> None:
-    (found,) = ownership_faults(job, sites, accepted)
+    (found,) = ownership_faults(owned, sites, accepted)
     assert fault in found
 
 

@@ -10,7 +10,7 @@ import pytest
 from towpath.checker.clean_truth import clean_truth
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.demonstration.fog.load import MARGIN_S, Portion, turns_of_devices, watermark_s
-from towpath.lab.demonstration.fog.run import Options
+from towpath.lab.demonstration.fog.run import FogOptions
 from towpath.lab.demonstration.fog.truth import turn_truth
 from towpath.lab.demonstration.pipeline import CLEAN
 from towpath.lab.workload.departures import AIRPORTS, CLOSING_CARRIER
@@ -101,5 +101,5 @@ def test_portions_when_the_file_has_not_so_many_departures_then_they_are_refused
 @pytest.mark.parametrize("values", [{"rates": ()}, {"rates": (100.0, 0.0)}, {"seconds": -1.0}])
 def test_options_when_a_value_makes_no_sense_then_it_is_named(values: dict) -> None:
     with pytest.raises(TowpathError) as refused:
-        Options(**values)
+        FogOptions(**values)
     assert refused.value.detail.field in values

@@ -6,18 +6,18 @@ import pytest
 
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.pipeline import PipelineSpec
+from towpath.lab.demonstration.fog.arrangement import Arrangement, arranged_pipeline
 from towpath.lab.demonstration.fog.links import SITE_TO_SITE_MS, conditions, crossed
-from towpath.lab.demonstration.fog.scenarios import Scenario, scenario_pipeline
 from towpath.lab.demonstration.pipeline import CLOUD, EDGES, SITES
 
 
-def pipeline(scenario: Scenario) -> PipelineSpec:
-    return scenario_pipeline(scenario, EDGES, watermark_s=90_000, trigger_s=3.0)
+def pipeline(scenario: Arrangement) -> PipelineSpec:
+    return arranged_pipeline(scenario, EDGES, watermark_s=90_000, trigger_s=3.0)
 
 
-@pytest.mark.parametrize("scenario", Scenario)
+@pytest.mark.parametrize("scenario", Arrangement)
 def test_scenario_when_checked_like_any_pipeline_then_nothing_is_wrong_with_its_thirteen_jobs(
-    scenario: Scenario,
+    scenario: Arrangement,
 ) -> None:
     spec = pipeline(scenario)
     assert len(spec.jobs) == 13
@@ -25,7 +25,7 @@ def test_scenario_when_checked_like_any_pipeline_then_nothing_is_wrong_with_its_
 
 
 def test_fog_when_described_then_jobs_are_where_the_data_is_and_only_late_departures_cross() -> None:
-    spec = pipeline(Scenario.FOG)
+    spec = pipeline(Arrangement.FOG)
     at = {job.name: job.site for job in spec.jobs}
     for edge in EDGES:
         assert [at[f"{stage}-{edge}"] for stage in ("clean", "late", "hourly")] == [edge] * 3
@@ -35,14 +35,14 @@ def test_fog_when_described_then_jobs_are_where_the_data_is_and_only_late_depart
 
 
 def test_cloud_when_described_then_all_jobs_are_there_and_what_devices_send_crosses() -> None:
-    spec = pipeline(Scenario.CLOUD)
+    spec = pipeline(Arrangement.CLOUD)
     assert {(job.site, job.output_site) for job in spec.jobs} == {(CLOUD, CLOUD)}
     remote = {job.name for job in spec.jobs if any(entry.site != CLOUD for entry in job.inputs)}
     assert remote == {f"clean-{edge}" for edge in EDGES}
 
 
 def test_scenarios_when_compared_then_they_compute_the_same() -> None:
-    fog, cloud = pipeline(Scenario.FOG), pipeline(Scenario.CLOUD)
+    fog, cloud = pipeline(Arrangement.FOG), pipeline(Arrangement.CLOUD)
     assert [(j.name, j.operator, j.trigger_s) for j in fog.jobs] == [
         (j.name, j.operator, j.trigger_s) for j in cloud.jobs
     ]

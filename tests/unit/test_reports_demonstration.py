@@ -6,17 +6,18 @@ from typing import Any
 
 from report_trial import BEGUN, TOOK_S, check_self_contained, facts
 
-from towpath.lab.demonstration.picture import Arrival
-from towpath.lab.demonstration.report import MigrationReport, Report
+from towpath.lab.demonstration.report import DemonstrationReport
 from towpath.lab.demonstration.report_page import demonstration_page
+from towpath.lab.harness.observer import ReceivedResult
+from towpath.lab.harness.report import MoveReport
 
 FIRST = BEGUN.timestamp() - 30
-MOVING = [Arrival(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]
-PASSING = [Arrival(FIRST + n / 20, 1.0, "jfk") for n in range(2_000)]
+MOVING = [ReceivedResult(FIRST + n / 10, 2.0, "jfk" if n < 400 else "cloud") for n in range(1_000)]
+PASSING = [ReceivedResult(FIRST + n / 20, 1.0, "jfk") for n in range(2_000)]
 
 
-def report(**changes: Any) -> Report:
-    move = MigrationReport(
+def report(**changes: Any) -> DemonstrationReport:
+    move = MoveReport(
         job="hourly-jfk",
         source="jfk",
         target="cloud",
@@ -43,7 +44,7 @@ def report(**changes: Any) -> Report:
         "seconds": 142.8,
         "migrations": [move, move],
     }
-    return Report.model_validate(content | changes)
+    return DemonstrationReport.model_validate(content | changes)
 
 
 def test_page_when_the_run_was_clean_then_holds_verdict_picture_and_both_migrations() -> None:

@@ -10,17 +10,19 @@ import pytest
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.scenario_load import LoadShape, StandardJob, SyntheticLoad
-from towpath.lab.harness.judge import complete, disorder_s, identity_for, judged, spec_of, verdict
-from towpath.lab.harness.load import SentEvent, synthetic
+from towpath.lab.harness.events import EventClock
+from towpath.lab.harness.judge import complete, disorder_s, identity_for, judged, verdict
+from towpath.lab.harness.load import DueEvent, chance, synthetic
 from towpath.lab.harness.load_shapes import due_times, planned, rate_at
+from towpath.lab.harness.workload import spec_of
 
 LOAD = SyntheticLoad(site="jfk", rate=100, keys=3)
 SPEC = spec_of(StandardJob(name="counted", workload="windows", site="jfk"))
 
 
-def events(load: SyntheticLoad, count: int, seed: int = 1) -> list[SentEvent]:
-    sent: list[SentEvent] = []
-    for event in synthetic(load, "test", 0, seed, lambda: len(sent) >= count):
+def events(load: SyntheticLoad, count: int, seed: int = 1) -> list[DueEvent]:
+    sent: list[DueEvent] = []
+    for event in synthetic(load, chance("test", seed, "load"), EventClock(), lambda: len(sent) >= count):
         sent.append(event)
     return sent
 

@@ -10,8 +10,7 @@ import pytest
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.scenario import Scenario
 from towpath.lab.scenarios.checking import idle_rules, rules_of
-from towpath.lab.scenarios.reading import LIBRARY, parse, read
-from towpath.lab.scenarios.writing import to_yaml
+from towpath.lab.scenarios.reading import LIBRARY, parse, read, to_yaml
 
 
 def document(**changes: Any) -> dict[str, Any]:

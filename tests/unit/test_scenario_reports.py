@@ -12,15 +12,14 @@ import pytest
 from test_scenario_reading import document
 
 from towpath.contracts.errors import TowpathError
+from towpath.lab.harness import stage as staging
 from towpath.lab.harness.journal import FILE, Entry, Journal, read_journal
-from towpath.lab.scenarios import campaign
-from towpath.lab.scenarios.campaign import PlannedRun, chosen_scenarios, plan, together
+from towpath.lab.scenarios.campaign import Campaign, PlannedRun, chosen_scenarios, plan, together
 from towpath.lab.scenarios.campaign_files import write_campaign
 from towpath.lab.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
 from towpath.lab.scenarios.course import course
-from towpath.lab.scenarios.reading import LIBRARY, parse
+from towpath.lab.scenarios.reading import LIBRARY, parse, plain
 from towpath.lab.scenarios.report import RunReport
-from towpath.lab.scenarios.writing import plain
 from towpath.lab.scenarios.written_report import recorded_report, write_report
 
 
@@ -175,12 +174,12 @@ async def test_campaign_when_a_seed_chooses_what_is_no_scenario_then_the_other_r
             return
 
     @asynccontextmanager
-    async def nothing_up(*given: Any) -> AsyncIterator[Settled]:
+    async def nothing_up(*given: Any, **options: Any) -> AsyncIterator[Settled]:
         yield Settled()
 
-    monkeypatch.setattr(campaign, "stage", nothing_up)
+    monkeypatch.setattr(staging, "stage", nothing_up)
     planned = [PlannedRun(str(file), 3), PlannedRun(str(file), 4)]
-    runs = [run async for run in campaign.Campaign(planned, tmp_path / "out").run()]
+    runs = [run async for run in Campaign(planned, tmp_path / "out").run()]
     assert [(run.scenario, run.seed, run.passed, run.broken) for run in runs] == [
         ("varied", 3, False, False),
         ("varied", 4, False, False),

@@ -18,18 +18,12 @@ from towpath.contracts.scenario_expectations import Expectations
 from towpath.lab.harness import held_rules
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport, in_words
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.mesh_events import MeshEvents, matches
-from towpath.lab.scenarios.probes import Measured
+from towpath.lab.scenarios.probes import ProbeValue
 from towpath.lab.scenarios.reading import parse
-from towpath.lab.scenarios.report import (
-    FINDINGS,
-    JobVerdict,
-    MigrationReport,
-    RuleReport,
-    RunReport,
-    in_words,
-)
+from towpath.lab.scenarios.report import RuleOutcome, RunReport
 from towpath.lab.scenarios.steadiness import Steadiness
 from towpath.lab.scenarios.timeline import Timeline
 
@@ -251,8 +245,8 @@ async def test_timeline_when_an_event_does_not_come_then_that_is_a_problem() -> 
     ]
 
 
-def look(**inside: bool) -> list[Measured]:
-    return [Measured(name, 1.0, value) for name, value in inside.items()]
+def look(**inside: bool) -> list[ProbeValue]:
+    return [ProbeValue(name, 1.0, value) for name, value in inside.items()]
 
 
 def test_steadiness_when_left_and_back_then_says_for_how_long_and_where() -> None:
@@ -296,7 +290,7 @@ def test_expectations_when_all_met_then_no_problem() -> None:
 
 @pytest.mark.parametrize("finding", [*FAULTS, "out_of_order"])
 def test_finding_when_none_is_expected_then_is_a_problem_with_its_example(finding: str) -> None:
-    verdict = JobVerdict.model_validate({finding: 2, "examples": {finding: ["window 7"]}})
+    verdict = Judgement.model_validate({finding: 2, "examples": {finding: ["window 7"]}})
     [text] = problems(run(verdicts={"j": verdict}))
     assert text.startswith(f"2 results {finding.replace('_', ' ')}, expected 0, e.g. window 7")
 
@@ -305,7 +299,7 @@ def test_finding_when_none_is_expected_then_is_a_problem_with_its_example(findin
 def test_finding_of_the_checker_when_a_scenario_bounds_it_then_counts(finding: str) -> None:
     verdict = Verdict()
     setattr(verdict, finding, 2)
-    found = run(verdicts={"j": JobVerdict.of(verdict)})
+    found = run(verdicts={"j": Judgement.of(verdict)})
     assert in_words(found.findings) == f"2 {finding.replace('_', ' ')}"
     assert len(problems(found, **{finding: 0})) == 1
     assert problems(found, **{finding: 2}) == []
@@ -313,7 +307,7 @@ def test_finding_of_the_checker_when_a_scenario_bounds_it_then_counts(finding: s
 
 @pytest.mark.parametrize("finding", ["nonmonotonic", "premature", "late"])
 def test_notice_when_nothing_was_promised_then_is_no_problem(finding: str) -> None:
-    assert problems(run(verdicts={"j": JobVerdict.model_validate({finding: 2})})) == []
+    assert problems(run(verdicts={"j": Judgement.model_validate({finding: 2})})) == []
 
 
 def test_report_of_earlier_days_when_it_lacks_newer_words_then_counts_none_of_them() -> None:
@@ -339,12 +333,12 @@ def test_planted_bug_when_the_checker_does_not_find_it_then_is_a_problem() -> No
         ({}, {"deviates": "must"}, "steady state was never left"),
         ({"deviated": {"lag j": 1}}, {"deviates": "must_not"}, "steady state was left: lag j"),
         (
-            {"rules": [RuleReport(rule="r", event="point sink.publish", faults=["drop"])]},
+            {"rules": [RuleOutcome(rule="r", event="point sink.publish", faults=["drop"])]},
             {},
             "the rule r never acted",
         ),
         (
-            {"migrations": [MigrationReport(job="j", strategy=StrategyName.GENERAL)]},
+            {"migrations": [MoveReport(job="j", strategy=StrategyName.GENERAL)]},
             {},
             "the migration of j did not end",
         ),
@@ -368,5 +362,5 @@ def test_run_when_not_as_expected_then_says_what(
 def test_migration_when_it_ended_then_is_judged_by_how_it_may_end(
     state: OperationState, allowed: str, fine: bool
 ) -> None:
-    move = MigrationReport(job="j", strategy=StrategyName.HANDOVER, state=state)
+    move = MoveReport(job="j", strategy=StrategyName.HANDOVER, state=state)
     assert (problems(run(migrations=[move]), migrations=allowed) == []) is fine

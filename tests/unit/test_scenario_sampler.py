@@ -12,15 +12,15 @@ from towpath.contracts.metrics import Metric
 from towpath.contracts.scenario import MetricProbe, ThroughputProbe
 from towpath.lab.scenarios import sampler as sampling
 from towpath.lab.scenarios.probes import measure
-from towpath.lab.scenarios.sampler import Progress, Sampler
+from towpath.lab.scenarios.sampler import Sampler, SerialsAt
 
 NOW = 1000.0
 JOB: Any = SimpleNamespace(view=SimpleNamespace(inputs=[SimpleNamespace(site="jfk", stream="IN")]))
 
 
-def rising(by: int) -> deque[Progress]:
+def rising(by: int) -> deque[SerialsAt]:
     """So many more each second, until now."""
-    return deque(Progress(NOW - 5 + second, by * second) for second in range(6))
+    return deque(SerialsAt(NOW - 5 + second, by * second) for second in range(6))
 
 
 @pytest.fixture

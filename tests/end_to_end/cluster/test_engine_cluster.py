@@ -13,15 +13,18 @@ import pytest
 from running.servers import free_port
 from running.waiting import eventually
 from towpath.bus import Bus
-from towpath.checker.collector import ResultCollector
-from towpath.contracts.commands import DeployJob, MigrateJob, OperationState, StrategyName
+from towpath.contracts.commands import MigrateJob, OperationState, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
+from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState
-from towpath.lab.drill.moving_job import MovingJob
+from towpath.lab.drill.moving_job import LOAD
+from towpath.lab.harness import judge
 from towpath.lab.harness.events import EventClock
+from towpath.lab.harness.load import Device
+from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.stage import Stage
-from towpath.lab.harness.workload import WINDOWS
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.workload.spark_cluster import MASTER, SparkCluster, spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -76,31 +79,20 @@ async def states(stage: Stage) -> list[SiteState]:
 
 
 @asynccontextmanager
-async def deployed(stage: Stage) -> AsyncIterator[MovingJob]:
+async def deployed(stage: Stage) -> AsyncIterator[ObservedJob]:
     """A job of event-time windows at the cluster's site, and a subscriber to its results."""
-    spec = WINDOWS.spec(JOB, CLUSTER, CLUSTER, CLUSTER)
-    await stage.bus.request(DeployJob(spec=spec), deadline_s=STEP_S)
-    site = stage.mesh.site(CLUSTER)
-    collector = ResultCollector(
-        site.mqtt_host,
-        site.mqtt_port,
-        [spec.output.topic, spec.output.rejected_topic],
-        "checker",
-        site.device.user,
-        site.device.password,
-        identity=WINDOWS.identity,
-    )
-    async with collector:
-        yield MovingJob(stage, WINDOWS, JOB, EventClock(), collector, 1, 0, CLUSTER)
+    spec = spec_of(StandardJob(name=JOB, workload="windows", site=CLUSTER, topic=LOAD.topic))
+    async with observed_job(stage, spec) as job:
+        yield job
 
 
-async def until_recovered(job: MovingJob, what: str) -> None:
+async def until_recovered(job: ObservedJob, what: str) -> None:
     """Wait until results have come of events that were stored after this moment."""
     seconds = await job.recovered_after(time.time(), RECOVERY_S)
     assert seconds is not None, f"no results within {RECOVERY_S:g} s after {what}"
 
 
-async def migrate(job: MovingJob, to: str, strategy: StrategyName) -> None:
+async def migrate(job: ObservedJob, to: str, strategy: StrategyName) -> None:
     command = MigrateJob(job=JOB, to=to, strategy=strategy)
     answer = await job.stage.bus.request(command, deadline_s=STEP_S)
     assert answer.state is OperationState.COMPLETED, answer.note
@@ -122,9 +114,9 @@ async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machi
             await judged(job, cluster)
 
 
-async def judged(job: MovingJob, cluster: SparkCluster) -> None:
+async def judged(job: ObservedJob, cluster: SparkCluster) -> None:
     """Move the job under load, lose machines meanwhile, and judge all its results."""
-    load = job.load()
+    load = Device(LOAD, job.stage.mesh.site(CLUSTER), JOB, clock=EventClock())
     load.start()
     try:
         await until_recovered(job, "the start")
@@ -140,10 +132,10 @@ async def judged(job: MovingJob, cluster: SparkCluster) -> None:
         await migrate(job, CLUSTER, StrategyName.GENERAL)
         await cluster.replace("one", "two")
         await until_recovered(job, "a cluster that knows of nothing")
-        await load.stop()
+        await load.stop(STEP_S)
     finally:
         await load.cancel()
-    assert await job.drained(), "not all results came"
+    assert await job.drained(STEP_S), "not all results came"
     verdict = await job.verdict()
     assert verdict.clean, verdict.examples
-    assert job.input_faults() == []
+    assert judge.disorder_s(job.spec, job.stored) == 0

@@ -148,7 +148,8 @@ def test_demonstration_when_a_container_is_killed_then_nothing_is_lost_and_nothi
     ]
     assert main["results"] == main["expected_results"] > 2400
     assert (main["lost"], main["duplicated"], main["wrong"]) == (0, 0, 0)
-    assert (left["source"], left["target"], left["strategy"]) == ("lga", "cloud", "handover")
+    move = left["move"]
+    assert (move["source"], move["target"], move["strategy"]) == ("lga", "cloud", "handover")
     assert left["results_afterwards"] > 0
     assert left["results"] == left["expected_results"] > left["results_afterwards"]
     assert (left["lost"], left["duplicated"], left["wrong"]) == (0, 0, 0)

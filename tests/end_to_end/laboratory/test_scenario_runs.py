@@ -22,8 +22,8 @@ from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpe
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.traces import ListTraces, ShowTrace, Span
 from towpath.lab.harness.journal import FILE, read_journal
-from towpath.lab.harness.judge import spec_of
-from towpath.lab.harness.stage import Stage, stage
+from towpath.lab.harness.stage import Stage, small_mesh, stage
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import read_document
 from towpath.lab.scenarios.report import RunReport
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 async def up(tmp_path: Path) -> AsyncIterator[Stage]:
-    async with stage(Home(tmp_path / "mesh"), ("jfk", "cloud")) as running:
+    async with stage(Home(tmp_path / "mesh"), small_mesh(("jfk", "cloud"))) as running:
         yield running
 
 
@@ -262,7 +262,7 @@ async def assert_one_trace(up: Stage, report: RunReport) -> None:
     assert names == [*others, f"scenario {report.scenario}"]
 
 
-async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_path: Path) -> None:
+async def test_command_line_when_asked_then_lists_and_shows_scenarios(tmp_path: Path) -> None:
     async def towpath(*arguments: str) -> tuple[int, str]:
         command = (sys.executable, "-m", "towpath.cli", "scenario", *arguments)
         process = await asyncio.create_subprocess_exec(
@@ -274,9 +274,8 @@ async def test_command_line_when_asked_then_lists_shows_exports_and_imports(tmp_
     assert "engine-killed-mid-batch" in (await towpath("list"))[1]
     shown = await towpath("show", "lossy-link")
     assert (shown[0], "fault: lossy" in shown[1]) == (0, True)
-    experiment, copy = tmp_path / "experiment.json", tmp_path / "copy.yaml"
-    assert (await towpath("export", "lossy-link", "--output", str(experiment)))[0] == 0
-    assert (await towpath("import", str(experiment), "--output", str(copy)))[0] == 0
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(shown[1])
     assert (await towpath("show", str(copy)))[0] == 0
     code, complaint = await towpath("run", "lossy-lnk")
     assert (code, "no such scenario" in complaint) == (2, True)

@@ -16,8 +16,8 @@ from towpath.contracts.topology import Topology
 from towpath.lab.containers import control
 from towpath.lab.demonstration.evacuation import Evacuation, EvacuationReport
 from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
-from towpath.lab.demonstration.report import Report
-from towpath.lab.demonstration.run import Demonstration, Options
+from towpath.lab.demonstration.report import DemonstrationReport
+from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions
 from towpath.lab.emulation.project import Project, check_images
 from towpath.lab.harness.stage import Stage
 from towpath.lab.topology.health import until_healthy
@@ -42,7 +42,7 @@ class ContainersReport(Model):
 
     up_s: float
     """From the first container to all sites up and everything healthy."""
-    main: Report
+    main: DemonstrationReport
     """The main job, moved between containers."""
     evacuation: EvacuationReport
     """The job that left a container which was killed."""
@@ -144,12 +144,11 @@ class ContainersDemonstration:
 
     async def _demonstrate(self, mesh: MeshState, up_s: float) -> ContainersReport:
         user = mesh.operator
-        options = Options(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
+        options = DemonstrationOptions(self.events, self.edges, self.rate, strategy=StrategyName.HANDOVER)
         async with await Bus.connect(mesh.hub_url, user.user, user.password, name="demonstration") as bus:
-            demonstration = Demonstration(bus, mesh, options, self.tell)
+            demonstration = Demonstration(Stage(self.home, mesh, bus, bus), options, self.tell)
             outcome = await demonstration.run()
             evacuation = Evacuation(
-                Stage(self.home, mesh, bus, bus),
                 demonstration,
                 self._kill,
                 devices=MOVES_FROM,

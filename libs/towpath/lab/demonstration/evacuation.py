@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 from towpath.contracts.commands import OperationView
 from towpath.contracts.job import Input, JobSpec, Output
-from towpath.contracts.message import Model
-from towpath.lab.demonstration.devices import Recorded, device_replay
 from towpath.lab.demonstration.pipeline import hourly, waiting_s
 from towpath.lab.demonstration.run import Demonstration
+from towpath.lab.harness.load import DueEvent, devices_of
 from towpath.lab.harness.observer import ObservedJob, observed_job
-from towpath.lab.harness.stage import Stage
+from towpath.lab.harness.report import Findings, MoveReport, findings
 from towpath.lab.workload.departures import closing_event, departures
 from towpath.lab.workload.replay import ReplayReport
 
@@ -24,22 +23,14 @@ TRIGGER_S = 1.0
 SETTLE_S = 90.0
 
 
-class EvacuationReport(Model):
+class EvacuationReport(Findings):
     """What came of it."""
 
-    source: str
-    """The site that was lost."""
-    target: str
-    strategy: str
+    move: MoveReport
+    """From the site that was lost."""
     events: int
     expected_results: int
     results: int
-    lost: int
-    duplicated: int
-    wrong: int
-    total_s: float
-    """Of the migration."""
-    downtime_s: float | None
     lost_after_s: float
     """From the end of the migration to the loss of the site."""
     results_afterwards: int
@@ -48,16 +39,15 @@ class EvacuationReport(Model):
     @property
     def clean(self) -> bool:
         """Whether every result arrived exactly once and right, also after the loss."""
-        return self.lost == self.duplicated == self.wrong == 0 and self.results_afterwards > 0
+        return self.exact and self.results_afterwards > 0
 
 
 @dataclass
 class Evacuation:
     """A job reads at the site of its devices, runs at a second and moves to a third; the second is lost."""
 
-    stage: Stage
     demonstration: Demonstration
-    """Which moves the job."""
+    """Which moves the job, on its stage."""
     lose: Callable[[], Awaitable[None]]
     """Lets the site that the job leaves be lost."""
     devices: str
@@ -75,7 +65,7 @@ class Evacuation:
 
     async def run(self) -> EvacuationReport:
         """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
-        async with observed_job(self.stage, self._spec()) as job:
+        async with observed_job(self.demonstration.stage, self._spec()) as job:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._replay())
                 moving = group.create_task(self._leave())
@@ -95,8 +85,9 @@ class Evacuation:
     async def _replay(self) -> None:
         airport = self.devices.upper()
         sent = [event.payload for event in (*departures(airport, self.events), closing_event(airport))]
-        replay = device_replay(self.stage.mesh, self.devices, DEVICE_TOPIC, self.rate)
-        await replay.run((Recorded(payload) for payload in sent), self._progress)
+        access = self.demonstration.stage.mesh.site(self.devices)
+        replay = devices_of(access, DEVICE_TOPIC, f"devices-{self.devices}", rate=self.rate)
+        await replay.run((DueEvent(payload) for payload in sent), self._progress)
 
     def _progress(self, report: ReplayReport) -> None:
         if report.acknowledged >= self.move_at * self.events:
@@ -116,19 +107,12 @@ class Evacuation:
     async def _report(self, job: ObservedJob, view: OperationView) -> EvacuationReport:
         verdict = await job.verdict()
         job.look()
-        assert view.figures is not None
         return EvacuationReport(
-            source=self.source,
-            target=self.target,
-            strategy=str(view.strategy),
+            move=MoveReport.of(view),
             events=len(job.stored),
             expected_results=verdict.expected,
             results=verdict.results,
-            lost=verdict.lost,
-            duplicated=verdict.duplicated,
-            wrong=verdict.wrong + verdict.unexpected,
-            total_s=round(view.figures.total_s, 3),
-            downtime_s=None if view.figures.downtime_s is None else round(view.figures.downtime_s, 3),
             lost_after_s=round(self._lost_at - self._ended_at, 3),
             results_afterwards=sum(arrival.received_at > self._lost_at for arrival in job.arrivals),
+            **findings(verdict),
         )

@@ -11,58 +11,38 @@ from towpath.checker.identity import EventIdentity, RangeIdentity, WindowIdentit
 from towpath.checker.observation import Observation
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import OperationView
-from towpath.lab.demonstration.picture import Arrival
-from towpath.lab.demonstration.report import MigrationReport, Report
+from towpath.lab.demonstration.report import DemonstrationReport
+from towpath.lab.harness.observer import ReceivedResult
+from towpath.lab.harness.report import MoveReport, findings
 from towpath.lab.workload.replay import ReplayReport
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunFigures:
     """Everything the report is made from."""
 
     verdict: Verdict
     observations: list[Observation]
     replays: list[ReplayReport]
     migrations: list[OperationView]
-    passing: list[Arrival]
+    passing: list[ReceivedResult]
 
-    def report(self, seconds: float) -> Report:
+    def report(self, seconds: float) -> DemonstrationReport:
         """The report of a run that took so long, seconds."""
         events = sum(replay.sent for replay in self.replays)
         latencies = [arrival.latency_s for arrival in self.passing]
-        return Report(
+        return DemonstrationReport(
             events=events,
             events_per_s=round(events / max(replay.seconds for replay in self.replays), 1),
             expected_results=self.verdict.expected,
             results=self.verdict.results,
-            lost=self.verdict.lost,
-            duplicated=self.verdict.duplicated,
-            wrong=self.verdict.wrong + self.verdict.unexpected,
-            out_of_order=self.verdict.out_of_order,
-            redelivered=self.verdict.redelivered,
             rejected=sum(isinstance(o.identity, EventIdentity) for o in self.observations),
             latency_p50_s=_percentile(latencies, 50),
             latency_p99_s=_percentile(latencies, 99),
             seconds=round(seconds, 1),
-            migrations=[_migration(view) for view in self.migrations],
-            examples=self.verdict.examples,
+            migrations=[MoveReport.of(view) for view in self.migrations],
+            **findings(self.verdict),
         )
-
-
-def _migration(view: OperationView) -> MigrationReport:
-    assert view.figures is not None
-    assert view.ended_at is not None
-    return MigrationReport(
-        job=view.job,
-        source=view.source or "",
-        target=view.target or "",
-        strategy=str(view.strategy),
-        total_s=round(view.figures.total_s, 3),
-        downtime_s=None if view.figures.downtime_s is None else round(view.figures.downtime_s, 3),
-        state_bytes=view.figures.state_bytes,
-        begun_at=view.begun_at.timestamp(),
-        ended_at=view.ended_at.timestamp(),
-    )
 
 
 def _percentile(values: list[float], percent: float) -> float | None:
@@ -71,7 +51,7 @@ def _percentile(values: list[float], percent: float) -> float | None:
 
 def arrivals(
     observations: list[Observation], job: str, watermark_s: float
-) -> tuple[list[Arrival], list[Arrival]]:
+) -> tuple[list[ReceivedResult], list[ReceivedResult]]:
     """Results of the moving `job`, and those of the cleaning jobs, as they came."""
     edge = job.rsplit("-", 1)[1]
     bodies = [(o, json.loads(o.payload)) for o in observations if not isinstance(o.identity, EventIdentity)]
@@ -84,7 +64,9 @@ def arrivals(
     return (_windows(moved, mine, watermark_s) if mine else []), passing
 
 
-def _windows(moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float) -> list[Arrival]:
+def _windows(
+    moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float
+) -> list[ReceivedResult]:
     """A window closes with the first event that moves the watermark past its end."""
     times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
     stored = [utc(b["stored_at"]).timestamp() for b in mine]
@@ -96,5 +78,7 @@ def _windows(moved: list[tuple[Observation, dict]], mine: list[dict], watermark_
     ]
 
 
-def _arrival(observation: Observation, body: dict, stored_at: float) -> Arrival:
-    return Arrival(observation.received_at, max(0.0, observation.received_at - stored_at), body["site"])
+def _arrival(observation: Observation, body: dict, stored_at: float) -> ReceivedResult:
+    return ReceivedResult(
+        observation.received_at, max(0.0, observation.received_at - stored_at), body["site"]
+    )

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from towpath.contracts.message import Model
+from towpath.lab.harness.report import Findings, MoveReport
 
 
-class MigrationReport(Model):
-    """One migration of the run."""
-
-    job: str
-    source: str
-    target: str
-    strategy: str
-    total_s: float
-    downtime_s: float | None
-    """From the last input the source processed to the first the target processed, less the trigger
-    interval."""
-    state_bytes: int
-    begun_at: float
-    """Unix seconds."""
-    ended_at: float
-
-
-class Report(Model):
+class DemonstrationReport(Findings):
     """The whole run."""
 
     events: int
@@ -31,13 +14,6 @@ class Report(Model):
     """While they were being sent."""
     expected_results: int
     results: int
-    lost: int
-    duplicated: int
-    wrong: int
-    """Results whose value is not that of the batch computation, or that it does not know."""
-    out_of_order: int
-    redelivered: int
-    """Copies the MQTT broker marked by reconnection; its quality of service allows them."""
     rejected: int
     """Events that went to the dead-letter topics: cancelled and malformed ones."""
     latency_p50_s: float | None
@@ -45,11 +21,9 @@ class Report(Model):
     latency_p99_s: float | None
     seconds: float
     """Of the whole run, start and stop of the mesh included."""
-    migrations: list[MigrationReport]
-    examples: dict[str, list[str]] = {}
-    """A few of each kind of fault, if any."""
+    migrations: list[MoveReport]
 
     @property
     def clean(self) -> bool:
         """Whether every result arrived exactly once and right."""
-        return self.lost == self.duplicated == self.wrong == 0 and self.results > 0
+        return self.exact and self.results > 0

@@ -8,8 +8,9 @@ from xml.etree.ElementTree import Element
 import matplotlib.pyplot as plt
 
 from towpath.contracts.message import now
-from towpath.lab.demonstration.picture import Arrival, figure_of
-from towpath.lab.demonstration.report import Report
+from towpath.lab.demonstration.picture import figure_of
+from towpath.lab.demonstration.report import DemonstrationReport
+from towpath.lab.harness.observer import ReceivedResult
 from towpath.reports.costs import downtime
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.facts import MigrationFacts
@@ -19,10 +20,10 @@ from towpath.reports.page import page
 
 
 def demonstration_page(
-    report: Report,
+    report: DemonstrationReport,
     moving_job: str,
-    moving: Sequence[Arrival],
-    passing: Sequence[Arrival],
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
     moves: Sequence[MigrationFacts],
 ) -> str:
     """The page on a run: `moving` and `passing` are results as they came, `moves` its migrations."""
@@ -38,15 +39,14 @@ def demonstration_page(
     return page(heading, _lead(report), sections, made_at=now())
 
 
-def _lead(report: Report) -> str:
-    amiss = f"{report.lost} lost, {report.duplicated} duplicated, {report.wrong} wrong"
+def _lead(report: DemonstrationReport) -> str:
     return (
         f"{report.events:,} real departures were replayed at {report.events_per_s:,.0f} events/s; of "
-        f"{report.expected_results:,} expected results {report.results:,} came: {amiss}."
+        f"{report.expected_results:,} expected results {report.results:,} came: {report.in_three}."
     )
 
 
-def _verdict(report: Report) -> list[Element]:
+def _verdict(report: DemonstrationReport) -> list[Element]:
     rows = [
         ("events sent by devices", report.events),
         ("cancelled or malformed, sent to the dead-letter topics", report.rejected),
@@ -54,7 +54,7 @@ def _verdict(report: Report) -> list[Element]:
         ("results received", report.results),
         ("lost", report.lost),
         ("duplicated", report.duplicated),
-        ("wrong", report.wrong),
+        ("wrong", report.wrong + report.unexpected),
         ("out of order", report.out_of_order),
         ("delivered again by the broker after a reconnection", report.redelivered),
     ]
@@ -68,7 +68,10 @@ def _verdict(report: Report) -> list[Element]:
 
 
 def _picture(
-    report: Report, moving_job: str, moving: Sequence[Arrival], passing: Sequence[Arrival]
+    report: DemonstrationReport,
+    moving_job: str,
+    moving: Sequence[ReceivedResult],
+    passing: Sequence[ReceivedResult],
 ) -> Element:
     with plt.rc_context(STYLE):
         figure = figure_of(report, moving, passing, moving_job, titled=False)
@@ -80,7 +83,7 @@ def _picture(
     return drawing
 
 
-def _latency(report: Report) -> str:
+def _latency(report: DemonstrationReport) -> str:
     if report.latency_p50_s is None:
         return "No cleaned event came."
     return (
@@ -89,9 +92,9 @@ def _latency(report: Report) -> str:
     )
 
 
-def _moves(report: Report) -> list[str]:
+def _moves(report: DemonstrationReport) -> list[str]:
     return [
-        f"From {move.source} to {move.target}: {move.total_s:.1f} s, downtime {downtime(move.downtime_s)}, "
-        f"{move.state_bytes:,} bytes of state."
+        f"From {move.source} to {move.target}: {move.total_s or 0:.1f} s, "
+        f"downtime {downtime(move.downtime_s)}, {move.state_bytes or 0:,} bytes of state."
         for move in report.migrations
     ]

@@ -6,11 +6,9 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from towpath.bus import Bus
-from towpath.checker.collector import ResultCollector, ResultCollectors
+from towpath.checker.collector import ResultCollectors
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import (
     DeployJob,
@@ -22,10 +20,8 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
-from towpath.lab.demonstration.devices import Recorded, device_replay, subscriber
-from towpath.lab.demonstration.figures import Figures, arrivals
+from towpath.lab.demonstration.figures import RunFigures, arrivals
 from towpath.lab.demonstration.pace import covered, judge_pace, last_input
-from towpath.lab.demonstration.picture import Arrival
 from towpath.lab.demonstration.pipeline import (
     CLEAN_TOPIC,
     CLOUD,
@@ -38,11 +34,14 @@ from towpath.lab.demonstration.pipeline import (
     pace_job,
     pipeline,
 )
-from towpath.lab.demonstration.report import Report
-from towpath.lab.demonstration.truth import Truth, truth_of, verdict_on
+from towpath.lab.demonstration.report import DemonstrationReport
+from towpath.lab.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
+from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.observer import ReceivedResult
+from towpath.lab.harness.receiving import received, subscribers, until, until_quiet
+from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.workload.departures import closing_event, departures, with_malformed
 from towpath.lab.workload.replay import ReplayReport
-from towpath.mesh.state import MeshState
 from towpath.reports.asking import migration_facts
 from towpath.reports.facts import MigrationFacts
 
@@ -54,11 +53,9 @@ ATTEMPT_S = 10.0
 AGAIN_S = 2.0
 """Before a migration that was rolled back is asked for again."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
-class Options:
+class DemonstrationOptions:
     """How large a run is."""
 
     per_airport: int = 22_000
@@ -87,11 +84,11 @@ class Options:
 class Outcome:
     """What came of a run."""
 
-    report: Report
+    report: DemonstrationReport
     verdict: Verdict
     moving_job: str
-    moving: list[Arrival]
-    passing: list[Arrival]
+    moving: list[ReceivedResult]
+    passing: list[ReceivedResult]
     moves: list[MigrationFacts]
 
 
@@ -99,10 +96,9 @@ class Outcome:
 class Demonstration:
     """One run. `say` is told in a few words what is under way."""
 
-    bus: Bus
-    mesh: MeshState
-    options: Options
-    say: Say = field(default=lambda text: None)
+    stage: Stage
+    options: DemonstrationOptions
+    say: Say = quiet
     _replayed: dict[float, asyncio.Event] = field(default_factory=dict)
     """Share of the moving job's airport → set when so much has been sent; migrations wait for it."""
 
@@ -122,8 +118,8 @@ class Demonstration:
             jobs.append(self._pace)
         sent = {edge: self._events(edge) for edge in edges}
         await self.deploy(jobs)
-        subscribers = [one for site in (*edges, CLOUD) for one in self._collectors(site)]
-        async with ResultCollectors(*subscribers) as collectors:
+        places = [(site, topic) for site in (*edges, CLOUD) for topic in self._topics(site)]
+        async with subscribers(self.stage.mesh, places, identity_in_pipeline) as collectors:
             replays, migrations = await self._under_load(sent)
             # Only now: it would take the interpreter from the subscribers, whose clock measures latency.
             truth = await asyncio.to_thread(truth_of, sent, operator)
@@ -131,11 +127,11 @@ class Demonstration:
             observations = collectors.observations
         verdict = await asyncio.to_thread(verdict_on, truth, observations)
         if self._pace is not None:
-            verdict.add(await judge_pace(self.bus, self._pace, observations))
+            verdict.add(await judge_pace(self.stage.bus, self._pace, observations))
         moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
-        figures = Figures(verdict, observations, replays, migrations, passing)
+        figures = RunFigures(verdict, observations, replays, migrations, passing)
         report = figures.report(time.time() - begun)
-        moves = [await migration_facts(self.bus, view.operation) for view in migrations]
+        moves = [await migration_facts(self.stage.bus, view.operation) for view in migrations]
         return Outcome(report, verdict, self.options.moving_job, moving, passing, moves)
 
     async def deploy(self, jobs: list[JobSpec]) -> None:
@@ -145,7 +141,7 @@ class Demonstration:
             await asyncio.gather(*(self._deploy(job) for job in stage))
 
     async def _deploy(self, job: JobSpec) -> None:
-        await self.bus.request(DeployJob(spec=job), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
+        await self.stage.bus.request(DeployJob(spec=job), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
 
     async def migrate(self, job: str, to: str) -> OperationView:
         """Move a job and return the operation with its figures.
@@ -158,7 +154,7 @@ class Demonstration:
         while True:
             command = MigrateJob(job=job, to=to, strategy=self.options.strategy)
             try:
-                answer = await self.bus.request(command, deadline_s=MIGRATE_S, attempt_s=ATTEMPT_S)
+                answer = await self.stage.bus.request(command, deadline_s=MIGRATE_S, attempt_s=ATTEMPT_S)
             except TowpathError as error:
                 if error.detail.code not in (ErrorCode.FAILED, ErrorCode.SITE_DOWN) or loop.time() > end:
                     raise
@@ -166,7 +162,7 @@ class Demonstration:
                 await asyncio.sleep(AGAIN_S)
             else:
                 shown = ShowOperation(operation=answer.operation)
-                return await self.bus.request(shown, deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
+                return await self.stage.bus.request(shown, deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S)
 
     async def _under_load(
         self, sent: dict[str, list[bytes]]
@@ -190,7 +186,8 @@ class Demonstration:
         return done
 
     async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
-        replay = device_replay(self.mesh, edge, DEVICE_TOPIC, self.options.rate)
+        access = self.stage.mesh.site(edge)
+        replay = devices_of(access, DEVICE_TOPIC, f"devices-{edge}", rate=self.options.rate)
         moves = self.options.moving_job.endswith(edge)
 
         def progress(report: ReplayReport) -> None:
@@ -198,7 +195,7 @@ class Demonstration:
                 if moves and report.acknowledged >= share * len(events):
                     reached.set()
 
-        return await replay.run((Recorded(payload) for payload in events), progress)
+        return await replay.run((DueEvent(payload) for payload in events), progress)
 
     def _events(self, edge: str) -> list[bytes]:
         airport = edge.upper()
@@ -206,36 +203,27 @@ class Demonstration:
         disturbed = with_malformed(real, self.options.malformed_every)
         return [event.payload for event in disturbed] + [closing_event(airport).payload]
 
-    def _collectors(self, name: str) -> list[ResultCollector]:
-        """One subscriber for each topic of a site."""
+    def _topics(self, site: str) -> list[str]:
         topics = [HOURLY_TOPIC]
-        if name in self.options.edges:
+        if site in self.options.edges:
             topics += [CLEAN_TOPIC, f"{CLEAN_TOPIC}/rejected"]
-        if self._pace is not None and name == self._pace.output_site:
+        if self._pace is not None and site == self._pace.output_site:
             topics.append(PACE_TOPIC)
-        return [subscriber(self.mesh, name, topic) for topic in topics]
+        return topics
 
     async def _settled(self, collectors: ResultCollectors, truth: Truth) -> None:
         """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
         self.say(f"waiting for the last of {truth.messages:,} messages")
-
-        end = 0 if self._pace is None else await last_input(self.bus, self._pace)
-
-        def received() -> int:
-            return sum(len(collector.observations) for collector in collectors.collectors)
+        end = 0 if self._pace is None else await last_input(self.stage.bus, self._pace)
 
         def complete() -> bool:
-            return received() >= truth.messages and (end == 0 or covered(collectors.observations) >= end)
+            return received(collectors) >= truth.messages and (
+                end == 0 or covered(collectors.observations) >= end
+            )
 
-        try:
-            await collectors.wait_until(complete, self.options.settle_s)
-        except TowpathError as error:
-            log.warning("%s", error)
-        # A surplus would come now: what is published twice is as wrong as what is missing.
-        count = -1
-        while received() > count:
-            count = received()
-            await asyncio.sleep(2 * self.options.trigger_s)
+        if not await until(collectors, complete, self.options.settle_s):
+            log.warning("not all results came within %g s", self.options.settle_s)
+        await until_quiet(collectors, 2 * self.options.trigger_s)
 
 
 def _stages(jobs: list[JobSpec]) -> list[list[JobSpec]]:

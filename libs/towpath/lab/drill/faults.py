@@ -18,12 +18,12 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import TargetKind
 from towpath.contracts.links import LinkConditions, ShapeLink
 from towpath.lab.drill.cues import Cues
-from towpath.lab.drill.matrix import BROKERS, ActorName, FaultName
+from towpath.lab.drill.matrix import BROKERS, OUTPUT_SITE, ActorName, FaultName
 from towpath.lab.faults.faults.disk_full import DiskFull
 from towpath.lab.faults.faults.pause import Pause
 from towpath.lab.faults.registry import NoParameters, Target
 from towpath.lab.guard.targets import family
-from towpath.lab.harness.stage import OUTPUT_SITE, Stage
+from towpath.lab.harness.stage import Stage
 from towpath.processes import find
 
 OUTAGE_S = 10.0

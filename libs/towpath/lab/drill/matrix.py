@@ -7,13 +7,11 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 from towpath.contracts.commands import StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.harness.stage import INPUT_SITE, OUTPUT_SITE
-from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS, Workload
 from towpath.protocols.step import Actor, Step
 from towpath.protocols.table import Strategy, strategies
 
@@ -28,7 +26,7 @@ class FaultName(StrEnum):
     CUT = "cut"
     """Nothing passes between the site and the hub for ten seconds, and nobody is told."""
     DISK_FULL = "disk-full"
-    """For ten seconds no file of the process can be written, also if it starts anew meanwhile."""
+    """For ten seconds no file of the process can be written, also if it is restarted meanwhile."""
     LOSE_REPLY = "lose-reply"
     """The step is carried out and answered, and the coordinator dies without having read the answer."""
     TWICE = "twice"
@@ -179,15 +177,27 @@ def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
     return chosen
 
 
+RECOVERED_WITHIN_S = 30.0
+"""Results must flow again so soon after the fault's end, unless something else is asked for."""
+
 STATELESS_EVERY = 3
 """One cell in so many moves a stateless job, where the strategy moves any kind."""
 
+INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
+"""Events come in at the first; the job moves between the first two. Results of some jobs are kept at the
+third, so that every result crosses a link, those of others at the first, where the job is deployed."""
 
-def workload_of(cell: Cell) -> Workload:
-    """Which job a cell moves: the same one in every drill."""
+SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
+
+WORKLOADS = ("windows", "cleaned", "processing")
+"""The standard jobs that are moved, in the order in which cells are played."""
+
+
+def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
+    """The standard job that a cell moves: the same one in every drill."""
     if cell.strategy is StrategyName.PARALLEL:
-        return PROCESSING
-    return CLEANED if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else WINDOWS
+        return "processing"
+    return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
 
 
 def output_site_of(cell: Cell) -> str:

@@ -1,16 +1,20 @@
-"""What a drill found: one line a cell."""
+"""What a drill found, cell by cell, and its table: one row per step, one column per fault."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.message import Model
-from towpath.lab.drill.matrix import ActorName, Cell, FaultName
-
-RECOVERED_WITHIN_S = 30.0
-"""Results must flow again so soon after the fault's end, unless something else is asked for."""
+from towpath.lab.drill.matrix import STRATEGIES, ActorName, Cell, FaultName
+from towpath.lab.harness.report import Findings
 
 
-class CellReport(Model):
+class CellReport(Findings):
     """How a cell went."""
 
     strategy: StrategyName
@@ -25,7 +29,7 @@ class CellReport(Model):
     """Events that the server which takes them acknowledged while its disk was full, and did not store: they
     were never in the job's input, and are counted apart."""
     state: OperationState | None = None
-    """How the migration ended; null when nobody knows."""
+    """How the migration ended; null when it is not known."""
     note: str = ""
     """What the migration says of its end."""
     total_s: float | None = None
@@ -35,10 +39,6 @@ class CellReport(Model):
     recovery_s: float | None = None
     """From the fault's end until a result came of events that were stored after it; null if none did.
     Contains what every result waits for: trigger interval, window and watermark."""
-    lost: int = 0
-    duplicated: int = 0
-    wrong: int = 0
-    out_of_order: int = 0
     seconds: float = 0.0
     """Of the whole cell."""
     reasons: list[str] = []
@@ -63,9 +63,57 @@ class DrillReport(Model):
     """How many cells were to be run."""
     seconds: float = 0.0
     restarts: int = 0
-    """How often the mesh had to be started anew, because a cell left it broken."""
+    """How often the mesh had to be restarted, because a cell left it broken."""
 
     @property
     def clean(self) -> bool:
         """Whether every cell was run and is clean."""
         return len(self.cells) == self.planned > 0 and all(cell.clean for cell in self.cells)
+
+
+CLEAN, NOT_CLEAN = "●", "✗"
+
+
+def matrix_table(report: DrillReport) -> Table:
+    """Strategies and steps against faults; one mark for each actor that was hit."""
+    table = Table(box=None, pad_edge=False, header_style="bold", caption=_caption(report))
+    table.add_column("strategy")
+    table.add_column("step")
+    for fault in FaultName:
+        table.add_column(str(fault))
+    cells: defaultdict[tuple[str, str, str], list[CellReport]] = defaultdict(list)
+    for cell in report.cells:
+        cells[cell.strategy, cell.step, cell.fault].append(cell)
+    for name, strategy in STRATEGIES.items():
+        for step in strategy.steps:
+            row = [cells.get((name, step.name, fault), []) for fault in FaultName]
+            if any(row):
+                table.add_row(name, step.name, *(_marks(entry) for entry in row))
+    return table
+
+
+def _marks(cells: Iterable[CellReport]) -> Text:
+    marks = Text()
+    for cell in cells:
+        marks.append(CLEAN if cell.clean else NOT_CLEAN, "green" if cell.clean else "bold red")
+    return marks
+
+
+def _caption(report: DrillReport) -> Text:
+    bad = sum(not cell.clean for cell in report.cells)
+    run = f"{len(report.cells)} of {report.planned} cells in {report.seconds:.0f} s"
+    if report.clean:
+        return Text(f"{run}, all clean", "green")
+    return Text(f"{run}, {bad} not clean", "bold red")
+
+
+def cell_line(report: CellReport) -> str:
+    """A cell on one line."""
+    total = "–" if report.total_s is None else f"{report.total_s:.1f} s"
+    recovery = "–" if report.recovery_s is None else f"{report.recovery_s:.1f} s"
+    counts = f"{report.lost}/{report.duplicated}/{report.wrong + report.unexpected}/{report.out_of_order}"
+    verdict = CLEAN if report.clean else f"{NOT_CLEAN} {'; '.join(report.reasons)}"
+    return (
+        f"{report.cell.name}: {report.state or 'unknown'} in {total}, recovery {recovery}, "
+        f"lost/duplicated/wrong/disordered {counts}  {verdict}"
+    )

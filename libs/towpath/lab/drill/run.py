@@ -1,31 +1,28 @@
-"""Runs cells one after another on one mesh, and starts it anew when a cell has left it broken."""
+"""Plays cells one after another on one mesh, and takes a new one when a cell has left it broken."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import shutil
-import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
 
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.lab.drill.matrix import Cell, output_site_of, workload_of
+from towpath.lab.drill.cell_run import CellRun
+from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, SITES, WORKLOADS, Cell, output_site_of, workload_of
 from towpath.lab.drill.moving_job import MovingJob, moving_job
-from towpath.lab.drill.performance import Performance
-from towpath.lab.drill.report import RECOVERED_WITHIN_S, CellReport
+from towpath.lab.drill.report import CellReport
 from towpath.lab.harness.events import EventClock
-from towpath.lab.harness.stage import Stage, stage
-from towpath.lab.harness.workload import WORKLOADS
+from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
+from towpath.lab.harness.workload import OPERATORS
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)
 
 CELLS_OF_A_JOB = 8
-"""So many cells move one job before it is deployed anew: the verdict looks at all its results again."""
+"""So many cells move one job before another is deployed: the verdict looks at all its results again."""
 
 
 @dataclass
@@ -34,12 +31,14 @@ class Drill:
 
     home: Home
     cells: Sequence[Cell]
-    say: Callable[[str], None] = field(default=lambda text: None)
+    say: Say = quiet
     recovered_within_s: float = RECOVERED_WITHIN_S
     """Results must flow again so soon after a fault's end."""
-    restarts: int = 0
-    """How often the mesh had to be started anew."""
     _jobs: int = 0
+
+    def __post_init__(self) -> None:
+        """One stage after another."""
+        self.stages = Stages(self.home, small_mesh(SITES), self.say)
 
     async def run(self) -> AsyncGenerator[CellReport, None]:
         """Yield each cell's report when it is over. Close the iterator to end early.
@@ -47,16 +46,10 @@ class Drill:
         Raises `TowpathError` when the mesh cannot be brought up.
         """
         left = in_order(self.cells)
-        while left:
-            begun = time.monotonic()
-            self.say("starting three sites")
-            async with stage(self.home) as up:
-                self.say(f"three sites are up after {time.monotonic() - begun:.0f} s")
+        async with aclosing(self.stages.until_empty(left)) as stages:
+            async for up in stages:
                 async for report in self._on(up, left):
                     yield report
-            if left:
-                self.restarts += 1
-                await asyncio.to_thread(self._keep_logs)
 
     async def _on(self, up: Stage, left: list[Cell]) -> AsyncGenerator[CellReport, None]:
         """Play cells off the list until none is left, or the mesh is broken."""
@@ -64,7 +57,8 @@ class Drill:
         while left:
             async with AsyncExitStack() as exits:
                 try:
-                    job = await exits.enter_async_context(self._deployed(up, left[0], clock))
+                    self._jobs += 1
+                    job = await exits.enter_async_context(moving_job(up, left[0], self._jobs, clock))
                 except (TowpathError, TimeoutError, NatsError) as error:
                     yield _undeployed(left.pop(0), error)
                     return
@@ -82,22 +76,11 @@ class Drill:
                 return
             cell = left.pop(0)
             self.say(f"{cell.name}: {job.name} from {job.site} to {job.elsewhere}")
-            performance = Performance(cell, job, self.recovered_within_s)
-            report = await performance.run()
-            yield report, performance.broken
+            run = CellRun(cell, job, self.recovered_within_s)
+            report = await run.run()
+            yield report, run.broken
             if not report.clean:
                 return
-
-    def _keep_logs(self) -> None:
-        """What the broken mesh said, before the next one takes its place."""
-        kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
-        shutil.rmtree(kept, ignore_errors=True)
-        self.home.logs.rename(kept)
-
-    def _deployed(self, up: Stage, cell: Cell, clock: EventClock) -> AbstractAsyncContextManager[MovingJob]:
-        self._jobs += 1
-        workload = workload_of(cell)
-        return moving_job(up, workload, f"{workload.name}-{self._jobs}", clock, output_site_of(cell))
 
 
 def in_order(cells: Sequence[Cell]) -> list[Cell]:
@@ -107,7 +90,9 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
 
 def _moves(cell: Cell, job: MovingJob) -> bool:
     """Whether the cell can be played with this job."""
-    return workload_of(cell) is job.workload and output_site_of(cell) == job.output_site
+    view = job.observed.view
+    kept_there = output_site_of(cell) == view.output.site
+    return kept_there and OPERATORS[workload_of(cell)] == view.spec.operator
 
 
 def _undeployed(cell: Cell, error: Exception) -> CellReport:

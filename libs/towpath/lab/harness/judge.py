@@ -1,39 +1,34 @@
-"""The jobs of a scenario as they are deployed, and the truth about each."""
+"""The truth about a job by its description and what its input holds; the checker compares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, cast
 
+import orjson
 import pandas as pd
 
 from towpath.checker.accepted import StoredEvent, accepted_events
 from towpath.checker.clean_truth import clean_truth
-from towpath.checker.identity import Identity, IdentityOf, RangeIdentity, identity_by_values, identity_of
+from towpath.checker.identity import (
+    Identity,
+    IdentityOf,
+    RangeIdentity,
+    ValuesIdentity,
+    identity_by_values,
+    identity_of,
+)
 from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
-from towpath.contracts.job import Input, JobSpec
+from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
-from towpath.contracts.scenario_load import ScenarioJob, StandardJob
-from towpath.lab.harness.workload import CLEANED, PROCESSING, WINDOWS
-
-WORKLOADS = {"windows": WINDOWS, "cleaned": CLEANED, "processing": PROCESSING}
 
 Stored = Sequence[StoredEvent]
-
-
-def spec_of(job: ScenarioJob) -> JobSpec:
-    """A job as it is deployed."""
-    if isinstance(job, JobSpec):
-        return job
-    assert isinstance(job, StandardJob)
-    input_site, output_site = job.input_site or job.site, job.output_site or job.site
-    spec = WORKLOADS[job.workload].spec(job.name, job.site, input_site, output_site)
-    inputs = [Input(site=input_site, topic=job.topic, start="latest")]
-    return spec.model_copy(update={"inputs": inputs, "trigger_s": job.trigger_s})
+"""The events that the input holds: a device that lost an acknowledgement sends its event again, and what
+counts is what the site stored."""
 
 
 def identity_for(spec: JobSpec) -> IdentityOf:
@@ -56,13 +51,20 @@ def judged(spec: JobSpec) -> bool:
 def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
     """Whether everything has come that the stored events should bring."""
     if isinstance(spec.operator, ProcessingWindow):
+        # Every event is valid here, so every window has results; what the broker sends again comes late.
         ranges = [(i.after, i.through) for i in came if isinstance(i, RangeIdentity)]
         return bool(stored) and not partition(ranges, stored[0].serial - 1, stored[-1].serial).gaps
-    return _expected(spec, stored).keys() <= came
+    return expected(spec, stored).keys() <= came
 
 
-def verdict(spec: JobSpec, stored: Stored, observations: Sequence[Observation]) -> Verdict:
-    """On all results of a job since it was deployed, `stored` being what its input holds since then."""
+def verdict(
+    spec: JobSpec, stored: Stored, observations: Sequence[Observation], *, in_order: bool = False
+) -> Verdict:
+    """On all results of a job since it was deployed, `stored` being what its input holds since then.
+
+    `in_order`: cleaned events must come in the order of their numbers, by key. Where a device repeats events
+    of its own, copies of one may overtake another.
+    """
     results = [o for o in observations if o.topic != spec.output.rejected_topic]
     operator = spec.operator
     if isinstance(operator, ProcessingWindow):
@@ -78,9 +80,9 @@ def verdict(spec: JobSpec, stored: Stored, observations: Sequence[Observation]) 
             through=stored[-1].serial,
         )
     if isinstance(operator, Clean):
-        # Each event is its own key: copies of one may overtake another after a device repeated some.
-        return judge(_expected(spec, stored), results, order_key=lambda identity: None)
-    return judge(_expected(spec, stored), results)
+        order = _by_key_and_number if in_order else lambda identity: None
+        return judge(expected(spec, stored), results, order_key=order)
+    return judge(expected(spec, stored), results)
 
 
 def disorder_s(spec: JobSpec, stored: Stored) -> float:
@@ -92,7 +94,13 @@ def disorder_s(spec: JobSpec, stored: Stored) -> float:
     return max(0.0, float((at.cummax() - at).max().total_seconds()) - operator.watermark_s) if len(at) else 0
 
 
-def _expected(spec: JobSpec, stored: Stored) -> dict[Identity, Any]:
+def numbers_of(stored: Stored) -> set[int]:
+    """The numbers of the events that are stored."""
+    return {orjson.loads(event.payload)["n"] for event in stored}
+
+
+def expected(spec: JobSpec, stored: Stored) -> Mapping[Identity, Mapping[str, Any]]:
+    """The results that the stored events should have brought by now: of windows, those that are closed."""
     operator = spec.operator
     if isinstance(operator, Clean):
         truth = clean_truth([event.payload for event in stored], operator)
@@ -116,3 +124,10 @@ def _accepted(spec: JobSpec, stored: Stored) -> pd.DataFrame:
     assert isinstance(operator, Window | ProcessingWindow)
     required = [operator.event_time] if isinstance(operator, Window) and operator.event_time else []
     return accepted_events(stored, operator.fields, required, from_device=True)
+
+
+def _by_key_and_number(identity: Identity) -> tuple[Hashable, Any] | None:
+    if not isinstance(identity, ValuesIdentity):
+        return None
+    values = dict(identity.values)
+    return values.get("key"), values.get("n")

@@ -1,42 +1,61 @@
-"""The events of a scenario, and the devices that send them."""
+"""Devices that send: synthetic events in any shape of load, or recorded ones, until they are stopped."""
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from random import Random
 
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
-from towpath.lab.harness.events import TIME_LAPSE, WATERMARK_S, WINDOW_S, DrillEvent
+from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.load_shapes import due_times, planned
 from towpath.lab.workload.departures import AIRPORTS, closing_event, departures
 from towpath.lab.workload.replay import Replay, ReplayReport
 from towpath.mesh.state import SiteAccess
+from towpath.tasks import end
 
 StopAsked = Callable[[], bool]
-
-BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-"""Event time of the first event."""
 
 NUMBERS_OF_A_LOAD = 10**9
 """Loads number their events apart from each other."""
 
 INFLIGHT = 20_000
-"""What may wait for a broker that is away: more than any run of a minute sends meanwhile."""
+"""Events that may wait for a broker that is away: more than any run of a minute sends meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
-class SentEvent:
+class DueEvent:
     """An event, and when it is due."""
 
     payload: bytes
-    at: float
-    """Seconds after the load began."""
+    at: float = 0.0
+    """Seconds after the load began. Only looked at when events are sent by their own time."""
+
+
+def devices_of(
+    access: SiteAccess,
+    topic: str,
+    client_id: str,
+    *,
+    rate: float | None = None,
+    speed: float | None = None,
+    inflight: int = 500,
+) -> Replay:
+    """The devices of a site, which send to one of its topics: at a rate, or by the events' own time."""
+    return Replay(
+        access.mqtt_host,
+        access.mqtt_port,
+        access.device.user,
+        access.device.password,
+        topic,
+        client_id=client_id,
+        rate=rate,
+        speed=speed,
+        inflight=inflight,
+    )
 
 
 def chance(name: str, seed: int, purpose: str) -> Random:
@@ -45,26 +64,32 @@ def chance(name: str, seed: int, purpose: str) -> Random:
 
 
 class Device:
-    """Sends one load from `start` to `stop`."""
+    """Sends one load from `start` to `stop`.
 
-    def __init__(self, load: Load, access: SiteAccess, name: str, position: int, seed: int) -> None:
+    `position` tells the loads of one trial apart. `clock` goes on from one load of a job to the next.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        access: SiteAccess,
+        name: str,
+        position: int = 0,
+        seed: int = 0,
+        clock: EventClock | None = None,
+    ) -> None:
         self.load = load
         self.begun_at = 0.0
         """Unix seconds."""
         self.report = ReplayReport()
-        self._name, self._position, self._seed = name, position, seed
+        self._name = name
+        self._draw = chance(name, seed, f"load {position}")
+        self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
-        self._replay = Replay(
-            access.mqtt_host,
-            access.mqtt_port,
-            access.device.user,
-            access.device.password,
-            load.topic,
-            client_id=f"scenario-{name}-{position}",
-            speed=1.0,
-            inflight=INFLIGHT,
+        self._replay = devices_of(
+            access, load.topic, f"scenario-{name}-{position}", speed=1.0, inflight=INFLIGHT
         )
-        self.task: asyncio.Task[ReplayReport] | None = None
+        self._task: asyncio.Task[ReplayReport] | None = None
 
     def start(self) -> None:
         """Begin to send."""
@@ -72,8 +97,8 @@ class Device:
         if isinstance(self.load, ReplayLoad):
             events = recorded(self.load, self.stopped)
         else:
-            events = synthetic(self.load, self._name, self._position, self._seed, self.stopped)
-        self.task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
+            events = synthetic(self.load, self._draw, self._clock, self.stopped)
+        self._task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
 
     def stopped(self) -> bool:
         """Whether only the closing events are left to send."""
@@ -85,10 +110,14 @@ class Device:
         Raises `TowpathError` when the broker was away too long, `TimeoutError` after `within_s`.
         """
         self._enough = True
-        if self.task is None:
+        if self._task is None:
             return self.report
         async with asyncio.timeout(within_s):
-            return await self.task
+            return await self._task
+
+    async def cancel(self) -> None:
+        """Stop sending at once."""
+        await end([self._task])
 
     def planned(self, since: float, until: float) -> float:
         """Events that are due between two moments, Unix seconds."""
@@ -98,36 +127,28 @@ class Device:
         self.report = report
 
 
-def synthetic(
-    load: SyntheticLoad, name: str, position: int, seed: int, stopped: StopAsked
-) -> Iterator[SentEvent]:
+def synthetic(load: SyntheticLoad, draw: Random, clock: EventClock, stopped: StopAsked) -> Iterator[DueEvent]:
     """Events made for the purpose until `stopped`, then one so late that all windows before it are over."""
-    draw = chance(name, seed, f"load {position}")
-    number, newest = position * NUMBERS_OF_A_LOAD, BEGIN
+    clock.begin()
     due = 0.0
     for due in due_times(load):
         if stopped():
             break
-        number += 1
         late = min(due, draw.uniform(0.0, load.disorder_s))
-        at = BEGIN + timedelta(milliseconds=round((due - late) * TIME_LAPSE * 1000))
-        newest = max(newest, at)
-        event = DrillEvent(number, f"k{draw.randrange(load.keys)}", at, draw.randrange(1000) / 4)
-        yield SentEvent(event.payload, due)
+        event = clock.event(due - late, f"k{draw.randrange(load.keys)}", draw.randrange(1000) / 4)
+        yield DueEvent(event.payload, due)
         if draw.random() < load.repeats:
-            yield SentEvent(event.payload, due)
-    later = math.ceil(newest.timestamp() / WINDOW_S) * WINDOW_S + 2 * WINDOW_S + WATERMARK_S
-    closing = DrillEvent(number + 1, "closing", datetime.fromtimestamp(later, UTC), 0.0)
-    yield SentEvent(closing.payload, due)
+            yield DueEvent(event.payload, due)
+    yield DueEvent(clock.closing().payload, due)
 
 
-def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[SentEvent]:
+def recorded(load: ReplayLoad, stopped: StopAsked) -> Iterator[DueEvent]:
     """Departures until `stopped`, from the beginning again when they are over, then the closing ones."""
     due = 0.0
     for position, event in enumerate(cycle(departures(load.airport))):
         due = position / load.rate
         if stopped():
             break
-        yield SentEvent(event.payload, due)
+        yield DueEvent(event.payload, due)
     for airport in AIRPORTS if load.airport is None else (load.airport,):
-        yield SentEvent(closing_event(airport).payload, due)
+        yield DueEvent(closing_event(airport).payload, due)

@@ -1,11 +1,11 @@
-"""A job of a scenario from its deployment on: who hears its results, what its input holds, the verdict."""
+"""A job from its deployment on: an ordinary subscriber hears its results, and its input is read back."""
 
 from __future__ import annotations
 
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -13,23 +13,26 @@ from nats.errors import Error as NatsError
 
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.collector import ResultCollector
-from towpath.checker.identity import Identity, Unreadable, utc
+from towpath.checker.identity import Identity, IdentityOf, Unreadable, utc
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.lab.harness import judge as jobs
+from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
+from towpath.lab.harness import judge
 from towpath.lab.harness.stage import Stage
-from towpath.streams.pages import last_serial, read_after
+from towpath.mesh.state import MeshState
+from towpath.streams.pages import last_serial, pages_after
 
 DEPLOY_S, ATTEMPT_S = 90.0, 10.0
-READ_S, LOOK_EVERY_S = 30.0, 0.2
-QUIET_S = 3.0
-"""Nothing came for so long after everything was processed: what is missing then does not come."""
+READ_S, LOOK_EVERY_S = 40.0, 0.2
+FIRST_EVENTS_S = 30.0
+QUIET_S = 10.0
+"""Nothing came for so long after everything was processed: what is missing then does not come. The last
+windows need another micro-batch, which takes seconds on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedResult:
     """A result as its subscriber saw it."""
 
     received_at: float
@@ -49,10 +52,13 @@ class ObservedJob:
     collector: ResultCollector
     after: dict[str, int]
     """Input → serial number behind which it begins."""
-    arrivals: list[Arrival] = field(default_factory=list)
+    arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """It does not compute what it was deployed for any more."""
     stored: list[StoredEvent] = field(default_factory=list)
+    """Events that its input holds, as far as it was read."""
+    newest_stored_at: float = 0.0
+    """Unix seconds: of the newest event that is in any result."""
     _came: set[Identity] = field(default_factory=set)
     _looked_at: int = 0
 
@@ -64,7 +70,7 @@ class ObservedJob:
     @property
     def judged(self) -> bool:
         """Whether there is a truth about it."""
-        return jobs.judged(self.spec) and not self.changed
+        return judge.judged(self.spec) and not self.changed
 
     def look(self) -> None:
         """Take in what has come since the last look."""
@@ -73,8 +79,10 @@ class ObservedJob:
             self._came.add(observation.identity)
             body = observation.body if not isinstance(observation.identity, Unreadable) else {}
             if "stored_at" in body and observation.topic != self.spec.output.rejected_topic:
-                latency = observation.received_at - utc(body["stored_at"]).timestamp()
-                self.arrivals.append(Arrival(observation.received_at, latency, body.get("site", "")))
+                stored_at = utc(body["stored_at"]).timestamp()
+                self.newest_stored_at = max(self.newest_stored_at, stored_at)
+                latency = observation.received_at - stored_at
+                self.arrivals.append(ReceivedResult(observation.received_at, latency, body.get("site", "")))
         self._looked_at = len(observations)
 
     def gap_s(self, now: float) -> float | None:
@@ -90,47 +98,90 @@ class ObservedJob:
             latencies.append(arrival.latency_s)
         return statistics.median(latencies) if latencies else None
 
-    async def drained(self, within_s: float) -> bool:
-        """Wait until everything has come that should, or nothing comes any more; whether all came.
+    async def until_flowing(self) -> None:
+        """Wait until its owner has processed events that were sent just now. Raises `TimeoutError`."""
+        begun = time.time()
+        async with asyncio.timeout(FIRST_EVENTS_S):
+            while True:
+                status = await self._status()
+                if status is not None and status.committed_at and status.committed_at.timestamp() > begun:
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    async def recovered_after(self, moment: float, within_s: float) -> float | None:
+        """Seconds from `moment` until a result came of events stored after it; null if none did in time."""
+        while time.time() < moment + within_s:
+            self.look()
+            if self.newest_stored_at > moment:
+                return time.time() - moment
+            await asyncio.sleep(LOOK_EVERY_S)
+        return None
+
+    async def drained(self, within_s: float, quiet_s: float = QUIET_S) -> bool:
+        """Wait until everything has come that should, or nothing came for `quiet_s`; whether all came.
 
         Nothing may be sending any more. Raises `TowpathError` when the input cannot be read.
         """
         [entry] = self.view.inputs
-        self.stored = await self._read(entry)
+        await self._read(entry)
         end = time.time() + within_s
         while time.time() < end:
             self.look()
-            if await asyncio.to_thread(jobs.complete, self.spec, self.stored, self._came):
+            if await asyncio.to_thread(judge.complete, self.spec, self.stored, self._came):
                 return True
-            if (self.gap_s(time.time()) or 0.0) > QUIET_S and await self._processed_all(entry):
+            if (self.gap_s(time.time()) or 0.0) > quiet_s and await self._processed_all(entry):
                 return False
             await asyncio.sleep(LOOK_EVERY_S)
         return False
 
-    async def verdict(self) -> Verdict:
-        """On all results since it was deployed."""
+    async def verdict(self, *, in_order: bool = False) -> Verdict:
+        """On all results since it was deployed. `in_order`: see `judge.verdict`."""
         observations = list(self.collector.observations)
-        return await asyncio.to_thread(jobs.verdict, self.spec, self.stored, observations)
+        return await asyncio.to_thread(judge.verdict, self.spec, self.stored, observations, in_order=in_order)
 
     async def _processed_all(self, entry: ResolvedInput) -> bool:
         if not self.stored:
             return True
-        views = await self.stage.ask_jobs()
-        status = next((view.status for view in views if view.spec.name == self.name), None)
+        status = await self._status()
         return status is not None and status.serials.get(entry.name, 0) >= self.stored[-1].serial
 
-    async def _read(self, entry: ResolvedInput) -> list[StoredEvent]:
+    async def _status(self) -> JobStatus | None:
+        views = await self.stage.ask_jobs()
+        return next((view.status for view in views if view.spec.name == self.name), None)
+
+    async def _read(self, entry: ResolvedInput) -> None:
+        """Page by page, with rests: the subscriber shares the loop, and takes one message at each turn of it.
+        What it has not acknowledged after ten seconds comes again, and would count as published twice."""
         end = time.time() + READ_S
         while True:
+            after = self.stored[-1].serial if self.stored else self.after[entry.name]
             try:
-                after = self.after[entry.name]
-                messages = await read_after(self.stage.bus.connection, entry.site, entry.stream, after)
-                break
+                connection = self.stage.bus.connection
+                async for messages in pages_after(connection, entry.site, entry.stream, after):
+                    wanted = (m for m in messages if entry.subject in (None, m.subject))
+                    self.stored += [StoredEvent(m.serial, m.body) for m in wanted]
+                    await asyncio.sleep(LOOK_EVERY_S)
+                return
             except (TimeoutError, NatsError) as error:
                 if time.time() > end:
                     raise TowpathError(ErrorCode.UNREACHABLE, f"cannot read the input: {error}") from error
                 await asyncio.sleep(LOOK_EVERY_S)
-        return [StoredEvent(m.serial, m.body) for m in messages if entry.subject in (None, m.subject)]
+
+
+def subscriber(
+    mesh: MeshState, site: str, topics: Sequence[str], name: str, identity: IdentityOf
+) -> ResultCollector:
+    """An ordinary subscriber at a site's broker, called so there."""
+    access = mesh.site(site)
+    return ResultCollector(
+        access.mqtt_host,
+        access.mqtt_port,
+        topics,
+        name,
+        access.device.user,
+        access.device.password,
+        identity=identity,
+    )
 
 
 @asynccontextmanager
@@ -144,16 +195,9 @@ async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> A
     view = next((view for view in await stage.ask_jobs() if view.spec.name == spec.name), None)
     if view is None:
         raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is not there", field="job", value=spec.name)
-    out = stage.mesh.site(view.output.site)
-    collector = ResultCollector(
-        out.mqtt_host,
-        out.mqtt_port,
-        [view.output.topic, view.output.rejected_topic],
-        f"scenario-{spec.name}",
-        out.device.user,
-        out.device.password,
-        identity=jobs.identity_for(spec),
-    )
+    topics = [view.output.topic, view.output.rejected_topic]
+    identity = judge.identity_for(spec)
+    collector = subscriber(stage.mesh, view.output.site, topics, f"scenario-{spec.name}", identity)
     async with collector:
         after: dict[str, int] = {}
         for entry in view.inputs:

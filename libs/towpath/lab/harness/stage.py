@@ -1,13 +1,14 @@
-"""The mesh on which a drill is played: three sites with emulated links, brought up, watched, repaired."""
+"""A mesh for a trial: brought up with given sites and settings, watched, and taken down whatever happens."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from nats.errors import Error as NatsError
 
@@ -22,19 +23,25 @@ from towpath.mesh.names import processes_of
 from towpath.mesh.state import Credential, MeshState
 from towpath.processes import find
 from towpath.streams.stream_view import stream_view
+from towpath.tasks import to_the_end
 
-INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
-"""Events come in at the first; the job moves between the first two. Results of some jobs are kept at the
-third, so that every result crosses a link, those of others at the first, where the job is deployed."""
-
-SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
+"""Small: several engines share a machine, and together with all else they stay well inside 12 GiB."""
 
-UP_S = 150.0
-"""For three sites to start on a small machine."""
+UP_S = 240.0
+"""For all sites to start: twice what four engines need on two quiet cores, and more, because a trial is too
+long to be given up before it began."""
 
 ASK_S, ATTEMPT_S = 6.0, 2.0
 LOOK_EVERY_S = 0.3
+
+
+Say = Callable[[str], None]
+"""Told in a few words what is under way."""
+
+
+def quiet(text: str) -> None:
+    """Say nothing."""
 
 
 @dataclass
@@ -89,7 +96,7 @@ class Stage:
             return None, [f"{name} does not run" for name in missing]
         absent = self.absent()
         sites = [site for site in await self.ask_sites() if site.site not in absent]
-        why_not = [f"{s.site} is {s.state}" for s in sites if s.state is not SiteState.UP]
+        why_not = [_trouble(site) for site in sites if site.state is not SiteState.UP]
         why_not += [f"{s.site} has not been heard" for s in sites if s.at.timestamp() < since]
         if job is None or why_not:
             return None, why_not
@@ -124,19 +131,63 @@ def ownership_faults(view: JobView, sites: list[SiteStatus], accepted: list[int]
     return faults
 
 
+def _trouble(site: SiteStatus) -> str:
+    return f"{site.site} is {site.state}" + (f": {site.error}" if site.error else "")
+
+
+def small_mesh(names: Sequence[str], *, emulate_links: bool = True) -> MeshSpec:
+    """Sites with small engines, one of each name."""
+    return MeshSpec(sites=[SiteSpec(name=name, engine=ENGINE) for name in names], emulate_links=emulate_links)
+
+
 @asynccontextmanager
-async def stage(home: Home, names: Sequence[str] = SITES, emulate_links: bool = True) -> AsyncIterator[Stage]:
-    """A new mesh under `home`, where nothing else may be; it is brought down in the end."""
+async def stage(home: Home, spec: MeshSpec, *, say: Say = quiet, keep: bool = False) -> AsyncIterator[Stage]:
+    """A new mesh under `home`, where nothing else may be; unless `keep`, it is brought down in the end.
+
+    `say` is told in a few words what is under way. Raises `TowpathError` when it does not come up.
+    """
+    begun = time.monotonic()
+    names = ", ".join(site.name for site in spec.sites)
+    say(f"starting {names}")
     await asyncio.to_thread(_clear, home)
-    sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
     try:
-        spec = MeshSpec(sites=sites, emulate_links=emulate_links)
         await asyncio.to_thread(lifecycle.up, home, spec)
         async with standing(home) as up:
+            say(f"up after {time.monotonic() - begun:.0f} s: {names}")
             yield up
     finally:
-        # Also when this task was cancelled: what was started ends.
-        await asyncio.shield(asyncio.to_thread(lifecycle.down, home))
+        if not keep:
+            # Also when this task was cancelled: what was started ends.
+            await to_the_end(asyncio.to_thread(lifecycle.down, home))
+
+
+@dataclass
+class Stages:
+    """A stage for many trials, and a new one each time a trial has left it broken."""
+
+    home: Home
+    spec: MeshSpec
+    say: Say = quiet
+    restarts: int = 0
+    """How often the mesh had to be restarted."""
+
+    async def until_empty(self, left: Sequence[Any]) -> AsyncGenerator[Stage, None]:
+        """Yield a stage again and again, until nothing is left to play. Close the iterator to end early.
+
+        Raises `TowpathError` when a mesh does not come up.
+        """
+        while left:
+            async with stage(self.home, self.spec, say=self.say) as up:
+                yield up
+            if left:
+                self.restarts += 1
+                await asyncio.to_thread(self._keep_logs)
+
+    def _keep_logs(self) -> None:
+        """The logs of the broken mesh, before the next one takes its place."""
+        kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
+        shutil.rmtree(kept, ignore_errors=True)
+        self.home.logs.rename(kept)
 
 
 @asynccontextmanager
@@ -144,8 +195,8 @@ async def standing(home: Home) -> AsyncIterator[Stage]:
     """The mesh that runs under `home`, once everything is up; it stays. Raises `TowpathError`."""
     mesh = await asyncio.to_thread(MeshState.load, home)
     async with (
-        await connection_to(mesh, mesh.operator, "drill") as bus,
-        await connection_to(mesh, mesh.coordinator, "drill prompter") as prompter,
+        await connection_to(mesh, mesh.operator, "laboratory") as bus,
+        await connection_to(mesh, mesh.coordinator, "laboratory prompter") as prompter,
     ):
         up = Stage(home, mesh, bus, prompter)
         await up.until_settled(None, UP_S)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import shutil
-import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
 from towpath.lab.harness.load import chance
-from towpath.lab.harness.stage import Stage, stage
+from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
 from towpath.mesh.home import Home
-
-log = logging.getLogger(__name__)
 
 SETTLE_S = 45.0
 """For a mesh to be in order again between two runs."""
@@ -91,9 +87,14 @@ class Campaign:
 
     planned: Sequence[PlannedRun]
     output: Path
-    say: Callable[[str], None] = field(default=lambda text: None)
-    restarts: int = 0
-    """How often the mesh had to be started anew, because a run left it broken."""
+    say: Say = quiet
+    stages: Stages | None = None
+    """Null until it has begun."""
+
+    @property
+    def restarts(self) -> int:
+        """How often the mesh had to be restarted, because a run left it broken."""
+        return self.stages.restarts if self.stages else 0
 
     async def run(self) -> AsyncGenerator[RunReport, None]:
         """Yield each run's report when it is over. Close the iterator to end early.
@@ -102,17 +103,12 @@ class Campaign:
         """
         left = list(self.planned)
         needs = await asyncio.to_thread(together, list(dict.fromkeys(run.scenario for run in left)))
-        home = Home((self.output / "mesh").absolute())
-        while left:
-            begun = time.monotonic()
-            self.say(f"starting {len(needs.sites)} sites")
-            async with stage(home, needs.sites, needs.emulate_links) as up:
-                self.say(f"{len(needs.sites)} sites are up after {time.monotonic() - begun:.0f} s")
+        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)
+        self.stages = Stages(Home((self.output / "mesh").absolute()), spec, self.say)
+        async with aclosing(self.stages.until_empty(left)) as stages:
+            async for up in stages:
                 async for report in self._on(up, left):
                     yield report
-            if left:
-                self.restarts += 1
-                await asyncio.to_thread(self._keep_logs, home)
 
     async def _on(self, up: Stage, left: list[PlannedRun]) -> AsyncGenerator[RunReport, None]:
         """Play runs off the list until none is left, or the mesh is broken."""
@@ -146,12 +142,6 @@ class Campaign:
             problem = f"the mesh was not in order afterwards: {error.detail.message}"
             return report.model_copy(update={"problems": [*report.problems, problem], "broken": True})
         return report
-
-    def _keep_logs(self, home: Home) -> None:
-        """What the broken mesh said, before the next one takes its place."""
-        kept = self.output / f"logs-of-broken-mesh-{self.restarts}"
-        shutil.rmtree(kept, ignore_errors=True)
-        home.logs.rename(kept)
 
 
 def _stuck(planned: PlannedRun, seconds: float, problem: str, *, broken: bool) -> RunReport:

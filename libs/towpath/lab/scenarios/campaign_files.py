@@ -1,12 +1,12 @@
-"""Writes a campaign's report as JSON, Markdown and picture, so that also a stopped one leaves it."""
+"""Writes a campaign's report as JSON, Markdown and picture after each run, so an interrupted one has one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from towpath.lab.faults.registry import faults
-from towpath.lab.scenarios.campaign_picture import draw_campaign
 from towpath.lab.scenarios.campaign_report import CampaignReport, markdown
+from towpath.lab.scenarios.picture import draw_campaign
 
 JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from towpath.contracts.message import Model
-from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+from towpath.lab.harness.report import FINDINGS, in_words
+from towpath.lab.scenarios.report import RunReport
 
 
 class CampaignReport(Model):
@@ -31,7 +32,7 @@ class CampaignReport(Model):
         return [run for run in self.runs if not run.passed]
 
 
-class Row(Model):
+class RunsTogether(Model):
     """Several runs taken together."""
 
     name: str
@@ -49,22 +50,22 @@ class Row(Model):
     """What the checker found, summed."""
 
 
-def by_scenario(runs: Sequence[RunReport]) -> list[Row]:
+def by_scenario(runs: Sequence[RunReport]) -> list[RunsTogether]:
     """A row for each scenario, in alphabetical order."""
     return _rows(runs, lambda run: [run.scenario])
 
 
-def by_fault(runs: Sequence[RunReport]) -> list[Row]:
+def by_fault(runs: Sequence[RunReport]) -> list[RunsTogether]:
     """A row for each fault that acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: rule_faults))
 
 
-def by_event(runs: Sequence[RunReport]) -> list[Row]:
+def by_event(runs: Sequence[RunReport]) -> list[RunsTogether]:
     """A row for each point, code or target where a rule acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: [event]))
 
 
-def by_strategy(runs: Sequence[RunReport]) -> list[Row]:
+def by_strategy(runs: Sequence[RunReport]) -> list[RunsTogether]:
     """A row for each migration strategy that was used."""
     return _rows(runs, lambda run: [str(move.strategy) for move in run.migrations])
 
@@ -80,7 +81,7 @@ def _acted(run: RunReport, names: Callable[[list[str], str], list[str]]) -> list
     return [name for rule in run.rules if rule.acted for name in names(rule.faults, rule.event)]
 
 
-def _rows(runs: Sequence[RunReport], keys: Callable[[RunReport], list[str]]) -> list[Row]:
+def _rows(runs: Sequence[RunReport], keys: Callable[[RunReport], list[str]]) -> list[RunsTogether]:
     groups: defaultdict[str, list[RunReport]] = defaultdict(list)
     for run in runs:
         for key in dict.fromkeys(keys(run)):
@@ -88,9 +89,9 @@ def _rows(runs: Sequence[RunReport], keys: Callable[[RunReport], list[str]]) -> 
     return [_row(name, groups[name]) for name in sorted(groups)]
 
 
-def _row(name: str, runs: Sequence[RunReport]) -> Row:
+def _row(name: str, runs: Sequence[RunReport]) -> RunsTogether:
     recovered = [run.recovered_s for run in runs if run.recovered_s is not None]
-    return Row(
+    return RunsTogether(
         name=name,
         runs=len(runs),
         passed=sum(run.passed for run in runs),
@@ -122,7 +123,7 @@ def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str |
     return "\n".join(parts)
 
 
-def _table(rows: Sequence[Row]) -> list[str]:
+def _table(rows: Sequence[RunsTogether]) -> list[str]:
     names = ("runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
     lines = [f"| | {' | '.join(names)} | results | found by the checker |"]
     lines.append("|---" * (len(names) + 3) + "|")

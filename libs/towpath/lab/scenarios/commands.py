@@ -1,4 +1,4 @@
-"""What steps of a timeline do to the mesh."""
+"""The steps of a timeline, as commands to the mesh."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
 from towpath.contracts.scenario import Migration, ProcessRun, Step
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.lab.harness.held_rules import HeldRules
-from towpath.lab.harness.judge import spec_of
 from towpath.lab.harness.observer import ObservedJob, observed_job
+from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
+from towpath.lab.harness.workload import spec_of
 from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
-from towpath.lab.scenarios.report import MigrationReport
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.protocols.record import ENDED
 
 LOOK_EVERY_S = 0.3
 ACCEPT_S = 3.0
-"""For one attempt to have a migration accepted: nobody waits for its end."""
+"""For one attempt to have a migration accepted: no one waits for its end."""
 
 
 @dataclass
 class Commands:
-    """Carries steps out."""
+    """Executes the steps of a timeline."""
 
     stage: Stage
     restoration: Restoration
-    """Through which everything goes that has to be put back."""
+    """The undo log."""
     sampler: Sampler
     rules: HeldRules
     nodes: EmulatedNodes
@@ -45,7 +45,7 @@ class Commands:
     """Migrations that were accepted, by operation."""
 
     async def carry_out(self, step: Step) -> None:
-        """Do what a step says. Raises `TowpathError` when it is refused or nobody answers in time."""
+        """Do what a step says. Raises `TowpathError` when it is refused or not answered in time."""
         handlers: dict[str, Callable[[Step], Awaitable[None]]] = {
             "load": self._load,
             "unload": self._unload,
@@ -93,7 +93,7 @@ class Commands:
             else:
                 self._changes_to(known, job.job_spec())
 
-    async def moves_ended(self, within_s: float) -> list[MigrationReport]:
+    async def moves_ended(self, within_s: float) -> list[MoveReport]:
         """How the migrations ended; those that do not in time have no state."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
@@ -192,23 +192,13 @@ class Commands:
         assert step.node is not None
         await self.nodes.carry_out(step.node)
 
-    async def _move(self, operation: str, move: Migration) -> MigrationReport:
+    async def _move(self, operation: str, move: Migration) -> MoveReport:
         try:
             show = ShowOperation(operation=operation)
             view = await self.stage.bus.request(show, deadline_s=4.0, attempt_s=2.0)
         except TowpathError as error:
-            return MigrationReport(job=move.job, strategy=move.strategy, note=str(error))
-        figures = view.figures
-        return MigrationReport(
-            job=move.job,
-            strategy=view.strategy or move.strategy,
-            source=view.source,
-            target=view.target,
-            state=view.state,
-            total_s=round((view.ended_at - view.begun_at).total_seconds(), 2) if view.ended_at else None,
-            downtime_s=figures.downtime_s if figures else None,
-            note=view.note,
-        )
+            return MoveReport(job=move.job, strategy=move.strategy, note=str(error))
+        return MoveReport.of(view)
 
 
 async def run_program(run: ProcessRun) -> None:

@@ -13,7 +13,7 @@ Curve = list[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Stretch:
     """Something that happened at a moment, or lasted."""
 
     begin: float
@@ -22,7 +22,7 @@ class Mark:
 
 
 @dataclass
-class Course:
+class RunCourse:
     """A run over time."""
 
     title: str
@@ -32,19 +32,19 @@ class Course:
     """Probe → values."""
     metrics: dict[str, Curve] = field(default_factory=dict)
     """Entity and name of a metric → values."""
-    phases: list[Mark] = field(default_factory=list)
-    rules: list[Mark] = field(default_factory=list)
-    migrations: list[Mark] = field(default_factory=list)
-    deviations: list[Mark] = field(default_factory=list)
+    phases: list[Stretch] = field(default_factory=list)
+    rules: list[Stretch] = field(default_factory=list)
+    migrations: list[Stretch] = field(default_factory=list)
+    deviations: list[Stretch] = field(default_factory=list)
 
 
-def course(lines: list[dict[str, Any]]) -> Course:
+def course(lines: list[dict[str, Any]]) -> RunCourse:
     """The course that a journal tells, also one that was not written to its end."""
     begun = next(of(lines, Entry.BEGUN), {"scenario": {}, "seed": 0})
     ended = next(of(lines, Entry.ENDED), {"report": {}})
     last = lines[-1]["t"] if lines else 0.0
     title = f"{begun['scenario'].get('name', 'scenario')}, seed {begun['seed']}"
-    found = Course(title, begun["scenario"], ended["report"])
+    found = RunCourse(title, begun["scenario"], ended["report"])
     found.curves = _curves(lines)
     found.metrics = _metrics(lines)
     found.phases = _phases(lines, last)
@@ -69,26 +69,26 @@ def _metrics(lines: list[dict[str, Any]]) -> dict[str, Curve]:
     return dict(curves)
 
 
-def _phases(lines: list[dict[str, Any]], last: float) -> list[Mark]:
+def _phases(lines: list[dict[str, Any]], last: float) -> list[Stretch]:
     begins = [(line["t"], line["phase"]) for line in of(lines, Entry.PHASE)]
     ends = [*(at for at, _ in begins[1:]), last]
-    return [Mark(at, end, phase) for (at, phase), end in zip(begins, ends, strict=False)]
+    return [Stretch(at, end, phase) for (at, phase), end in zip(begins, ends, strict=False)]
 
 
-def _rules(lines: list[dict[str, Any]], last: float) -> list[Mark]:
-    marks: list[Mark] = []
+def _rules(lines: list[dict[str, Any]], last: float) -> list[Stretch]:
+    marks: list[Stretch] = []
     loaded: dict[str, float] = {}
     for line in of(lines, Entry.LOADED, Entry.UNLOADED):
         for rule in line["rules"]:
             if line["kind"] == Entry.LOADED:
                 loaded.setdefault(rule, line["t"])
             elif rule in loaded:
-                marks.append(Mark(loaded.pop(rule), line["t"], rule))
-    return sorted([*marks, *(Mark(at, last, rule) for rule, at in loaded.items())], key=lambda m: m.begin)
+                marks.append(Stretch(loaded.pop(rule), line["t"], rule))
+    return sorted([*marks, *(Stretch(at, last, rule) for rule, at in loaded.items())], key=lambda m: m.begin)
 
 
-def _migrations(lines: list[dict[str, Any]], last: float) -> list[Mark]:
-    begun: dict[str, Mark] = {}
+def _migrations(lines: list[dict[str, Any]], last: float) -> list[Stretch]:
+    begun: dict[str, Stretch] = {}
     for line in of(lines, Entry.EVENT):
         kind, _, rest = line["subject"].partition(".")
         operation, _, what = rest.partition(".")
@@ -97,21 +97,21 @@ def _migrations(lines: list[dict[str, Any]], last: float) -> list[Mark]:
             continue
         if what == "begun":
             way = f"{body['job']}: {body.get('source')} → {body.get('target')} ({body.get('strategy')})"
-            begun[operation] = Mark(line["t"], None, way)
+            begun[operation] = Stretch(line["t"], None, way)
         elif what == "ended" and operation in begun:
             mark = begun[operation]
             state = "" if body.get("state") == "completed" else f", {body.get('state')}"
-            begun[operation] = Mark(mark.begin, line["t"], mark.text + state)
-    return [Mark(m.begin, last if m.end is None else m.end, m.text) for m in begun.values()]
+            begun[operation] = Stretch(mark.begin, line["t"], mark.text + state)
+    return [Stretch(m.begin, last if m.end is None else m.end, m.text) for m in begun.values()]
 
 
-def _deviations(lines: list[dict[str, Any]], last: float) -> list[Mark]:
-    marks: list[Mark] = []
+def _deviations(lines: list[dict[str, Any]], last: float) -> list[Stretch]:
+    marks: list[Stretch] = []
     left: dict[str, Any] | None = None
     for line in of(lines, Entry.DEVIATED, Entry.STEADY):
         if line["kind"] == Entry.DEVIATED:
             left = line
         elif left is not None:
-            marks.append(Mark(left["t"], line["t"], ", ".join(left["probes"])))
+            marks.append(Stretch(left["t"], line["t"], ", ".join(left["probes"])))
             left = None
-    return marks if left is None else [*marks, Mark(left["t"], last, ", ".join(left["probes"]))]
+    return marks if left is None else [*marks, Stretch(left["t"], last, ", ".join(left["probes"]))]

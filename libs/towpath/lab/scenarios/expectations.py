@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from towpath.contracts.commands import OperationState
 from towpath.contracts.scenario_expectations import Bounds, Deviation, Expectations, MoveEnd
-from towpath.lab.scenarios.report import FINDINGS, RunReport
+from towpath.lab.harness.report import FINDINGS
+from towpath.lab.scenarios.report import RunReport
 
 _ENDS = {
     MoveEnd.COMPLETED: {OperationState.COMPLETED},

@@ -15,7 +15,8 @@ from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.events import EVENTS_WILDCARD
 from towpath.contracts.faults import RuleEnded
-from towpath.contracts.scenario import Trigger
+from towpath.contracts.metrics import Metric
+from towpath.contracts.scenario import Collection, Trigger
 from towpath.lab.harness.journal import Entry, Journal
 
 _PREFIX = EVENTS_WILDCARD.removesuffix(">")
@@ -77,3 +78,20 @@ class MeshEvents:
                 self.on_rule_ended(RuleEnded.model_validate(body))
             except ValidationError:
                 return
+
+
+class Recorder:
+    """Hears metrics during one run."""
+
+    def __init__(self, journal: Journal, collect: Collection) -> None:
+        self._journal, self._names = journal, set(collect.metrics)
+
+    async def listen(self, bus: Bus) -> None:
+        """Hear metrics from now on, as long as the bus is open; nothing if none is collected."""
+        if self._names:
+            await bus.subscribe(Metric, self.take)
+
+    async def take(self, metric: Metric) -> None:
+        """Take one in."""
+        if "*" in self._names or metric.name in self._names:
+            self._journal.add(Entry.METRIC, **metric.model_dump(mode="json", exclude={"at"}))

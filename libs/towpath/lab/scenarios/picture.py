@@ -1,32 +1,24 @@
-"""`run.png`: probes over time, with marks for rules, migrations and deviations."""
+"""`run.png`: probes over time, with marks for rules and migrations; `campaign.png`: all runs."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
-
-import matplotlib as mpl
-
-mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from towpath.lab.scenarios.course import Course, Curve
+from towpath.lab.harness.picture import saved, write
+from towpath.lab.scenarios.campaign_report import CampaignReport, by_scenario
+from towpath.lab.scenarios.course import Curve, RunCourse
+from towpath.reports.drawing import BAND, COLOURS, DEVIATED, FAULT, INK, QUIET, STYLE
 
-INK, QUIET = "#1f2937", "#9ca3af"
-LINE, FAULT, MOVE, DEVIATED = "#2563eb", "#dc2626", "#fde68a", "#fee2e2"
+LINE = COLOURS[0]
 
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+NEVER_S = -1.5
+"""Where runs stand that did not recover: left of zero."""
 
 UNITS = {
     "throughput": "throughput,\n% of the load",
@@ -36,16 +28,15 @@ UNITS = {
 }
 
 
-def draw(path: Path, run: Course) -> None:
+def draw(path: Path, run: RunCourse) -> None:
     """Draw a run into a file."""
     with plt.rc_context(STYLE):
         figure = figure_of(run)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=110)
+        write(figure, path, dpi=110)
         plt.close(figure)
 
 
-def figure_of(run: Course, *, titled: bool = True) -> Figure:
+def figure_of(run: RunCourse, *, titled: bool = True) -> Figure:
     """A row for the rules and migrations, then one for each kind of probe and each metric. To be closed."""
     rows = _rows(run)
     heights = [max(0.6, 0.22 * (len(run.rules) + len(run.migrations))), *[1.2] * len(rows)]
@@ -70,7 +61,7 @@ def figure_of(run: Course, *, titled: bool = True) -> Figure:
     return figure
 
 
-def _title(run: Course) -> str:
+def _title(run: RunCourse) -> str:
     problems = run.report.get("problems")
     if problems is None:
         return f"{run.title}: not finished"
@@ -79,7 +70,7 @@ def _title(run: Course) -> str:
     return f"{run.title}: as expected, steady again after {run.report['recovered_s']:g} s"
 
 
-def _rows(run: Course) -> list[tuple[str, dict[str, Curve]]]:
+def _rows(run: RunCourse) -> list[tuple[str, dict[str, Curve]]]:
     """Curves that share a unit share a row; whether sites are up is told by the background."""
     rows: dict[str, dict[str, Curve]] = {}
     for probe, curve in run.curves.items():
@@ -103,9 +94,9 @@ def _curves(axis: Axes, label: str, curves: dict[str, Curve]) -> None:
         axis.legend(loc="upper left", frameon=False, ncols=3, fontsize=8)
 
 
-def _marks(axis: Axes, run: Course) -> None:
+def _marks(axis: Axes, run: RunCourse) -> None:
     """A bar for each rule and each migration, one below the other."""
-    bars = [(mark, FAULT) for mark in run.rules] + [(mark, MOVE) for mark in run.migrations]
+    bars = [(mark, FAULT) for mark in run.rules] + [(mark, BAND) for mark in run.migrations]
     for position, (mark, colour) in enumerate(bars):
         width = max(0.08, (mark.end or mark.begin) - mark.begin)
         axis.barh(-position, width, left=mark.begin, height=0.8, color=colour, alpha=0.85)
@@ -115,7 +106,7 @@ def _marks(axis: Axes, run: Course) -> None:
     axis.set_ylabel("loaded,\nmoving", rotation=90)
 
 
-def _background(axis: Axes, run: Course) -> None:
+def _background(axis: Axes, run: RunCourse) -> None:
     for mark in run.deviations:
         axis.axvspan(mark.begin, mark.end or mark.begin, color=DEVIATED, zorder=0, linewidth=0)
     for mark in run.rules:
@@ -126,3 +117,27 @@ def _background(axis: Axes, run: Course) -> None:
         if phase.text in ("during", "after", "judge"):
             axis.axvline(phase.begin, color=QUIET, lw=0.6, ls="--")
     axis.margins(x=0.01)
+
+
+def draw_campaign(path: Path, report: CampaignReport) -> None:
+    """Draw a row for each scenario: a dot for each run at its time to recover, and the share that passed."""
+    rows = by_scenario(report.runs)
+    good = len(report.runs) - len(report.failed)
+    title = f"{good} of {len(report.runs)} runs went as expected, in {report.seconds / 60:.1f} min"
+    size = (11, 1.4 + 0.27 * max(len(rows), 3))
+    with saved(path, title, columns=2, figsize=size, width_ratios=[3, 1], sharey=True) as grid:
+        left, right = grid[0]
+        for position, row in enumerate(rows):
+            for run in report.runs:
+                if run.scenario == row.name:
+                    at = NEVER_S if run.recovered_s is None else run.recovered_s
+                    colour, marker = (LINE, "o") if run.passed else (FAULT, "x")
+                    left.plot(at, position, marker=marker, color=colour, ms=5, alpha=0.8)
+            right.barh(position, row.runs, color=QUIET, alpha=0.4, height=0.7)
+            right.barh(position, row.passed, color=LINE, alpha=0.8, height=0.7)
+        left.set_yticks(range(len(rows)), [row.name for row in rows], color=INK)
+        left.invert_yaxis()
+        left.set_xlabel("s from the last fault's end to steady state (left of 0: never)")
+        left.grid(axis="x", color=QUIET, alpha=0.3)
+        right.set_xlabel("runs, as expected in blue")
+        right.xaxis.set_major_locator(MaxNLocator(integer=True))

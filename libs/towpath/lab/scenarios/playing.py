@@ -12,7 +12,7 @@ from typing import Any
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
 from towpath.lab.harness.journal import FILE, Journal
-from towpath.lab.harness.stage import Stage, stage, standing
+from towpath.lab.harness.stage import Stage, small_mesh, stage, standing
 from towpath.lab.scenarios.emulated import own_emulation, standing_emulation
 from towpath.lab.scenarios.report import RunReport
 from towpath.lab.scenarios.run import Run
@@ -57,7 +57,8 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
             yield up
         return
     if running is None:
-        async with stage(own, needs.sites, needs.emulate_links) as up:
+        spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)
+        async with stage(own, spec) as up:
             yield up
         return
     async with standing(running) as up:

@@ -22,7 +22,7 @@ from towpath.lab.scenarios.sampler import Sampler
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ProbeValue:
     """One look through one probe."""
 
     probe: str
@@ -83,20 +83,20 @@ def statuses(probe: RestProbe) -> list[int]:
     return probe.status if isinstance(probe.status, list) else [probe.status]
 
 
-async def measure(probes: Sequence[Probe], sampler: Sampler) -> list[Measured]:
+async def measure(probes: Sequence[Probe], sampler: Sampler) -> list[ProbeValue]:
     """One look through every probe."""
     values = await asyncio.gather(*(_value(probe, sampler) for probe in probes))
     return [judged(probe, value) for probe, value in zip(probes, values, strict=True)]
 
 
-def judged(probe: Probe, value: float | None) -> Measured:
+def judged(probe: Probe, value: float | None) -> ProbeValue:
     """Whether a value is inside the tolerance; what could not be measured is not."""
     low, high = limits(probe)
     rounded = None if value is None else round(value, 3)
     inside = value is not None and low <= value <= high
     if isinstance(probe, RestProbe):
         inside = value in statuses(probe)
-    return Measured(title(probe), rounded, inside)
+    return ProbeValue(title(probe), rounded, inside)
 
 
 async def _value(probe: Probe, sampler: Sampler) -> float | None:

@@ -2,58 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from shlex import quote
 
-from towpath.checker.verdict import FAULTS, NOTICES, Verdict
-from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.faults import AtCode, AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
-
-FINDINGS = (*FAULTS, *NOTICES)
-"""What a verdict counts and expectations bound, in the checker's words."""
+from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
 
 
-class JobVerdict(Model):
-    """What the checker says about a job's results. Words that a report of earlier days lacks count 0."""
-
-    expected: int = 0
-    results: int = 0
-    lost: int = 0
-    duplicated: int = 0
-    wrong: int = 0
-    unexpected: int = 0
-    unseen: int = 0
-    stale_owner: int = 0
-    out_of_order: int = 0
-    nonmonotonic: int = 0
-    premature: int = 0
-    late: int = 0
-    redelivered: int = 0
-    examples: dict[str, list[str]] = {}
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> JobVerdict:
-        """The same, as it is written down."""
-        counted = {name: getattr(verdict, name) for name in cls.model_fields if name != "examples"}
-        return cls(**counted, examples={kind: texts[:2] for kind, texts in verdict.examples.items()})
-
-
-class MigrationReport(Model):
-    """How a migration went."""
-
-    job: str
-    strategy: StrategyName
-    source: str | None = None
-    target: str | None = None
-    state: OperationState | None = None
-    """Null when nobody knows."""
-    total_s: float | None = None
-    downtime_s: float | None = None
-    note: str = ""
-
-
-class RuleReport(Model):
+class RuleOutcome(Model):
     """What a rule did."""
 
     rule: str
@@ -66,7 +22,7 @@ class RuleReport(Model):
     last_error: str | None = None
 
     @classmethod
-    def of(cls, rule: Rule, count: RuleCount | None) -> RuleReport:
+    def of(cls, rule: Rule, count: RuleCount | None) -> RuleOutcome:
         """A rule, and what is known of what it did."""
         known = count.model_dump(include={"looked", "acted", "errors", "last_error"}) if count else {}
         faults = [action.fault for action in rule.actions]
@@ -98,7 +54,7 @@ class RunReport(Model):
     chosen: dict[str, object] = {}
     """What the seed chose, by path."""
     seconds: float = 0.0
-    verdicts: dict[str, JobVerdict] = {}
+    verdicts: dict[str, Judgement] = {}
     """By job."""
     deviated: dict[str, int] = {}
     """Probe → in how many looks, two a second, it was outside its tolerance."""
@@ -107,8 +63,8 @@ class RunReport(Model):
     time, null if it did not come back."""
     deviation_s: float = 0.0
     """For how long steady state did not hold, all together."""
-    migrations: list[MigrationReport] = []
-    rules: list[RuleReport] = []
+    migrations: list[MoveReport] = []
+    rules: list[RuleOutcome] = []
     energy: dict[str, NodeEnergy] = {}
     """By node, those with a power profile. Empty where sites are no emulated nodes."""
     problems: list[str] = []
@@ -139,12 +95,6 @@ class RunReport(Model):
     def findings(self) -> dict[str, int]:
         """All of `FINDINGS`, over all jobs."""
         return {finding: self.total(finding) for finding in FINDINGS}
-
-
-def in_words(findings: Mapping[str, int]) -> str:
-    """What was found, without what was not: `2 lost, 1 stale owner`, or `nothing`."""
-    found = [f"{count:,} {finding.replace('_', ' ')}" for finding, count in findings.items() if count]
-    return ", ".join(found) or "nothing"
 
 
 def event_of(rule: Rule) -> str:

@@ -11,10 +11,11 @@ import matplotlib.pyplot as plt
 from towpath.contracts.message import now
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import FILE, Entry, of, read_journal
-from towpath.lab.scenarios.course import Course, Curve, course
+from towpath.lab.harness.report import FINDINGS, in_words
+from towpath.lab.scenarios.course import Curve, RunCourse, course
 from towpath.lab.scenarios.picture import figure_of
 from towpath.lab.scenarios.probes import title, tolerance
-from towpath.lab.scenarios.report import FINDINGS, RunReport, in_words
+from towpath.lab.scenarios.report import RunReport
 from towpath.reports.curves import number
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.markup import element, listed, paragraph, section, table
@@ -50,7 +51,7 @@ def run_page(directory: Path) -> str:
     return page(f"Scenario {run.title}", _lead(run, report), sections, made_at=now())
 
 
-def _lead(run: Course, report: RunReport | None) -> str:
+def _lead(run: RunCourse, report: RunReport | None) -> str:
     about = str(run.scenario.get("description", "")).strip()
     end = f"{about} " if about else ""
     if report is None:
@@ -63,7 +64,7 @@ def _lead(run: Course, report: RunReport | None) -> str:
     )
 
 
-def _outcome(run: Course, report: RunReport | None) -> list[Element]:
+def _outcome(run: RunCourse, report: RunReport | None) -> list[Element]:
     if report is None:
         return [paragraph("Nothing was judged. What is known stands below.", class_="bad")]
     if report.passed:
@@ -78,7 +79,7 @@ def _outcome(run: Course, report: RunReport | None) -> list[Element]:
     return [*content, element("p", f"It took {report.seconds:g} s. To run it again: ", repeat)]
 
 
-def _picture(run: Course) -> list[Element]:
+def _picture(run: RunCourse) -> list[Element]:
     with plt.rc_context(STYLE):
         figure = figure_of(run, titled=False)
         told = (
@@ -90,7 +91,7 @@ def _picture(run: Course) -> list[Element]:
     return [drawing]
 
 
-def _told(run: Course) -> list[str]:
+def _told(run: RunCourse) -> list[str]:
     return [f"{name}: {_extremes(curve)}." for name, curve in (run.curves | run.metrics).items()]
 
 
@@ -99,7 +100,7 @@ def _extremes(curve: Curve) -> str:
     return f"from {number(min(known))} to {number(max(known))}" if known else "never measured"
 
 
-def _injected(run: Course, lines: list[dict[str, object]]) -> list[Element]:
+def _injected(run: RunCourse, lines: list[dict[str, object]]) -> list[Element]:
     rows: list[tuple[float, float | None, str, str]] = []
     for kind, marks in (
         ("phase", run.phases),
@@ -120,7 +121,7 @@ def _injected(run: Course, lines: list[dict[str, object]]) -> list[Element]:
     return [*content, *_rules(run)]
 
 
-def _rules(run: Course) -> list[Element]:
+def _rules(run: RunCourse) -> list[Element]:
     rules = RunReport.model_validate(run.report).rules if run.report else []
     if not rules:
         return [paragraph("No rules were loaded, or the run did not end.", class_="quiet")]
@@ -135,7 +136,7 @@ def _rules(run: Course) -> list[Element]:
     ]
 
 
-def _steady_state(run: Course, report: RunReport | None) -> list[Element]:
+def _steady_state(run: RunCourse, report: RunReport | None) -> list[Element]:
     if not run.scenario:
         return [paragraph("The journal does not say what steady state was.", class_="quiet")]
     scenario = Scenario.model_validate(run.scenario)

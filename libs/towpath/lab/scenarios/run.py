@@ -21,20 +21,20 @@ from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.judge import disorder_s
 from towpath.lab.harness.load import Device
 from towpath.lab.harness.observer import ObservedJob
+from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.expectations import unmet
-from towpath.lab.scenarios.mesh_events import MeshEvents
-from towpath.lab.scenarios.recorder import Recorder
-from towpath.lab.scenarios.report import JobVerdict, MigrationReport, RuleReport, RunReport
+from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
+from towpath.lab.scenarios.reading import plain
+from towpath.lab.scenarios.report import RuleOutcome, RunReport
 from towpath.lab.scenarios.restoration import Restoration
 from towpath.lab.scenarios.run_trace import RunTrace
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.lab.scenarios.steadiness import Steadiness
 from towpath.lab.scenarios.timeline import Timeline, what_of
-from towpath.lab.scenarios.writing import plain
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
 
@@ -79,8 +79,8 @@ class Run:
     problems: list[str] = field(default_factory=list)
     broken: bool = False
     trace: RunTrace = field(init=False)
-    _verdicts: dict[str, JobVerdict] = field(default_factory=dict)
-    _moves: list[MigrationReport] = field(default_factory=list)
+    _verdicts: dict[str, Judgement] = field(default_factory=dict)
+    _moves: list[MoveReport] = field(default_factory=list)
     _recovered_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -228,7 +228,7 @@ class Run:
     async def _judge_job(self, job: ObservedJob) -> None:
         await job.drained(DRAIN_S)
         await asyncio.sleep(SURPLUS_S)
-        verdict = JobVerdict.of(await job.verdict())
+        verdict = Judgement.of(await job.verdict())
         self._verdicts[job.name] = verdict
         self.journal.add(Entry.VERDICT, job=job.name, **verdict.model_dump(mode="json"))
         late = disorder_s(job.spec, job.stored)
@@ -252,7 +252,8 @@ class Run:
             with self.trace.step("restore"):
                 await rules.unload_all()
                 await rules.counted(COUNT_S)
-                await end([device.task for device in commands.sampler.devices])
+                for device in commands.sampler.devices:
+                    await device.cancel()
                 for problem in await commands.restoration.put_back():
                     self._not_put_back(problem)
 
@@ -279,7 +280,7 @@ class Run:
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
             migrations=self._moves,
             energy=nodes.energy,
-            rules=[RuleReport.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
+            rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
             problems=self.problems,
             broken=self.broken,
         )

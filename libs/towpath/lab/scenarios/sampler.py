@@ -30,7 +30,7 @@ ANSWER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SerialsAt:
     """How far a job, or a stream, had come."""
 
     at: float
@@ -39,7 +39,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class MetricValue:
     """What a metric was."""
 
     at: float
@@ -54,12 +54,12 @@ class Sampler:
     bus: Bus
     jobs: dict[str, ObservedJob] = field(default_factory=dict)
     devices: list[Device] = field(default_factory=list)
-    metrics: dict[tuple[str, str], Value] = field(default_factory=dict)
+    metrics: dict[tuple[str, str], MetricValue] = field(default_factory=dict)
     """Entity and name → newest value; the newest of all last."""
     _heard: dict[str, SiteStatus] = field(default_factory=dict)
     _heard_at: dict[str, float] = field(default_factory=dict)
-    _progress: dict[str, deque[Progress]] = field(default_factory=dict)
-    _stored: dict[tuple[str, str], deque[Progress]] = field(default_factory=dict)
+    _progress: dict[str, deque[SerialsAt]] = field(default_factory=dict)
+    _stored: dict[tuple[str, str], deque[SerialsAt]] = field(default_factory=dict)
     """Site and stream → what it held when."""
 
     async def listen(self, bus: Bus) -> None:
@@ -127,7 +127,7 @@ class Sampler:
         """Take a metric's value in."""
         # Behind all others: the newest is found first.
         self.metrics.pop((entity, name), None)
-        self.metrics[entity, name] = Value(time.time(), value)
+        self.metrics[entity, name] = MetricValue(time.time(), value)
 
     async def rest_status(self, path: str) -> int | None:
         """Status of an answer of the REST interface; null when there is none."""
@@ -149,7 +149,7 @@ class Sampler:
         except (TimeoutError, NatsError):
             return
         known = self._stored.setdefault((site, stream), deque(maxlen=REMEMBERED))
-        known.append(Progress(time.time(), serial))
+        known.append(SerialsAt(time.time(), serial))
 
     async def _on_heartbeat(self, status: SiteStatus) -> None:
         now = time.time()
@@ -160,13 +160,13 @@ class Sampler:
                 serials = sum(job.serials.values())
                 # While two sites run a job, the one behind says nothing new.
                 if not known or serials >= known[-1].serials:
-                    known.append(Progress(now, serials))
+                    known.append(SerialsAt(now, serials))
 
     async def _on_metric(self, metric: Metric) -> None:
         self.take_metric(metric.entity, metric.name, metric.value)
 
 
-def _per_s(course: Sequence[Progress], over_s: float) -> float | None:
+def _per_s(course: Sequence[SerialsAt], over_s: float) -> float | None:
     since = time.time() - over_s - 1.0  # What was heard is up to a second old.
     recent = [p for p in course if p.at >= since]
     if len(recent) < 2 or recent[-1].at - recent[0].at < over_s / 2:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Probe
 from towpath.lab.harness.journal import Entry, Journal
-from towpath.lab.scenarios.probes import Measured, measure
+from towpath.lab.scenarios.probes import ProbeValue, measure
 from towpath.lab.scenarios.sampler import Sampler
 
 LOOK_EVERY_S = 0.5
@@ -71,7 +71,7 @@ class Steadiness:
             await asyncio.sleep(ASK_EVERY_S)
         return True
 
-    def take(self, measured: Sequence[Measured], now: float) -> None:
+    def take(self, measured: Sequence[ProbeValue], now: float) -> None:
         """Take one look in."""
         outside = [m.probe for m in measured if not m.inside]
         values = {m.probe: m.value for m in measured}

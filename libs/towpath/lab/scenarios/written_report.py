@@ -6,10 +6,11 @@ from pathlib import Path
 
 from towpath.contracts.scenario import Scenario
 from towpath.lab.harness.journal import read_journal
-from towpath.lab.scenarios.course import Course, course
+from towpath.lab.harness.report import FINDINGS
+from towpath.lab.scenarios.course import RunCourse, course
 from towpath.lab.scenarios.picture import draw
 from towpath.lab.scenarios.probes import title, tolerance
-from towpath.lab.scenarios.report import FINDINGS, RunReport
+from towpath.lab.scenarios.report import RunReport
 
 REPORT, PICTURE = "report.md", "run.png"
 
@@ -29,7 +30,7 @@ def recorded_report(directory: Path) -> RunReport | None:
     return RunReport.model_validate(found) if found else None
 
 
-def markdown(run: Course) -> str:
+def markdown(run: RunCourse) -> str:
     """The report as people read it."""
     parts = [f"# {run.title}", "", run.scenario.get("description", "").strip(), ""]
     if not run.report:
@@ -58,7 +59,7 @@ def _outcome(report: RunReport) -> list[str]:
     return [*lines, "", f"Took {report.seconds:g} s. Again: `{report.again}`", ""]
 
 
-def _steady_state(run: Course, report: RunReport) -> list[str]:
+def _steady_state(run: RunCourse, report: RunReport) -> list[str]:
     scenario = Scenario.model_validate(run.scenario)
     lines = ["## Steady state", "", "| probe | tolerance | looks outside |", "|---|---|---|"]
     for probe in scenario.steady_state:
@@ -66,7 +67,7 @@ def _steady_state(run: Course, report: RunReport) -> list[str]:
     return [*lines, "", f"Steady state was left for {report.deviation_s:g} s all together.", ""]
 
 
-def _timeline(run: Course) -> list[str]:
+def _timeline(run: RunCourse) -> list[str]:
     lines = ["## What happened", "", "| from, s | to, s | what |", "|---|---|---|"]
     marks = [(m, "phase") for m in run.phases] + [(m, "rule") for m in run.rules]
     marks += [(m, "migration") for m in run.migrations] + [(m, "left steady state:") for m in run.deviations]

@@ -19,7 +19,7 @@ TAIL_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ContainerPart:
     """A container of a project."""
 
     service: str
@@ -37,14 +37,14 @@ class Part:
         return self.state == "running" and self.health in (None, "healthy")
 
 
-def parts(project: str) -> dict[str, Part]:
+def parts(project: str) -> dict[str, ContainerPart]:
     """The containers of a project, by service. Raises `DaemonError`."""
     with daemon() as docker:
         label = f"{PROJECT_LABEL}={project}"
         found = docker.containers.list(all=True, filters={"label": label}, ignore_removed=True)
         shown = [(c.labels[SERVICE_LABEL], str(c.name), c.attrs["State"]) for c in found]
     return {
-        service: Part(service, container, state["Status"], state.get("Health", {}).get("Status"))
+        service: ContainerPart(service, container, state["Status"], state.get("Health", {}).get("Status"))
         for service, container, state in shown
     }
 
@@ -67,7 +67,7 @@ def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = l
         time.sleep(LOOK_EVERY_S)
 
 
-def why(part: Part) -> str:
+def why(part: ContainerPart) -> str:
     """How a container that does not work is, with the end of its log. Raises `DaemonError`."""
     with daemon() as docker:
         said = find(docker, part.container).logs(tail=TAIL_LINES).decode(errors="replace")

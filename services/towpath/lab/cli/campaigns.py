@@ -73,8 +73,8 @@ async def _run(under_way: Campaign, seed: int) -> CampaignReport:
 
 
 def _print(report: CampaignReport, output: Path) -> None:
+    from towpath.lab.harness.report import in_words
     from towpath.lab.scenarios.campaign_report import by_scenario
-    from towpath.lab.scenarios.report import in_words
 
     rows = (
         (

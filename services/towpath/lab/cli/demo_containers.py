@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from towpath.cli.output import print_json, print_rich, progress, say
+from towpath.cli.output import progress
 from towpath.cli.settings import AsJson
+from towpath.lab.cli.showing import Fact, facts_table, finish, write_report
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
     from towpath.lab.demonstration.containers import ContainersReport
-    from towpath.lab.demonstration.evacuation import EvacuationReport
-    from towpath.lab.demonstration.report import MigrationReport
 
 
 def demo_containers(
@@ -56,42 +54,25 @@ def demo_containers(
             keep,
         )
         report = asyncio.run(demonstration.run())
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "report.json").write_text(report.model_dump_json(indent=2) + "\n")
-    if as_json:
-        print_json(report)
-    else:
-        print_rich(_table(report))
-        say(f"wrote report.json to {output}")
-    if not report.clean:
-        raise typer.Exit(1)
+    write_report(output / "report.json", report)
+    tables = [facts_table(_facts(report))]
+    finish(report, tables, f"report.json to {output}", as_json=as_json, clean=report.clean)
 
 
-def _table(report: ContainersReport) -> Table:
+def _facts(report: ContainersReport) -> list[Fact]:
     main, left = report.main, report.evacuation
-    rows = [
+    return [
         ("containers up and healthy", f"{report.up_s:.0f} s"),
         ("events", f"{main.events:,} at {main.events_per_s:,.0f}/s"),
         ("results", f"{main.results:,} of {main.expected_results:,} expected"),
-        ("lost, duplicated, wrong", f"{main.lost}, {main.duplicated}, {main.wrong}"),
-        *(_move(migration) for migration in (*main.migrations, left)),
-        (f"{left.source} killed", f"{left.lost_after_s:.1f} s after the migration"),
+        ("of them", main.in_three),
+        *((move.way, move.costs) for move in (*main.migrations, left.move)),
+        (f"{left.move.source} killed", f"{left.lost_after_s:.1f} s after the migration"),
         ("results of the job that left", f"{left.results:,} of {left.expected_results:,} expected"),
         ("of them after the kill", f"{left.results_afterwards:,}"),
-        ("lost, duplicated, wrong", f"{left.lost}, {left.duplicated}, {left.wrong}"),
+        ("of them", left.in_three),
         ("taken away", f"{report.down_s:.0f} s"),
         ("run", f"{report.seconds:.0f} s"),
+        *main.example_rows(),
+        *left.example_rows(),
     ]
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in rows:
-        table.add_row(name, value)
-    for kind, examples in main.examples.items():
-        for example in examples:
-            table.add_row(f"e.g. {kind}", example)
-    return table
-
-
-def _move(migration: MigrationReport | EvacuationReport) -> tuple[str, str]:
-    downtime = "unknown" if migration.downtime_s is None else f"{migration.downtime_s:.2f} s"
-    name = f"{migration.source} → {migration.target}"
-    return name, f"{migration.strategy}: {migration.total_s:.2f} s, downtime {downtime}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,24 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from towpath.cli.connection import open_bus
-from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson
-from towpath.cli.starting import wait_until_up
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.mesh import lifecycle
+from towpath.lab.cli.showing import Fact, facts_table, finish, told_stage, write_report
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
-    from towpath.lab.demonstration.fog.report import FogReport, Judgement
-    from towpath.lab.demonstration.fog.run import Options, Workload
+    from towpath.lab.demonstration.fog.report import FogReport
+    from towpath.lab.demonstration.fog.run import FogOptions, Turns
+    from towpath.lab.harness.report import Judgement
 
-UP_S = 240.0
-"""Twice what four engines need on two quiet cores, and more: a run is too long to give up before it began."""
-EDGE_ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 CLOUD_ENGINE = EngineSpec(spark_master="local[2]", memory="1g", state_memory_mb=128)
-"""It runs all thirteen jobs in one of the scenarios."""
+"""It runs all thirteen jobs in one of the arrangements."""
 
 
 def demo_fog(
@@ -52,31 +46,21 @@ def demo_fog(
     Example: `towpath demo-fog --rates 100,200,400 --seconds 15`
     """
     # Here, because pandas and matplotlib would make every other command a second slower.
-    from towpath.lab.demonstration.fog.run import Options, Workload
+    from towpath.lab.demonstration.fog.picture import draw
+    from towpath.lab.demonstration.fog.run import FogOptions, Turns
 
-    options = Options(
+    options = FogOptions(
         rates=_rates(rates), seconds=seconds, bandwidth_bytes_per_s=bandwidth, trigger_s=trigger
     )
-    workload = Workload.of(options)
-    home = Home((output / "fog-mesh").absolute())
+    turns = Turns.of(options)
     begun = time.monotonic()
-    lifecycle.down(home)
-    shutil.rmtree(home.root, ignore_errors=True)
-    try:
-        report = asyncio.run(_run(home, options, workload))
-    finally:
-        if not keep:
-            lifecycle.down(home)
+    report = asyncio.run(_run(Home((output / "fog-mesh").absolute()), options, turns, keep))
     report = report.model_copy(update={"seconds": round(time.monotonic() - begun, 1)})
-    _write(output, report)
-    if as_json:
-        print_json(report)
-    else:
-        print_rich(_rates_table(report))
-        print_rich(_change_table(report))
-        say(f"wrote {output / 'fog.json'} and {output / 'fog.png'}")
-    if not report.clean:
-        raise typer.Exit(1)
+    write_report(output / "fog.json", report)
+    draw(output / "fog.png", report)
+    tables = [_rates_table(report), facts_table(_facts(report))]
+    written = f"{output / 'fog.json'} and {output / 'fog.png'}"
+    finish(report, tables, written, as_json=as_json, clean=report.clean)
 
 
 def _rates(text: str) -> tuple[float, ...]:
@@ -88,32 +72,15 @@ def _rates(text: str) -> tuple[float, ...]:
         ) from None
 
 
-async def _run(home: Home, options: Options, workload: Workload) -> FogReport:
+async def _run(home: Home, options: FogOptions, turns: Turns, keep: bool) -> FogReport:
     from towpath.lab.demonstration.fog.run import FogDemonstration
-    from towpath.lab.demonstration.pipeline import CLOUD, EDGES, SITES
+    from towpath.lab.demonstration.pipeline import CLOUD, EDGES
+    from towpath.lab.harness.stage import ENGINE
 
-    sites = [SiteSpec(name=name, engine=EDGE_ENGINE) for name in EDGES]
+    sites = [SiteSpec(name=name, engine=ENGINE) for name in EDGES]
     spec = MeshSpec(sites=[*sites, SiteSpec(name=CLOUD, engine=CLOUD_ENGINE)], emulate_links=True)
-    with working("starting four sites …") as status:
-        begun = time.monotonic()
-
-        def tell(text: str) -> None:
-            say(f"{time.monotonic() - begun:6.1f} s  {text}")
-            status.update(text)
-
-        mesh = await asyncio.to_thread(lifecycle.up, home, spec)
-        await wait_until_up(home, SITES, UP_S, status.update)
-        tell("four sites are up, with links between them")
-        async with open_bus(home) as bus:
-            return await FogDemonstration(bus, mesh, options, workload, tell).run()
-
-
-def _write(output: Path, report: FogReport) -> None:
-    from towpath.lab.demonstration.fog.picture import draw
-
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "fog.json").write_text(report.model_dump_json(indent=2) + "\n")
-    draw(output / "fog.png", report)
+    async with told_stage(home, spec, keep=keep) as (stage, tell):
+        return await FogDemonstration(stage, options, turns, tell).run()
 
 
 def _rates_table(report: FogReport) -> Table:
@@ -145,26 +112,20 @@ def _percent(value: float | None) -> str:
 
 
 def _judged(judgement: Judgement) -> str:
-    return (
-        f"{judgement.results:,} of {judgement.expected:,} results, {judgement.lost} lost, "
-        f"{judgement.duplicated} duplicated, {judgement.wrong} wrong"
-    )
+    return f"{judgement.results:,} of {judgement.expected:,} results, {judgement.in_three}"
 
 
-def _change_table(report: FogReport) -> Table:
+def _facts(report: FogReport) -> list[Fact]:
     from towpath.lab.demonstration.fog.change import describe
 
     change = report.change
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for planned in change.plan:
-        table.add_row("plan", describe(planned))
-    table.add_row("changed", f"in {change.apply_s:.1f} s, {change.sent_during:,} events sent meanwhile")
-    table.add_row("redirected", f"{change.old_topic:,} events before, {change.new_topic:,} after")
-    for scenario in report.scenarios:
-        table.add_row(scenario.scenario, f"{scenario.jobs} jobs, {_judged(scenario.judgement)}")
-    table.add_row("change", _judged(change.judgement))
     judgements = [*(scenario.judgement for scenario in report.scenarios), change.judgement]
-    for kind, example in ((k, e) for j in judgements for k, found in j.examples.items() for e in found):
-        table.add_row(f"e.g. {kind}", example)
-    table.add_row("run", f"{report.seconds:.0f} s")
-    return table
+    return [
+        *(("plan", describe(planned)) for planned in change.plan),
+        ("changed", f"in {change.apply_s:.1f} s, {change.sent_during:,} events sent meanwhile"),
+        ("redirected", f"{change.old_topic:,} events before, {change.new_topic:,} after"),
+        *((str(s.scenario), f"{s.jobs} jobs, {_judged(s.judgement)}") for s in report.scenarios),
+        ("change", _judged(change.judgement)),
+        *(row for judgement in judgements for row in judgement.example_rows()),
+        ("run", f"{report.seconds:.0f} s"),
+    ]

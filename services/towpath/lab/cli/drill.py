@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.output import print_rich, progress, say
-from towpath.lab.drill.matrix import Cell, sample, select
-from towpath.lab.drill.report import RECOVERED_WITHIN_S, DrillReport
+from towpath.lab.cli.showing import write_report
+from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, Cell, sample, select
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
-    from towpath.lab.drill.run import Drill
+    from towpath.lab.drill.report import DrillReport
 
 Names = list[str] | None
 
@@ -52,13 +52,10 @@ def drill(
     if only_list:
         return _list(cells)
     # Here, because pandas would make every other command a second slower.
-    from towpath.lab.drill.run import Drill
-    from towpath.lab.drill.table import matrix_table
+    from towpath.lab.drill.report import matrix_table
 
-    begun = time.monotonic()
-    run = Drill(Home((output / "mesh").absolute()), cells, recovered_within_s=recovered_within_s)
-    report = DrillReport(planned=len(cells))
-    report = asyncio.run(_run(run, begun, json_file))
+    home = Home((output / "mesh").absolute())
+    report = asyncio.run(_run(home, cells, recovered_within_s, json_file))
     print_rich(matrix_table(report))
     if not report.clean:
         raise typer.Exit(1)
@@ -70,28 +67,27 @@ def _list(cells: list[Cell]) -> None:
     say(f"{len(cells)} cells")
 
 
-async def _run(run: Drill, begun: float, json_file: Path | None) -> DrillReport:
+async def _run(
+    home: Home, cells: list[Cell], recovered_within_s: float, json_file: Path | None
+) -> DrillReport:
     """Play all cells; the report is written after each one, so that an interrupted drill leaves one."""
-    from towpath.lab.drill.table import cell_line
+    from towpath.lab.drill.report import DrillReport, cell_line
+    from towpath.lab.drill.run import Drill
 
-    report = DrillReport(planned=len(run.cells))
+    begun = time.monotonic()
+    report = DrillReport(planned=len(cells))
     with progress(begun) as tell:
-        run.say = tell
-        async with aclosing(run.run()) as cells:
-            async for cell in cells:
+        under_way = Drill(home, cells, tell, recovered_within_s)
+        async with aclosing(under_way.run()) as done:
+            async for cell in done:
                 tell(f"{len(report.cells) + 1:3}/{report.planned} {cell_line(cell)}")
                 report = report.model_copy(
                     update={
                         "cells": [*report.cells, cell],
                         "seconds": round(time.monotonic() - begun, 1),
-                        "restarts": run.restarts,
+                        "restarts": under_way.stages.restarts,
                     }
                 )
                 if json_file is not None:
-                    await asyncio.to_thread(_write, json_file, report)
+                    await asyncio.to_thread(write_report, json_file, report)
     return report
-
-
-def _write(path: Path, report: DrillReport) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report.model_dump_json(indent=2) + "\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +15,21 @@ from towpath.cli.endings import OneLineGroup
 from towpath.cli.output import print_json, print_table, progress, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.cli.fog_views import ENERGY_COLUMNS, NODE_COLUMNS, energy_rows, node_rows
+from towpath.contracts.links import LinkConditions
+from towpath.contracts.topology import BYTES_PER_MBIT
 from towpath.lab.cli.scenarios import AllowProcess, Given, run_line
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
+    from towpath.lab.emulation.status import NodeStatus
     from towpath.lab.scenarios.playing import Play
     from towpath.lab.scenarios.report import RunReport
 
+
+NODE_COLUMNS = ("node", "site", "cores of this machine", "busy", "memory", "link", "jobs")
+ENERGY_COLUMNS = ("node", "energy", "mean power", "busy", "up")
+
+Row = tuple[object, ...]
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -191,7 +198,7 @@ async def _run(
 
 def _print_status(home: Home, as_json: bool) -> None:
     from towpath.lab.emulation.bringing_up import emulation
-    from towpath.lab.emulation.status import NodeStatus, node_statuses
+    from towpath.lab.emulation.status import node_statuses
 
     async def look() -> list[NodeStatus]:
         async with emulation(home) as running:
@@ -202,3 +209,36 @@ def _print_status(home: Home, as_json: bool) -> None:
         print_json(found)
     else:
         print_table(NODE_COLUMNS, node_rows(found), nothing="no nodes")
+
+
+def node_rows(nodes: Iterable[NodeStatus]) -> Iterator[Row]:
+    """A row for each node."""
+    for node in nodes:
+        state = node.site if node.running else "spare" if node.spare else "away"
+        busy = None if node.busy_percent is None else f"{node.busy_percent:.0f} %"
+        memory = None if node.memory_mb is None else f"{node.memory_mb} MB"
+        cpus = "all" if node.cpus is None else f"{node.cpus:g}"
+        yield node.node, state, cpus, busy, memory, link_text(node.link), ", ".join(node.jobs) or None
+
+
+def link_text(link: LinkConditions | None) -> str | None:
+    """How a link is, in a few words."""
+    if link is None or link.perfect:
+        return None if link is None else "perfect"
+    if link.cut:
+        return "cut"
+    parts = [f"{link.delay_ms:g} ms" + (f" ± {link.jitter_ms:g}" if link.jitter_ms else "")]
+    if link.bandwidth_bytes_per_s is not None:
+        parts.append(f"{link.bandwidth_bytes_per_s / BYTES_PER_MBIT:g} Mbit/s")
+    if link.loss_percent:
+        parts.append(f"{link.loss_percent:g} % lost")
+    return ", ".join(parts)
+
+
+def energy_rows(report: RunReport) -> Iterator[Row]:
+    """A row for each node with a power profile, and their sum."""
+    for name, node in report.energy.items():
+        busy = f"{100 * node.utilisation:.0f} %"
+        yield name, f"{node.energy_j:.0f} J", f"{node.mean_w:.1f} W", busy, f"{node.up_s:.0f} s"
+    if report.energy:
+        yield "together", f"{report.energy_j:.0f} J", None, None, None

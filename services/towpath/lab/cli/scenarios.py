@@ -72,7 +72,7 @@ async def _run(play: Any, directory: Path, running: Home | None) -> RunReport:
 
 def run_line(report: RunReport) -> str:
     """A run on one line."""
-    from towpath.lab.scenarios.report import in_words
+    from towpath.lab.harness.report import in_words
 
     recovered = "–" if report.recovered_s is None else f"{report.recovered_s:.1f} s"
     end = "as expected" if report.passed else "; ".join(report.problems)

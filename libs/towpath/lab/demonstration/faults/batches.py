@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean
 
 from towpath.contracts.metrics import Metric
-from towpath.lab.demonstration.faults.report import Batch, Mark, Phase
+from towpath.lab.demonstration.faults.report import Batch, Mark, StaircasePhase
 from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL
 
 SETTLE_S = 1.0
@@ -39,10 +39,10 @@ def batches_of(metrics: Iterable[Metric]) -> list[Batch]:
 
 def phases_of(
     batches: Sequence[Batch], marks: Sequence[Mark], begun_at: float, ended_at: float
-) -> list[Phase]:
+) -> list[StaircasePhase]:
     """What each phase was like: before the first mark, between marks, after the last."""
     slow: list[str] = []
-    phases: list[Phase] = []
+    phases: list[StaircasePhase] = []
     begins = [None, *marks]
     edges = [begun_at, *(mark.at for mark in marks), ended_at]
     for mark, (begin, end) in zip(begins, pairwise(edges), strict=True):
@@ -53,8 +53,8 @@ def phases_of(
     return phases
 
 
-def _phase(slow: list[str], begin: float, end: float, batches: Sequence[Batch]) -> Phase:
-    phase = Phase(slow=slow, begun_at=begin, ended_at=end, batches=len(batches))
+def _phase(slow: list[str], begin: float, end: float, batches: Sequence[Batch]) -> StaircasePhase:
+    phase = StaircasePhase(slow=slow, begun_at=begin, ended_at=end, batches=len(batches))
     if not batches:
         return phase
     total_s = sum(batch.total_s for batch in batches)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from towpath.bus import Bus
 from towpath.contracts.commands import OperationView, StrategyName
 from towpath.lab.demonstration import run
 from towpath.lab.demonstration.faults.batches import batches_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Batch, HandoverReport, MigrationStep
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_site
-from towpath.lab.demonstration.picture import Arrival
 from towpath.lab.demonstration.pipeline import CLOUD, MOVING_JOB
-from towpath.mesh.state import MeshState
+from towpath.lab.harness.observer import ReceivedResult
+from towpath.lab.harness.stage import Say, Stage
 
 SOURCE = MOVING_JOB.rsplit("-", 1)[1]
 CONFIRMED = "confirmed"
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
-class Options:
+class HandoverOptions:
     """How large a run is."""
 
     per_airport: int = 12_000
@@ -32,7 +28,7 @@ class Options:
     rate: float = 150.0
     """Events per second at each airport: they must last until the last rule is unloaded."""
     every: int = 10
-    """A delay with each so-manieth event that a site reads for the moving job."""
+    """A delay with every Nth event that a site reads for the moving job."""
     delay_ms: float = 20.0
     step_s: float = 5.0
     """Between one rule and the next, and between them and the handover."""
@@ -46,7 +42,7 @@ class SlowedMove(run.Demonstration):
     """A demonstration whose sites are slow while its job moves."""
 
     injected: Injection | None = None
-    faults: Options = field(default_factory=Options)
+    faults: HandoverOptions = field(default_factory=HandoverOptions)
     moves: list[OperationView] = field(default_factory=list)
 
     async def migrate(self, job: str, to: str) -> OperationView:
@@ -68,27 +64,27 @@ class SlowedMove(run.Demonstration):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class HandoverOutcome:
     """What came of a run: the report, and what its picture shows."""
 
     report: HandoverReport
-    moving: list[Arrival]
+    moving: list[ReceivedResult]
     batches: dict[str, list[Batch]]
     """Site → micro-batches of the moving job there."""
 
 
-async def run_handover(bus: Bus, mesh: MeshState, options: Options, say: Say) -> Outcome:
+async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> HandoverOutcome:
     """The experiment on a mesh that is up. Raises `TowpathError` when a command is refused or fails."""
-    size = run.Options(
+    size = run.DemonstrationOptions(
         per_airport=options.per_airport,
         rate=options.rate,
         strategy=StrategyName.HANDOVER,
         move_at=(options.move_at,),
         trigger_s=options.trigger_s,
     )
-    async with injection(bus) as injected:
+    async with injection(stage) as injected:
         await injected.load(batch_metrics(MOVING_JOB))
-        demonstration = SlowedMove(bus, mesh, size, say, injected=injected, faults=options)
+        demonstration = SlowedMove(stage, size, say, injected=injected, faults=options)
         outcome = await demonstration.run()
     report = HandoverReport(
         every=options.every,
@@ -100,11 +96,11 @@ async def run_handover(bus: Bus, mesh: MeshState, options: Options, say: Say) ->
             for entry in view.journal
             if entry.phase == CONFIRMED
         ],
-        delays={name: n for name, n in injected.acted.items() if name.startswith("slow-")},
+        delays=injected.acted("slow-"),
         pipeline=outcome.report,
     )
     batches = {
         site: batches_of(metric for metric in injected.metrics if metric.site == site)
         for site in (SOURCE, CLOUD)
     }
-    return Outcome(report, outcome.moving, batches)
+    return HandoverOutcome(report, outcome.moving, batches)

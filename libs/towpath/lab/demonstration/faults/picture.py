@@ -4,49 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from towpath.lab.demonstration.faults.report import Batch, Mark, Phase, Staircase, WordCountReport
-from towpath.lab.demonstration.picture import INK, QUIET, SOURCE, TARGET
+from towpath.lab.demonstration.faults.report import Batch, Mark, Staircase, StaircasePhase, WordCountReport
+from towpath.lab.harness.picture import INK, SOURCE, TARGET, saved
 
 LOADED, UNLOADED = "#b91c1c", "#15803d"
-STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.edgecolor": QUIET,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-}
 
 Value = Callable[[Batch], float]
-Mean = Callable[[Phase], float | None]
+Mean = Callable[[StaircasePhase], float | None]
 
 
 def draw_word_count(path: Path, report: WordCountReport) -> None:
     """For each staircase, throughput above and processing time below, with the mean of each phase."""
     columns = len(report.staircases)
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(
-            2, columns, figsize=(2 + 6.5 * columns, 6), squeeze=False, sharex="col", sharey="row"
-        )
+    title = f"Word count on {report.workers} workers, {report.rate:,.0f} lines/s: delays worker by worker"
+    layout = {"figsize": (2 + 6.5 * columns, 6), "sharex": "col", "sharey": "row"}
+    with saved(path, title, 2, columns, **layout) as axes:
         for column, staircase in enumerate(report.staircases):
             _staircase(axes[0][column], axes[1][column], staircase)
         for row in axes:
             row[0].set_ylim(bottom=0)  # Last: from then on the axes of a row grow no more.
         axes[0][0].set_ylabel("throughput, lines/s\n(while a batch is worked on)")
         axes[1][0].set_ylabel("processing time of a batch, s")
-        title = f"Word count on {report.workers} workers, {report.rate:,.0f} lines/s: delays worker by worker"
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.tight_layout()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
 
 
 def _staircase(above: Axes, below: Axes, staircase: Staircase) -> None:
@@ -60,7 +41,6 @@ def _staircase(above: Axes, below: Axes, staircase: Staircase) -> None:
     mark(below, staircase.marks, begin)
     for axis in (above, below):
         axis.set_xlim(0, end - begin)
-        axis.spines[["top", "right"]].set_visible(False)
     title = f"{staircase.delay_ms:g} ms with every {staircase.every:,}th line of a worker"
     above.set_title(title, loc="left", pad=30)
     below.set_xlabel("seconds")
@@ -70,7 +50,7 @@ def _series(
     axis: Axes,
     begin: float,
     batches: Sequence[Batch],
-    phases: Sequence[Phase],
+    phases: Sequence[StaircasePhase],
     value: Value,
     mean: Mean,
     colour: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from towpath.contracts.message import Model
-from towpath.lab.demonstration.report import Report
+from towpath.lab.demonstration.report import DemonstrationReport
 
 
 class Batch(Model):
@@ -37,7 +37,7 @@ class Mark(Model):
     """Whether it was loaded; else it was unloaded."""
 
 
-class Phase(Model):
+class StaircasePhase(Model):
     """The time from one mark to the next."""
 
     slow: list[str]
@@ -64,7 +64,7 @@ class Staircase(Model):
     sent: int
     rate: float
     """Lines per second that came in meanwhile."""
-    phases: list[Phase]
+    phases: list[StaircasePhase]
     marks: list[Mark]
     batches: list[Batch]
     delays: dict[str, int]
@@ -106,7 +106,7 @@ class HandoverReport(Model):
     marks: list[Mark]
     steps: list[MigrationStep]
     delays: dict[str, int]
-    pipeline: Report
+    pipeline: DemonstrationReport
 
 
 class FaultsReport(Model):

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from towpath.lab.demonstration.devices import Recorded
+from towpath.lab.harness.load import DueEvent
 
 
 def lines() -> list[str]:
@@ -27,9 +27,9 @@ def words_in(line: str) -> int:
     return len(re.findall(r"[A-Za-z']+", line))
 
 
-def events(count: int) -> Iterator[Recorded]:
+def events(count: int) -> Iterator[DueEvent]:
     """So many events, a line each, over and over again."""
-    payloads = [Recorded(json.dumps({"line": line}).encode()) for line in lines()]
+    payloads = [DueEvent(json.dumps({"line": line}).encode()) for line in lines()]
     return itertools.islice(itertools.cycle(payloads), count)
 
 

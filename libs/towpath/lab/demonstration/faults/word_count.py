@@ -6,24 +6,24 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from towpath.bus import Bus
 from towpath.contracts.commands import DeployJob
 from towpath.contracts.data_plane import output_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import FieldType, Python
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.lab.demonstration.devices import Recorded, device_replay
 from towpath.lab.demonstration.faults import text
 from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
-from towpath.mesh.state import MeshState
+from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.stage import Say, Stage, quiet
+from towpath.lab.workload.replay import Replay
 from towpath.streams.pages import read_after
 from towpath.tasks import end
 
@@ -43,11 +43,9 @@ SETTLE_S = 90.0
 CLOSING_WORD = "fin"
 """Not in the text: it comes in a later second, so that the windows before it close."""
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
-class Options:
+class WordCountOptions:
     """How large a run is."""
 
     rate: float = 4_000.0
@@ -55,7 +53,7 @@ class Options:
     step_s: float = 10.0
     """Between one rule and the next. The thesis has a minute."""
     delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
-    """One staircase for each: a delay of so many milliseconds with every so-manieth line."""
+    """One staircase for each: a delay of so many milliseconds with every Nth line."""
     warm_up_s: float = 45.0
     """Lines that come before the first phase: the first micro-batches start Python workers, and they get
     faster for the better part of a minute."""
@@ -77,7 +75,7 @@ def mesh_spec(master: str) -> MeshSpec:
 def provide_code(artefacts: Path) -> None:
     """Put the user code where the mesh takes artefacts from. Raises `TowpathError` when it is nowhere."""
     beside = Path(__file__).with_name(f"{CODE}_code.py")
-    repository = Path(__file__).parents[4] / "examples" / "user_code" / f"{CODE}.py"
+    repository = Path(__file__).parents[5] / "examples" / "user_code" / f"{CODE}.py"
     source = next((path for path in (beside, repository) if path.exists()), None)
     if source is None:
         raise TowpathError(
@@ -110,17 +108,16 @@ def job_spec(trigger_s: float) -> JobSpec:
 class WordCount:
     """The experiment on a mesh that is up. `say` is told in a few words what is under way."""
 
-    bus: Bus
-    mesh: MeshState
-    options: Options
-    say: Say = field(default=lambda text: None)
+    stage: Stage
+    options: WordCountOptions
+    say: Say = quiet
     _sent: int = 0
 
     async def run(self) -> WordCountReport:
         """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
         options = self.options
         self.say("deploying the word count")
-        await self.bus.request(
+        await self.stage.bus.request(
             DeployJob(spec=job_spec(options.trigger_s)), deadline_s=DEPLOY_S, attempt_s=ATTEMPT_S
         )
         staircases: list[Staircase] = []
@@ -143,8 +140,8 @@ class WordCount:
         options = self.options
         seconds = options.warm_up_s + (2 * len(EXECUTORS) + 1) * options.step_s
         count = int(options.rate * seconds)
-        replay = device_replay(self.mesh, SITE, TOPIC, options.rate)
-        async with injection(self.bus) as injected:
+        replay = self._devices(options.rate)
+        async with injection(self.stage) as injected:
             await injected.load(batch_metrics(JOB))
             sending = asyncio.create_task(replay.run(text.events(count)), name="lines")
             try:
@@ -163,7 +160,7 @@ class WordCount:
             phases=phases_of(batches, injected.marks, begun_at, ended_at),
             marks=injected.marks,
             batches=batches,
-            delays={name: n for name, n in injected.acted.items() if name.startswith("slow-")},
+            delays=injected.acted("slow-"),
         )
 
     async def _steps(self, injected: Injection, every: int, delay_ms: float) -> float:
@@ -190,17 +187,19 @@ class WordCount:
         while len(injected.metrics) > count and time.monotonic() < end:
             count = len(injected.metrics)
             await asyncio.sleep(4 * self.options.trigger_s)
-            await injected.collect()
+
+    def _devices(self, rate: float) -> Replay:
+        return devices_of(self.stage.mesh.site(SITE), TOPIC, f"devices-{SITE}", rate=rate)
 
     async def _counted(self, expected: int) -> int:
         """How many words all closed windows together hold, once they are as many as expected, or late."""
         end = time.monotonic() + SETTLE_S
-        closing = [Recorded(json.dumps({"line": CLOSING_WORD}).encode())]
+        closing = [DueEvent(json.dumps({"line": CLOSING_WORD}).encode())]
         self.say("waiting for the last windows")
         while True:
-            await device_replay(self.mesh, SITE, TOPIC, 1.0).run(closing)
+            await self._devices(1.0).run(closing)
             await asyncio.sleep(2 * self.options.trigger_s)
-            stored = await read_after(self.bus.connection, SITE, output_stream(JOB), 0)
+            stored = await read_after(self.stage.bus.connection, SITE, output_stream(JOB), 0)
             counted = words_of_results([message.body for message in stored])
             if counted >= expected or time.monotonic() > end:
                 return counted

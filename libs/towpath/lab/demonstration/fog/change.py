@@ -10,26 +10,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from towpath.bus import Bus
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.identity import WindowIdentity
 from towpath.checker.verdict import Verdict
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import Action, PipelineSpec, PlannedChange
-from towpath.lab.demonstration.devices import Recorded, device_replay, subscriber
 from towpath.lab.demonstration.fog import pipelines
 from towpath.lab.demonstration.fog.change_truth import ChangeTruth, change_truth, judge_change
 from towpath.lab.demonstration.fog.load import MALFORMED_EVERY
-from towpath.lab.demonstration.fog.report import ChangeReport, judgement
-from towpath.lab.demonstration.fog.waiting import together, until, until_quiet
+from towpath.lab.demonstration.fog.report import ChangeReport
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC
+from towpath.lab.demonstration.truth import identity_in_pipeline
+from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.receiving import subscribers, together, until, until_quiet
+from towpath.lab.harness.report import Judgement
+from towpath.lab.harness.stage import Say, Stage
 from towpath.lab.workload.departures import closing_event, departures, with_malformed
-from towpath.mesh.state import MeshState
-
-Say = Callable[[str], None]
 
 EDGE = "jfk"
 OLD_TOPIC = "departures/jfk"
@@ -67,25 +66,24 @@ class _Devices:
     """There were no more departures before they were told to stop."""
     sent: list[bytes] = field(default_factory=list)
 
-    def events(self) -> Iterator[Recorded]:
+    def events(self) -> Iterator[DueEvent]:
         """Departures as they become due."""
         airport = EDGE.upper()
         real = with_malformed(departures(airport, MOST_DEPARTURES), MALFORMED_EVERY)
         for event in itertools.takewhile(lambda _: not self.stopped, real):
             self.sent.append(event.payload)
-            yield Recorded(event.payload)
+            yield DueEvent(event.payload)
         self.exhausted = not self.stopped
         closing = closing_event(airport).payload
         self.sent.append(closing)
-        yield Recorded(closing)
+        yield DueEvent(closing)
 
 
 @dataclass
 class ChangeUnderLoad:
     """The second part of a run. `say` is told in a few words what is under way."""
 
-    bus: Bus
-    mesh: MeshState
+    stage: Stage
     rate: float
     """Events per second."""
     say: Say
@@ -95,8 +93,8 @@ class ChangeUnderLoad:
         """Apply, send, change, send on, judge. Raises `TowpathError` when a command is refused or fails."""
         before = pipelines.described("delays-1")
         self.say(f"applying {before.name}: {', '.join(job.name for job in before.jobs)}")
-        await pipelines.apply(self.bus, before)
-        async with ResultCollectors(*(subscriber(self.mesh, *place) for place in TOPICS)) as collectors:
+        await pipelines.apply(self.stage.bus, before)
+        async with subscribers(self.stage.mesh, TOPICS, identity_in_pipeline) as collectors:
             changing = asyncio.Future[_Changed]()
             await together(self._send(), self._change_and_stop(collectors, changing))
             if self._devices.exhausted:
@@ -104,7 +102,7 @@ class ChangeUnderLoad:
             return await self._judge(collectors, before, changing.result())
 
     async def _send(self) -> None:
-        replay = device_replay(self.mesh, EDGE, DEVICE_TOPIC, self.rate)
+        replay = devices_of(self.stage.mesh.site(EDGE), DEVICE_TOPIC, f"devices-{EDGE}", rate=self.rate)
         await replay.run(self._devices.events())
 
     async def _change_and_stop(self, collectors: ResultCollectors, changed: asyncio.Future[_Changed]) -> None:
@@ -120,12 +118,12 @@ class ChangeUnderLoad:
             raise TowpathError(ErrorCode.DEADLINE, message)
 
     async def _change(self, after: PipelineSpec) -> _Changed:
-        plan = await pipelines.plan(self.bus, after)
+        plan = await pipelines.plan(self.stage.bus, after)
         for change in plan.changes:
             self.say(f"plan: {describe(change)}")
         changed_at, sent_before = time.time(), len(self._devices.sent)
         begun = time.monotonic()
-        view = await pipelines.apply(self.bus, after)
+        view = await pipelines.apply(self.stage.bus, after)
         apply_s, sent_during = time.monotonic() - begun, len(self._devices.sent) - sent_before
         self.say(f"{after.name} is at version {view.version} after {apply_s:.1f} s under load")
         changes = [each.change for each in view.changes]
@@ -160,7 +158,7 @@ class ChangeUnderLoad:
             sent=len(sent),
             old_topic=expected.old_topic,
             new_topic=expected.new_topic,
-            judgement=judgement(verdict),
+            judgement=Judgement.of(verdict),
         )
 
 

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from towpath.bus import Bus
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.judging import judge
 from towpath.checker.observation import Observation
 from towpath.checker.truth import WindowTruth
 from towpath.contracts.job import JobStatus
-from towpath.lab.demonstration.devices import Recorded, device_replay, subscriber
 from towpath.lab.demonstration.fog import links, pipelines
-from towpath.lab.demonstration.fog.load import Portion
-from towpath.lab.demonstration.fog.rates import STAGES, stage_rate
-from towpath.lab.demonstration.fog.report import ScenarioReport, TurnReport, judgement
-from towpath.lab.demonstration.fog.scenarios import (
-    Scenario,
+from towpath.lab.demonstration.fog.arrangement import (
+    Arrangement,
+    arranged_pipeline,
     delays_topic,
     hourly_topic,
     job_site,
-    scenario_pipeline,
 )
+from towpath.lab.demonstration.fog.load import Portion
+from towpath.lab.demonstration.fog.rates import STAGES, stage_rate
+from towpath.lab.demonstration.fog.report import ArrangementReport, TurnReport
 from towpath.lab.demonstration.fog.truth import of_departures
-from towpath.lab.demonstration.fog.waiting import Fresh, together, until, until_quiet
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
-from towpath.lab.demonstration.truth import Expected
-from towpath.mesh.state import MeshState
-
-Say = Callable[[str], None]
+from towpath.lab.demonstration.truth import Expected, identity_in_pipeline
+from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.receiving import Fresh, subscribers, together, until, until_quiet
+from towpath.lab.harness.report import Judgement
+from towpath.lab.harness.stage import Say, Stage
 
 REPORTS_WITHIN_S = 60.0
 """Sites report every second; so long the experiment waits for a report on what it has seen the results of."""
@@ -47,12 +45,11 @@ class Turn:
 
 
 @dataclass
-class ScenarioRun:
+class ArrangementRun:
     """One scenario over all turns. `say` is told in a few words what is under way."""
 
-    bus: Bus
-    mesh: MeshState
-    scenario: Scenario
+    stage: Stage
+    scenario: Arrangement
     warm_up: Turn
     turns: Sequence[Turn]
     watermark_s: float
@@ -61,15 +58,15 @@ class ScenarioRun:
     """How long results may take after the last event of a turn."""
     say: Say
 
-    async def run(self) -> ScenarioReport:
+    async def run(self) -> ArrangementReport:
         """Deploy, run every turn, delete. Raises `TowpathError` when a command is refused or fails."""
-        spec = scenario_pipeline(self.scenario, EDGES, self.watermark_s, self.trigger_s)
+        spec = arranged_pipeline(self.scenario, EDGES, self.watermark_s, self.trigger_s)
         self.say(f"{self.scenario}: applying {len(spec.jobs)} jobs")
         begun = time.monotonic()
-        await pipelines.apply(self.bus, spec)
+        await pipelines.apply(self.stage.bus, spec)
         deploy_s = time.monotonic() - begun
         self.say(f"{self.scenario}: {len(spec.jobs)} jobs run after {deploy_s:.1f} s")
-        async with ResultCollectors(*(subscriber(self.mesh, *place) for place in self._topics())) as seen:
+        async with subscribers(self.stage.mesh, self._topics(), identity_in_pipeline) as seen:
             await self._turn(self.warm_up, seen)
             turns = [await self._turn(turn, seen) for turn in self.turns]
             await until_quiet(seen, 1.5 * self.trigger_s)
@@ -78,14 +75,14 @@ class ScenarioRun:
         truth: Expected = {i: values for turn in turns_judged for i, values in turn.truth.items()}
         verdict = await asyncio.to_thread(judge, truth, observations)
         begun = time.monotonic()
-        await pipelines.delete(self.bus, spec.name)
-        return ScenarioReport(
+        await pipelines.delete(self.stage.bus, spec.name)
+        return ArrangementReport(
             scenario=self.scenario,
             jobs=len(spec.jobs),
             deploy_s=round(deploy_s, 2),
             delete_s=round(time.monotonic() - begun, 2),
             turns=turns,
-            judgement=judgement(verdict),
+            judgement=Judgement.of(verdict),
         )
 
     def _topics(self) -> list[tuple[str, str]]:
@@ -94,7 +91,7 @@ class ScenarioRun:
         return third + [(CLOUD, delays_topic(of)) for of in (*EDGES, "all")]
 
     async def _turn(self, turn: Turn, seen: ResultCollectors) -> TurnReport:
-        crossed_before, before = await links.passed(self.bus), await self._statuses()
+        crossed_before, before = await links.passed(self.stage.bus), await self._statuses()
         fresh = Fresh(seen)
         begun_at = time.time()
         await together(*(self._replay(portion) for portion in turn.portions))
@@ -116,8 +113,9 @@ class ScenarioRun:
         return report
 
     async def _replay(self, portion: Portion) -> None:
-        replay = device_replay(self.mesh, portion.edge, DEVICE_TOPIC, portion.rate)
-        await replay.run(Recorded(payload) for payload in portion.events)
+        access = self.stage.mesh.site(portion.edge)
+        replay = devices_of(access, DEVICE_TOPIC, f"devices-{portion.edge}", rate=portion.rate)
+        await replay.run(DueEvent(payload) for payload in portion.events)
 
     async def _measured(
         self,
@@ -143,10 +141,10 @@ class ScenarioRun:
             rate=turn.rate,
             sent=sum(len(portion.events) for portion in turn.portions),
             stages=stages,
-            crossed=links.crossed(crossed_before, await links.passed(self.bus), CLOUD),
+            crossed=links.crossed(crossed_before, await links.passed(self.stage.bus), CLOUD),
         )
 
     async def _statuses(self) -> dict[str, JobStatus]:
         """Job → what its site last reported."""
-        found = await pipelines.jobs(self.bus)
+        found = await pipelines.jobs(self.stage.bus)
         return {name: view.status for name, view in found.items() if view.status is not None}

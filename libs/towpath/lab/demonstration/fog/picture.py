@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from towpath.lab.demonstration.fog.arrangement import Arrangement
 from towpath.lab.demonstration.fog.rates import STAGES
 from towpath.lab.demonstration.fog.report import FogReport
-from towpath.lab.demonstration.fog.scenarios import Scenario
-from towpath.lab.demonstration.picture import INK, QUIET, SOURCE, TARGET
+from towpath.lab.harness.picture import INK, QUIET, SOURCE, TARGET, saved
 
-COLOURS = {Scenario.FOG: SOURCE, Scenario.CLOUD: TARGET}
+COLOURS = {Arrangement.FOG: SOURCE, Arrangement.CLOUD: TARGET}
 WIDTH = 0.38
 """Of a bar; two stand beside each other at each rate."""
 
 
 def draw(path: Path, report: FogReport) -> None:
     """Draw the rates of jobs 3 and 4, the differential output rates, and bytes over the links."""
-    style: dict[Any, Any] = {
-        "font.size": 9,
-        "axes.edgecolor": QUIET,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-    }
-    with plt.rc_context(style):
-        figure, axes = plt.subplots(1, 4, figsize=(14, 3.8))
+    with saved(path, _title(report), columns=4, figsize=(14, 3.8)) as grid:
+        axes = grid[0]
         for axis, stage in zip(axes, STAGES, strict=False):
             _rates(axis, report, stage)
         _differential(axes[2], report)
         _crossed(axes[3], report)
         for axis in axes:
-            axis.spines[["top", "right"]].set_visible(False)
             axis.set_xlabel("events/s sent at each of three edges")
-        figure.suptitle(_title(report), x=0.01, ha="left", fontweight="bold")
-        figure.tight_layout()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=130)
-        plt.close(figure)
 
 
 def _title(report: FogReport) -> str:
@@ -68,7 +50,7 @@ def _crossed(axis: Axes, report: FogReport) -> None:
     axis.set_title("MB over all links", loc="left")
 
 
-def _bars(axis: Axes, report: FogReport, heights: dict[Scenario, list[float]]) -> None:
+def _bars(axis: Axes, report: FogReport, heights: dict[Arrangement, list[float]]) -> None:
     places = np.arange(len(report.differential))
     for offset, (scenario, values) in zip((-WIDTH / 2, WIDTH / 2), heights.items(), strict=True):
         axis.bar(places + offset, values, WIDTH, color=COLOURS[scenario], label=scenario)

@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-from towpath.checker.verdict import Verdict
 from towpath.contracts.message import Model
 from towpath.contracts.pipeline import PlannedChange
+from towpath.lab.demonstration.fog.arrangement import Arrangement
 from towpath.lab.demonstration.fog.links import Crossed
 from towpath.lab.demonstration.fog.rates import StageRate
-from towpath.lab.demonstration.fog.scenarios import Scenario
-
-
-class Judgement(Model):
-    """The checker's verdict, in figures."""
-
-    expected: int
-    results: int
-    lost: int
-    duplicated: int
-    wrong: int
-    """Results whose value is not that of the batch computation, or that it does not know."""
-    examples: dict[str, list[str]] = {}
-    """A few of each kind of fault, if any."""
-
-    @property
-    def clean(self) -> bool:
-        """Whether every result arrived exactly once and right."""
-        return self.lost == self.duplicated == self.wrong == 0 and self.results > 0
-
-
-def judgement(verdict: Verdict) -> Judgement:
-    """A verdict as the report has it."""
-    return Judgement(
-        expected=verdict.expected,
-        results=verdict.results,
-        lost=verdict.lost,
-        duplicated=verdict.duplicated,
-        wrong=verdict.wrong + verdict.unexpected,
-        examples=verdict.examples,
-    )
+from towpath.lab.harness.report import Judgement
 
 
 class TurnReport(Model):
@@ -52,10 +22,10 @@ class TurnReport(Model):
     crossed: Crossed
 
 
-class ScenarioReport(Model):
+class ArrangementReport(Model):
     """One scenario over all rates."""
 
-    scenario: Scenario
+    scenario: Arrangement
     jobs: int
     deploy_s: float
     """From the description to the last job that runs."""
@@ -98,7 +68,7 @@ class FogReport(Model):
     """Of each link, in each direction."""
     trigger_s: float
     seconds_per_rate: float
-    scenarios: list[ScenarioReport]
+    scenarios: list[ArrangementReport]
     differential: list[DifferentialRate]
     change: ChangeReport
     seconds: float = 0.0

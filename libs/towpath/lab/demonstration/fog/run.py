@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.demonstration.fog import links
+from towpath.lab.demonstration.fog.arrangement import Arrangement
 from towpath.lab.demonstration.fog.change import ChangeUnderLoad
-from towpath.lab.demonstration.fog.experiment import ScenarioRun, Turn
+from towpath.lab.demonstration.fog.experiment import ArrangementRun, Turn
 from towpath.lab.demonstration.fog.load import turns_of_devices, watermark_s
 from towpath.lab.demonstration.fog.rates import differential_output_rate
-from towpath.lab.demonstration.fog.report import DifferentialRate, FogReport, ScenarioReport, TurnReport
-from towpath.lab.demonstration.fog.scenarios import Scenario
+from towpath.lab.demonstration.fog.report import ArrangementReport, DifferentialRate, FogReport, TurnReport
 from towpath.lab.demonstration.fog.truth import turn_truth
 from towpath.lab.demonstration.pipeline import SITES
+from towpath.lab.harness.stage import Say, Stage, quiet
 from towpath.lab.workload.departures import AIRPORTS
-from towpath.mesh.state import MeshState
-
-Say = Callable[[str], None]
 
 WARM_UP = (60.0, 4.0)
 """Events per second at each edge, and for how many seconds."""
 
 
 @dataclass(frozen=True)
-class Options:
+class FogOptions:
     """How large a run is. Raises `TowpathError` (invalid) for what makes no sense."""
 
     rates: tuple[float, ...] = (100.0, 200.0, 400.0)
@@ -53,7 +49,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Turns:
     """What is sent in each turn, with its truth."""
 
     warm_up: Turn
@@ -64,7 +60,7 @@ class Workload:
     """How long the windows wait for late departures, seconds of event time."""
 
     @classmethod
-    def of(cls, options: Options) -> Workload:
+    def of(cls, options: FogOptions) -> Turns:
         """Raises `TowpathError` (invalid) when there are not so many departures."""
         wait_s = watermark_s(AIRPORTS)
         loads = [WARM_UP, *((rate, options.seconds) for rate in options.rates)]
@@ -77,23 +73,22 @@ class Workload:
 class FogDemonstration:
     """One run. `say` is told in a few words what is under way."""
 
-    bus: Bus
-    mesh: MeshState
-    options: Options
-    workload: Workload
-    say: Say = field(default=lambda text: None)
+    stage: Stage
+    options: FogOptions
+    workload: Turns
+    say: Say = quiet
 
     async def run(self) -> FogReport:
         """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
         options = self.options
         conditions = links.conditions(options.bandwidth_bytes_per_s)
-        await links.shape(self.bus, SITES, conditions)
+        await links.shape(self.stage.bus, SITES, conditions)
         self.say(
             f"site to site {2 * conditions.delay_ms:g} ms, "
             f"{options.bandwidth_bytes_per_s / 1000:g} kB/s on each link, in each direction"
         )
-        scenarios = [await self._scenario(scenario) for scenario in Scenario]
-        change = await ChangeUnderLoad(self.bus, self.mesh, options.change_rate, self.say).run()
+        scenarios = [await self._scenario(scenario) for scenario in Arrangement]
+        change = await ChangeUnderLoad(self.stage, options.change_rate, self.say).run()
         return FogReport(
             site_to_site_ms=links.SITE_TO_SITE_MS,
             bandwidth_bytes_per_s=options.bandwidth_bytes_per_s,
@@ -104,10 +99,9 @@ class FogDemonstration:
             change=change,
         )
 
-    async def _scenario(self, scenario: Scenario) -> ScenarioReport:
-        run = ScenarioRun(
-            self.bus,
-            self.mesh,
+    async def _scenario(self, scenario: Arrangement) -> ArrangementReport:
+        run = ArrangementRun(
+            self.stage,
             scenario,
             self.workload.warm_up,
             self.workload.turns,
@@ -119,7 +113,7 @@ class FogDemonstration:
         return await run.run()
 
 
-def differential(fog: ScenarioReport, cloud: ScenarioReport) -> list[DifferentialRate]:
+def differential(fog: ArrangementReport, cloud: ArrangementReport) -> list[DifferentialRate]:
     """D at each input rate."""
     return [
         DifferentialRate(rate=f.rate, job_3=_of_stage("job 3", f, c), job_4=_of_stage("job 4", f, c))

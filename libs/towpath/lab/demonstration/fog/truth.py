@@ -12,8 +12,8 @@ from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.observation import Observation
 from towpath.checker.truth import WindowTruth, window_truth
 from towpath.contracts.operators import Window
+from towpath.lab.demonstration.fog.arrangement import LATE_MINUTES
 from towpath.lab.demonstration.fog.load import Portion
-from towpath.lab.demonstration.fog.scenarios import LATE_MINUTES
 from towpath.lab.demonstration.pipeline import CLEAN, hourly
 from towpath.lab.workload.departures import CLOSING_CARRIER
 

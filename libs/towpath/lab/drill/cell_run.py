@@ -12,12 +12,13 @@ from towpath.contracts.commands import MigrateJob, OperationState, OperationView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.drill.cues import Cues, listening
 from towpath.lab.drill.faults import FAULTS, Victim
-from towpath.lab.drill.matrix import Cell, FaultName
+from towpath.lab.drill.matrix import INPUT_SITE, RECOVERED_WITHIN_S, Cell, FaultName
 from towpath.lab.drill.moving_job import MovingJob
-from towpath.lab.drill.report import RECOVERED_WITHIN_S, CellReport
-from towpath.lab.harness.stage import INPUT_SITE
+from towpath.lab.drill.report import CellReport
+from towpath.lab.harness.report import findings
 from towpath.protocols.attempts import attempts
 from towpath.protocols.record import ENDED
+from towpath.tasks import end
 
 ACCEPT_S = 40.0
 """For the coordinator to accept the migration, also when it is killed meanwhile."""
@@ -34,14 +35,21 @@ WATCH_RECOVERY_S = 60.0
 SETTLE_S = 60.0
 """From the end of a migration until one site owns the job, and everything runs."""
 
+STOP_LOAD_S = 70.0
+"""For the broker to acknowledge everything, after a minute away."""
+
+DRAIN_S = 40.0
 SURPLUS_S = 1.0
 """After the last expected result, for one too many to show: longer than a micro-batch and its retry."""
+
+JUDGED = ("lost", "duplicated", "wrong", "unexpected", "out_of_order")
+"""Findings that make a cell not clean."""
 
 ENDED_WELL = (OperationState.COMPLETED, OperationState.ROLLED_BACK)
 
 
 @dataclass
-class Performance:
+class CellRun:
     """A cell under way, and what is known of it."""
 
     cell: Cell
@@ -57,26 +65,26 @@ class Performance:
     async def run(self) -> CellReport:
         """Play the cell to its end; what goes wrong is in the report."""
         begun = time.monotonic()
-        load = self.job.load()
+        device = self.job.device()
         try:
-            load.start()
-            await self.job.until_flowing()
+            device.start()
+            await self.job.observed.until_flowing()
             await self._migrate()
-            await load.stop()
+            await device.stop(STOP_LOAD_S)
             await self._settle()
             await self._judge()
         except (TowpathError, TimeoutError) as error:
             self._reasons.append(f"the drill got stuck: {error or 'no answer'}")
             self.broken = True
         finally:
-            await load.cancel()
+            await device.cancel()
         return CellReport(
             strategy=self.cell.strategy,
             step=self.cell.step,
             fault=self.cell.fault,
             actor=self.cell.actor,
             job=self.job.name,
-            output_site=self.job.output_site,
+            output_site=self.job.observed.view.output.site,
             seconds=round(time.monotonic() - begun, 1),
             reasons=self._reasons,
             **self._known,
@@ -96,9 +104,7 @@ class Performance:
                 await self._ended(operation, cues, fault)
                 await recovery
             finally:
-                for task in (fault, recovery):
-                    task.cancel()
-                await asyncio.gather(fault, recovery, return_exceptions=True)
+                await end([fault, recovery])
         await self._take_in(operation)
 
     async def _accepted(self, target: str) -> str:
@@ -108,8 +114,8 @@ class Performance:
 
     async def _ended(self, operation: str, cues: Cues, fault: asyncio.Task[float]) -> None:
         """Wait until the migration has ended and the fault is over."""
-        end = time.monotonic() + END_S
-        while time.monotonic() < end:
+        end_at = time.monotonic() + END_S
+        while time.monotonic() < end_at:
             view = await self._shown(operation)
             if view is not None and view.state in ENDED:
                 if not cues.begun.is_set():
@@ -139,7 +145,7 @@ class Performance:
             return
         # Raises what went wrong with the fault: then the cell says nothing.
         watched_s = self.recovered_within_s + WATCH_RECOVERY_S
-        seconds = await self.job.recovered_after(fault.result(), watched_s)
+        seconds = await self.job.observed.recovered_after(fault.result(), watched_s)
         self._known["recovery_s"] = None if seconds is None else round(seconds, 1)
         if seconds is None or seconds > self.recovered_within_s:
             took = f"not within {watched_s:g} s" if seconds is None else f"only after {seconds:.1f} s"
@@ -175,17 +181,11 @@ class Performance:
         self.job.site = view.site
 
     async def _judge(self) -> None:
-        if not await self.job.drained():
+        if not await self.job.observed.drained(DRAIN_S, quiet_s=DRAIN_S):
             self._reasons.append("not all results came")
         await asyncio.sleep(SURPLUS_S)
-        verdict = await self.job.verdict()
-        wrong = verdict.wrong + verdict.unexpected
-        self._known |= {
-            "lost": verdict.lost,
-            "duplicated": verdict.duplicated,
-            "wrong": wrong,
-            "out_of_order": verdict.out_of_order,
-        }
+        verdict = await self.job.observed.verdict(in_order=True)
+        self._known |= findings(verdict)
         if self._intake_is_full:
             self._known["unstored"] = self.job.give_up_unstored()
         self._reasons += [*_faults(verdict), *self.job.input_faults()]
@@ -211,13 +211,7 @@ def _steps_s(view: OperationView) -> dict[str, float]:
 
 def _faults(verdict: Verdict) -> list[str]:
     """What is wrong with the results, each with an example."""
-    counts = {
-        "lost": verdict.lost,
-        "duplicated": verdict.duplicated,
-        "wrong": verdict.wrong,
-        "unexpected": verdict.unexpected,
-        "out_of_order": verdict.out_of_order,
-    }
+    counts = {name: getattr(verdict, name) for name in JUDGED}
     return [
         f"{count} results {name.replace('_', ' ')}, e.g. {'; '.join(verdict.examples.get(name, ['?'])[:2])}"
         for name, count in counts.items()

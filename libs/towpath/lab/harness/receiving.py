@@ -1,15 +1,30 @@
-"""Waiting for results, no longer than told: what has not come by then is lost, and the verdict says so."""
+"""Subscribers to many topics, and waiting for results. What has not come in time counts as lost."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from towpath.checker.collector import ResultCollectors
+from towpath.checker.identity import IdentityOf
 from towpath.checker.observation import Observation
 from towpath.contracts.errors import TowpathError
+from towpath.lab.harness.observer import subscriber
+from towpath.mesh.state import MeshState
+
+
+def subscribers(mesh: MeshState, places: Iterable[tuple[str, str]], identity: IdentityOf) -> ResultCollectors:
+    """A subscriber for each site and topic. Were several topics one session, they would share the broker's
+    limit of unacknowledged messages, and a burst in one would delay, and so reorder, another.
+    """
+    return ResultCollectors(
+        *(
+            subscriber(mesh, site, [topic], f"checker-{site}-{topic.replace('/', '-')}", identity)
+            for site, topic in places
+        )
+    )
 
 
 def received(collectors: ResultCollectors) -> int:

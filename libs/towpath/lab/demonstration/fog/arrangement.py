@@ -36,7 +36,7 @@ LATE = Filter(
 """About a fifth of all departures, and of each only what the cloud computes with."""
 
 
-class Scenario(StrEnum):
+class Arrangement(StrEnum):
     """Where the jobs run."""
 
     FOG = "fog"
@@ -45,9 +45,9 @@ class Scenario(StrEnum):
     """All at the cloud."""
 
 
-def job_site(scenario: Scenario, edge: str) -> str:
+def job_site(scenario: Arrangement, edge: str) -> str:
     """The site of an edge's jobs 1 to 3."""
-    return edge if scenario is Scenario.FOG else CLOUD
+    return edge if scenario is Arrangement.FOG else CLOUD
 
 
 def hourly_topic(edge: str) -> str:
@@ -60,8 +60,8 @@ def delays_topic(edge: str) -> str:
     return f"{edge}/delays"
 
 
-def scenario_pipeline(
-    scenario: Scenario, edges: Sequence[str], watermark_s: float, trigger_s: float
+def arranged_pipeline(
+    scenario: Arrangement, edges: Sequence[str], watermark_s: float, trigger_s: float
 ) -> PipelineSpec:
     """The jobs of a scenario, upstream first: four for each edge, and one over all of them."""
     jobs = [job for edge in edges for job in _chain(edge, job_site(scenario, edge), watermark_s, trigger_s)]

@@ -1,0 +1,133 @@
+"""What every trial reports: the checker's findings, and the moves of jobs. One model of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from towpath.checker.verdict import FAULTS, NOTICES, Verdict
+from towpath.contracts.commands import OperationState, OperationView
+from towpath.contracts.message import Model
+
+FINDINGS = (*FAULTS, *NOTICES)
+"""What a verdict counts and expectations bound, in the checker's words."""
+
+
+class Findings(Model):
+    """What the checker found amiss, in its words. A word that an older report lacks counts 0."""
+
+    lost: int = 0
+    duplicated: int = 0
+    wrong: int = 0
+    """Results whose value is not that of the batch computation."""
+    unexpected: int = 0
+    """Results that the batch computation does not know."""
+    unseen: int = 0
+    stale_owner: int = 0
+    out_of_order: int = 0
+    nonmonotonic: int = 0
+    premature: int = 0
+    late: int = 0
+    redelivered: int = 0
+    """Copies that the MQTT broker brought after a reconnection: its quality of service allows them."""
+    examples: dict[str, list[str]] = {}
+    """A few of each kind, if any."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every result came exactly once, and right."""
+        return not (self.lost or self.duplicated or self.wrong or self.unexpected)
+
+    @property
+    def in_three(self) -> str:
+        """The three that people ask for first: `0 lost, 0 duplicated, 0 wrong`."""
+        return f"{self.lost} lost, {self.duplicated} duplicated, {self.wrong + self.unexpected} wrong"
+
+    def example_rows(self) -> list[tuple[str, str]]:
+        """A row for each example, to stand below a table."""
+        return [(f"e.g. {kind}", text) for kind, texts in self.examples.items() for text in texts]
+
+
+class Judgement(Findings):
+    """The checker's verdict on one job, or on jobs that are judged together."""
+
+    expected: int = 0
+    results: int = 0
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Judgement:
+        """The same, as it is written down."""
+        return cls(expected=verdict.expected, results=verdict.results, **findings(verdict))
+
+    @property
+    def clean(self) -> bool:
+        """Whether results came, each exactly once and right."""
+        return self.exact and self.results > 0
+
+
+class MoveReport(Model):
+    """How a migration went."""
+
+    job: str
+    strategy: str
+    source: str | None = None
+    target: str | None = None
+    state: OperationState | None = None
+    """Null when it is not known."""
+    total_s: float | None = None
+    downtime_s: float | None = None
+    """From the last input the source processed to the first the target processed, less the trigger
+    interval."""
+    state_bytes: int | None = None
+    begun_at: float | None = None
+    """Unix seconds."""
+    ended_at: float | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, view: OperationView) -> MoveReport:
+        """A migration as the coordinator shows it."""
+        ended, figures = view.ended_at, view.figures
+        taken_s = figures.total_s if figures else ended and (ended - view.begun_at).total_seconds()
+        return cls(
+            job=view.job,
+            strategy=str(view.strategy),
+            source=view.source,
+            target=view.target,
+            state=view.state,
+            total_s=_rounded(taken_s),
+            downtime_s=_rounded(figures.downtime_s) if figures else None,
+            state_bytes=figures.state_bytes if figures else None,
+            begun_at=view.begun_at.timestamp(),
+            ended_at=ended.timestamp() if ended else None,
+            note=view.note,
+        )
+
+    @property
+    def way(self) -> str:
+        """From where to where."""
+        return f"{self.source} → {self.target}"
+
+    @property
+    def costs(self) -> str:
+        """What it took, in one line."""
+        total = "unknown" if self.total_s is None else f"{self.total_s:.2f} s"
+        downtime = "unknown" if self.downtime_s is None else f"{self.downtime_s:.2f} s"
+        state = "" if self.state_bytes is None else f", {self.state_bytes:,} bytes of state"
+        return f"{self.strategy}: {total}, downtime {downtime}{state}"
+
+
+def findings(verdict: Verdict) -> dict[str, Any]:
+    """The fields of `Findings` in a verdict, for a report that has them among others."""
+    counted = {name: getattr(verdict, name) for name in Findings.model_fields if name != "examples"}
+    return {**counted, "examples": {kind: texts[:2] for kind, texts in verdict.examples.items()}}
+
+
+def in_words(found: Mapping[str, int]) -> str:
+    """What was found, without what was not: `2 lost, 1 stale owner`, or `nothing`."""
+    told = [f"{count:,} {finding.replace('_', ' ')}" for finding, count in found.items() if count]
+    return ", ".join(told) or "nothing"
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
