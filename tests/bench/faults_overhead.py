@@ -29,7 +29,7 @@ from towpath.mesh import lifecycle
 ENGINE = EngineSpec(spark_master="local[2]")
 ARMED = SiteSpec(name="armed", engine=ENGINE)
 BARE = SiteSpec(name="bare", engine=ENGINE)
-"""Its processes have no TOWPATH_FAULTS: see `without_faults/sitecustomize.py`."""
+"""Its processes have no TOWPATH_HOOKS: see `without_faults/sitecustomize.py`."""
 
 SETTLE_S = 1.0
 """After rules have changed."""
@@ -43,7 +43,7 @@ NONE, TEXT, FIELD, CODE, EMIT, LOOKING, UNAWARE = (
     "code point, never true",
     "emit every 1000th",
     "looking for rules, there are none",
-    "no TOWPATH_FAULTS",
+    "no TOWPATH_HOOKS",
 )
 COST, THROUGHPUT = "CPU µs an event", "events/s"
 MORE_CPU, SLOWER = "more CPU, %", "slower, %"

@@ -16,7 +16,7 @@ from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
-from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
+from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import api_prefix, epochs_of, processes_of
@@ -109,7 +109,7 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links)
+        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links, faults=True)
         return [name for name in names if find(self.home.run, name) is None]
 
 
@@ -134,7 +134,7 @@ async def stage(home: Home, names: Sequence[str] = SITES, emulate_links: bool = 
     await asyncio.to_thread(_clear, home)
     sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
     try:
-        spec = MeshSpec(sites=sites, emulate_links=emulate_links)
+        spec = MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
         await asyncio.to_thread(lifecycle.up, home, spec)
         async with standing(home) as up:
             yield up

@@ -20,7 +20,7 @@ from towpath.cli.output import print_json, print_rich, say, working
 from towpath.cli.settings import AsJson
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
+from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
 from towpath.lab.workload.spark_cluster import spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -142,7 +142,8 @@ async def _handover(home: Home, options: handover.Options) -> handover.Outcome:
     from towpath.lab.demonstration.faults import handover
     from towpath.lab.demonstration.pipeline import SITES
 
-    spec = MeshSpec(sites=[SiteSpec(name=name, engine=ENGINE) for name in SITES])
+    sites = [SiteSpec(name=name, engine=ENGINE) for name in SITES]
+    spec = MeshSpec(sites=sites, faults=FaultSettings(enabled=True))
     async with _up(home, spec, "starting four sites …") as (mesh, bus, tell):
         return await handover.run_handover(bus, mesh, options, tell)
 

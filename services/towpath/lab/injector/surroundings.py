@@ -79,7 +79,7 @@ class Surroundings:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
         # Also while one of them is just being started anew.
-        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links)}
+        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links, faults=True)}
         return World(
             sites=frozenset(sites),
             processes=frozenset(known | expected),
