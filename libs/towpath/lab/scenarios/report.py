@@ -7,7 +7,7 @@ from shlex import quote
 
 from towpath.checker.verdict import FAULTS, NOTICES, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
-from towpath.contracts.faults import AtCode, AtPoint, Rule, RuleCount
+from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 
 FINDINGS = (*FAULTS, *NOTICES)
@@ -151,6 +151,4 @@ def event_of(rule: Rule) -> str:
     """What a rule's event is, in two words."""
     if isinstance(rule.event, AtPoint):
         return f"point {rule.event.point}"
-    if isinstance(rule.event, AtCode):
-        return f"code {rule.event.code}"
     return f"{rule.event.target} {rule.event.name}"
