@@ -103,7 +103,7 @@ async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Meas
     ]
     with temporary_home() as home:
         state = MeshState.create_or_extend(home.create(), MeshSpec(sites=list(USED_SITES)))
-        coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"))
+        coordinator = service("coordinator", ["towpath.coordinator"], state, home, after=("hub", "redis"))
         servers = [hub_server(state, home), redis_server(state, home)]
         servers += [site_server(state, site, home) for site in state.sites]
         async with Supervisor([*servers, coordinator], home.run):

@@ -29,21 +29,20 @@ from towpath.mesh import lifecycle
 ENGINE = EngineSpec(spark_master="local[2]")
 ARMED = SiteSpec(name="armed", engine=ENGINE)
 BARE = SiteSpec(name="bare", engine=ENGINE)
-"""Its processes have no TOWPATH_FAULTS: see `without_faults/sitecustomize.py`."""
+"""Its processes have no TOWPATH_HOOKS: see `without_faults/sitecustomize.py`."""
 
 SETTLE_S = 1.0
 """After rules have changed."""
 
 RULES_S = 30.0
 
-NONE, TEXT, FIELD, CODE, EMIT, LOOKING, UNAWARE = (
+NONE, TEXT, FIELD, EMIT, LOOKING, UNAWARE = (
     "no rules",
     "text condition, never true",
     "field condition, never true",
-    "code point, never true",
     "emit every 1000th",
     "looking for rules, there are none",
-    "no TOWPATH_FAULTS",
+    "no TOWPATH_HOOKS",
 )
 COST, THROUGHPUT = "CPU µs an event", "events/s"
 MORE_CPU, SLOWER = "more CPU, %", "slower, %"
@@ -61,11 +60,6 @@ SETTINGS: Mapping[str, Rule | None] = {
     NONE: None,
     TEXT: rule("never-text", {"point": "source.read"}, 'payload startswith "t_p"'),
     FIELD: rule("never-field", {"point": "operator.event"}, "event.value > 1000000"),
-    CODE: rule(
-        "never-code",
-        {"code": "towpath.streams.source:as_record_batch", "at": "exit"},
-        "args.messages == 1",
-    ),
     EMIT: rule(
         "emit",
         {"point": "source.read"},
@@ -75,7 +69,6 @@ SETTINGS: Mapping[str, Rule | None] = {
 }
 TARGETS = {
     TEXT: {SLOWER: Target(at_most=3.0), MORE_CPU: Target(at_most=3.0)},
-    CODE: {SLOWER: Target(at_most=3.0), MORE_CPU: Target(at_most=3.0)},
 }
 
 

@@ -34,12 +34,11 @@ LEASE_S = 3600.0
 LOOKS = 1_000_000
 
 NONE, BOARD, NO_POINT = "no rules", "no rules, a thread looks for some", "no point, no thread"
-NS_EVENT, NS_CALL, MORE = "ns an event", "ns a call", "more than without, %"
+NS_EVENT, MORE = "ns an event", "more than without, %"
 
 DELAY: dict[str, Any] = {"fault": "delay", "parameters": {"ms": 0}}
 EMIT: dict[str, Any] = {"fault": "emit", "parameters": {"metric": "seen_events", "value": "serial"}}
 READ = {"point": "source.read"}
-CALLED = {"code": "faults_points:called"}
 
 AT_THE_POINT: Mapping[str, dict[str, Any]] = {
     "text condition, never true": {
@@ -51,19 +50,10 @@ AT_THE_POINT: Mapping[str, dict[str, Any]] = {
     "every 1000, no delay": {"event": READ, "condition": "every 1000", "actions": [DELAY]},
     "every 1000, emit": {"event": READ, "condition": "every 1000", "actions": [EMIT]},
 }
-AT_THE_CODE: Mapping[str, dict[str, Any]] = {
-    "condition on an argument, never true": {"event": CALLED, "condition": "args.n < 0", "actions": [DELAY]},
-    "every 1000, no delay": {"event": CALLED, "condition": "every 1000", "actions": [DELAY]},
-}
-
-
-def called(n: int) -> int:
-    """What rules at a code point look at here."""
-    return n
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Points, conditions, code points; then the thread that looks for rules."""
+    """Points and conditions; then the thread that looks for rules."""
     turns = {Scale.QUICK: 20, Scale.DEFAULT: 100, Scale.FULL: 400}[scale]
     with tempfile.TemporaryDirectory(prefix="towpath-bench-") as directory:
         await asyncio.to_thread(_all, Path(directory), turns, say, measured)
@@ -89,9 +79,6 @@ def _all(directory: Path, turns: int, say: Say, measured: Measured) -> None:
         if setting in (NONE, BOARD):
             targets = {MORE: Target(at_most=1.0)}
         measured.cases.append(Case(f"read: {setting}", figures, targets))
-    say("calls")
-    for setting, ns in _calls(directory, turns).items():
-        measured.cases.append(Case(f"call: {setting}", {NS_CALL: rounded(ns, 1)}))
     measured.notes.append(
         f"'read' is what a source's task does with {BUNDLE:,} events of {reports.SIZE} bytes once it has "
         "them, up to Arrow; JSON, windows and the sink come on top, so that shares of the whole are smaller"
@@ -172,22 +159,6 @@ def _loaded(loaded: LoadedRules, given: Mapping[str, Any]) -> Iterator[None]:
 def _with_rule(loaded: LoadedRules, given: Mapping[str, Any], work: Callable[[], object]) -> float:
     with _loaded(loaded, given):
         return _seconds(work)
-
-
-def _calls(directory: Path, turns: int) -> dict[str, float]:
-    """Setting → nanoseconds for a call, the median over turns."""
-    taken: defaultdict[str, list[float]] = defaultdict(list)
-    loaded = LoadedRules("bench", "bench", directory / "reports")
-    for _ in range(max(turns // 5, 5)):
-        taken["not looked at"].append(_seconds(_call, times=5_000))
-        for setting, given in AT_THE_CODE.items():
-            with _loaded(loaded, given):
-                taken[setting].append(_seconds(_call, times=5_000))
-    return {setting: 1e9 * median(seconds) for setting, seconds in taken.items()}
-
-
-def _call() -> None:
-    called(1)
 
 
 BENCHMARK = Benchmark("points", "what a point costs in a process", (), measure)

@@ -35,7 +35,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.data_plane import IN_STREAM, api_prefix, output_stream
 from towpath.contracts.job import Input, JobSpec, JobStatus, Output
 from towpath.contracts.operators import Operator
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import write_private_file
@@ -206,10 +206,15 @@ class MeasuredMesh:
 
 @asynccontextmanager
 async def mesh_of(
-    home: Home, sites: list[SiteSpec], say: Callable[[str], None], *, emulate_links: bool = False
+    home: Home,
+    sites: list[SiteSpec],
+    say: Callable[[str], None],
+    *,
+    emulate_links: bool = False,
 ) -> AsyncIterator[MeasuredMesh]:
-    """Bring a mesh up. Whoever made the home brings it down. Raises `TowpathError`."""
-    spec = MeshSpec(sites=sites, emulate_links=emulate_links)
+    """Bring a mesh up, with fault rules allowed, as when figures were first measured. Whoever made the home
+    brings it down. Raises `TowpathError`."""
+    spec = MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
     state = await asyncio.to_thread(lifecycle.up, home, spec)
     await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)
     say(f"up: {', '.join(site.name for site in sites)}")

@@ -11,7 +11,7 @@ from towpath.lab.faults.world import World
 
 LINES = [
     *["name: a", "event: {point: source.read}", "actions: [{fault: delay, parameters: {ms: 1}}]"] * 3,
-    *["event: [1]", "event: {code: x, at: 3}", "event: {point: 3, code: 4}", "event: {code: 'json:loads'}"],
+    *["event: [1]", "event: {target: x, at: 3}", "event: {point: 3, target: 4}", "event: {point: bus.send}"],
     *["actions: {}", "actions: [3]", "actions: [{fault: 3}]", "actions: [{fault: cut, parameters: {x: 1}}]"],
     *["where: 3", "where: {sit: x}", "condition: 3", "condition: 'x >'", "for_s: .inf", "seed: 2013-01-01"],
     *["rules: 3", "rules: {a: 1}", "- a", "---", "...", "<<: 3", "<<: {name: b}", "%YAML 9", "\t", "1: x"],

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-import colorsys
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from towpath.hooks.points import SOURCE_READ, Items
+from towpath.hooks.points import OPERATOR_EVENT, SINK_PUBLISH, SOURCE_READ, Items, Point
 from towpath.lab.faults import board
 
 EVENT = b'{"delay": 20}'
 EVENTS = Items[bytes](
     payload=lambda item: item, fields=lambda item: {"topic": "site/a"}, with_payload=lambda item, new: new
 )
-UNTOUCHED = {"events": 1, "hue": 0.0, "grey": 0.5, "skew_s": 0}
+UNTOUCHED = {"events": 1, "published": 1, "delay": 20, "skew_s": 0}
 """What it sees without rules."""
 
 
 def seen() -> dict[str, Any]:
-    """What happens at a point of the data path, to two functions, and to the clock."""
-    passed = SOURCE_READ.through([EVENT], EVENTS, job="delays") if SOURCE_READ.rules else [EVENT]
+    """What happens at three points of the data path, and to the clock."""
     try:
-        hue: Any = colorsys.rgb_to_hsv(0.5, 0.5, 0.5)[0]
+        published: Any = len(passed(SINK_PUBLISH))
     except ConnectionError as error:
-        hue = str(error)
-    grey = colorsys.hsv_to_rgb(0, 0, 0.5)
+        published = str(error)
+    [event] = passed(OPERATOR_EVENT)
     skew_s = round(time.time() - time.clock_gettime(time.CLOCK_REALTIME))
-    return {"events": len(passed), "hue": hue, "grey": grey[0] if grey else None, "skew_s": skew_s}
+    return {
+        "events": len(passed(SOURCE_READ)),
+        "published": published,
+        "delay": json.loads(event)["delay"],
+        "skew_s": skew_s,
+    }
+
+
+def passed(point: Point) -> Sequence[bytes]:
+    return point.through([EVENT], EVENTS, job="delays") if point.rules else [EVENT]
 
 
 if __name__ == "__main__":

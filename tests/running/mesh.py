@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 
 from running.waiting import eventually
 from towpath.bus.connecting import flushed
-from towpath.contracts.site import Durability, MeshSpec, SiteSpec
+from towpath.contracts.site import Durability, FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, redis_server, site_server
 from towpath.mesh.state import Credential, MeshState
@@ -107,11 +107,11 @@ def own_servers(tmp_path: Path) -> Iterator[Mesh]:
 
 
 @contextmanager
-def running_mesh(directory: Path) -> Iterator[Mesh]:
-    """Hub, Redis, and the sites jfk (fast) and lga (power-safe)."""
+def running_mesh(directory: Path, *, faults: bool = True) -> Iterator[Mesh]:
+    """Hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without."""
     home = Home(directory)
     sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
-    state = MeshState.create_or_extend(home, MeshSpec(sites=sites))
+    state = MeshState.create_or_extend(home, MeshSpec(sites=sites, faults=FaultSettings(enabled=faults)))
     specs = [hub_server(state, home), redis_server(state, home)]
     specs += [site_server(state, site, home) for site in state.sites]
     running = Mesh(state, home, {spec.name: spec for spec in specs})

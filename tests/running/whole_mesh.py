@@ -40,7 +40,9 @@ class WholeMesh(CommandLine):
         """Start everything, with links that can be cut; return when every site is up."""
         configuration = self.code.parent / "towpath.toml"
         named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
-        configuration.write_text(f'artefact_root = "{self.code}"\nemulate_links = true\n{named}')
+        configuration.write_text(
+            f'artefact_root = "{self.code}"\nemulate_links = true\nfaults.enabled = true\n{named}'
+        )
         options = ("--config", str(configuration), "--within", str(UP_S))
         ended = self.run("up", *options, within_s=START_S)
         assert ended.returncode == 0, ended.stderr

@@ -10,7 +10,7 @@ def rule(condition: str = "true", **parameters: object) -> Rule:
     return Rule.model_validate(
         {
             "name": "measured",
-            "event": {"code": "towpath.engine.query:Query.on_progress"},
+            "event": {"point": "engine.progress"},
             "condition": condition,
             "actions": [{"fault": "emit", "parameters": {"metric": "seen", **parameters}}],
         }
@@ -30,4 +30,4 @@ def test_rule_when_only_what_it_measures_names_a_site_then_that_is_asked_for_as_
 
 
 def test_rule_when_it_asks_for_nothing_then_nothing_is_measured_for_it() -> None:
-    assert asked_by(rule("every 10", value="took_s")) == frozenset()
+    assert asked_by(rule("every 10", value="event.batchId")) == frozenset()

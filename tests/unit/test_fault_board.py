@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -145,25 +144,6 @@ def test_rule_when_this_process_does_not_understand_it_then_the_others_are_at_wo
     (count,) = [r.count for r in reports(file) if r.count and r.count.rule == "unknown"]
     assert count.errors == 1
     assert "from_the_future" in (count.last_error or "")
-
-
-def test_code_rule_when_loaded_and_unloaded_then_function_is_as_before(board: Board, file: Path) -> None:
-    before = json.dumps
-    write_rules(file, loaded({"code": "json:dumps"}, {"fault": "return_value", "value": "woven"}))
-    board.look()
-    assert json.dumps(1) == "woven"
-    file.unlink()
-    board.look()
-    assert json.dumps is before
-
-
-def test_code_rule_when_there_is_no_such_function_then_that_is_reported(board: Board, file: Path) -> None:
-    write_rules(file, loaded({"code": "json:dump_all"}, {"fault": "throw"}))
-    board.look()
-    board.close()
-    (count,) = [report.count for report in reports(file)]
-    assert count is not None
-    assert (count.errors, count.last_error) == (1, "LookupError: json has no dump_all")
 
 
 def test_counts_when_a_rule_ends_then_the_last_ones_are_told(board: Board, file: Path) -> None:

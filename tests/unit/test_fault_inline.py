@@ -13,7 +13,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
 from towpath.hooks.points import InjectedFault
 from towpath.lab.faults.injected import injected
-from towpath.lab.faults.registry import CODE, POINT, PointFault, faults, made
+from towpath.lab.faults.registry import POINT, PointFault, faults, made
 
 
 def at_point(name: str, seed: int = 0, **parameters: Any) -> PointFault:
@@ -28,13 +28,12 @@ def refusal(name: str, applied_to: str = POINT, **parameters: Any) -> str:
     return str(caught.value)
 
 
-def test_faults_when_listed_then_hold_those_of_points_and_code() -> None:
+def test_faults_when_listed_then_hold_those_of_points_and_clocks() -> None:
     def names(applied_to: str) -> set[str]:
         return {name for name, kind in faults().items() if applied_to in kind.applies_to}
 
-    both = {"delay", "throw", "emit"}
-    assert names(POINT) == both | {"drop", "duplicate", "reorder", "corrupt", "replace"}
-    assert names(CODE) == both | {"return_value"}
+    changing = {"drop", "duplicate", "reorder", "corrupt", "replace"}
+    assert names(POINT) == changing | {"delay", "throw", "emit"}
     assert names("clock") == {"clock_skew"}
 
 
@@ -137,7 +136,7 @@ def test_exceptions_when_injected_then_are_of_the_named_class_and_injected(
         ("emit", {"metric": "x", "value": "1 +"}, "actions.parameters"),
         ("emit", {"metric": "x", "labels": {"a": "{__class__}"}}, "actions.parameters"),
         ("emit", {"metric": "No Name"}, "actions.parameters.metric"),
-        ("return_value", {"value": 1}, "a point cannot have this fault"),
+        ("kill", {}, "a point cannot have this fault"),
         ("melt", {}, "there is no such fault"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from test_scenario_reading import document, rule
 
+from towpath.contracts.site import FaultSettings
 from towpath.lab.scenarios.reading import parse
 from towpath.local.app import children
 from towpath.mesh.home import Home
@@ -17,19 +18,22 @@ from towpath.mesh.state import MeshState
 SITES = ("jfk", "cloud")
 
 
+@pytest.mark.parametrize("faults", [True, False])
 @pytest.mark.parametrize("emulate_links", [True, False])
 def test_processes_when_a_mesh_is_started_then_are_those_that_it_consists_of(
-    tmp_path: Path, emulate_links: bool
+    tmp_path: Path, emulate_links: bool, faults: bool
 ) -> None:
     home = Home(tmp_path)
-    spec = spec_of_sites(",".join(SITES)).model_copy(update={"emulate_links": emulate_links})
+    spec = spec_of_sites(",".join(SITES)).model_copy(
+        update={"emulate_links": emulate_links, "faults": FaultSettings(enabled=faults)}
+    )
     started = {child.name for child in children(MeshState.create_or_extend(home, spec), home)}
     # An agent starts the other parts of its site.
     by_agents = {f"{site}-{part}" for site in SITES for part in SITE_PARTS if part != "agent"}
-    assert started | by_agents == set(processes_of(SITES, emulate_links=emulate_links))
+    assert started | by_agents == set(processes_of(SITES, emulate_links=emulate_links, faults=faults))
 
 
-@pytest.mark.parametrize("name", [SUPERVISOR, *processes_of(SITES, emulate_links=True)])
+@pytest.mark.parametrize("name", [SUPERVISOR, *processes_of(SITES, emulate_links=True, faults=True)])
 def test_process_when_a_mesh_has_it_then_a_scenario_may_break_it(name: str) -> None:
     step = rule(event={"target": "process", "name": name}, actions=[{"fault": "pause"}])
     parse(document(timeline=[step]))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from towpath.contracts.site import EngineSpec
+from towpath.contracts.site import EngineSpec, FaultSettings
 from towpath.contracts.topology import Node, Topology
 from towpath.lab.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
 from towpath.lab.topology.compose import ComposeSettings, compose, compose_text
@@ -23,6 +23,7 @@ from towpath.mesh.views import SECRETS
 
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")
+WITH_FAULTS = {"emulate_links": True, "faults": FaultSettings(enabled=True)}
 TOPOLOGY = Topology(
     name="two",
     nodes=[Node(name="jfk", cores=1, memory_mb=1024), Node(name="cloud", cores=1, spare=True)],
@@ -31,7 +32,7 @@ TOPOLOGY = Topology(
 
 @pytest.fixture(scope="module")
 def mesh() -> MeshState:
-    return MeshState.create(spec_of_sites("jfk,cloud").model_copy(update={"emulate_links": True}))
+    return MeshState.create(spec_of_sites("jfk,cloud").model_copy(update=WITH_FAULTS))
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +215,7 @@ def test_digest_when_a_site_has_another_engine_then_its_and_the_services_change(
 def test_digest_when_a_site_comes_then_those_change_who_know_all_sites(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     meshes = [
-        MeshState.create_or_extend(home, spec_of_sites(names).model_copy(update={"emulate_links": True}))
+        MeshState.create_or_extend(home, spec_of_sites(names).model_copy(update=WITH_FAULTS))
         for names in ("jfk,cloud", "jfk,cloud,lga")
     ]
     assert changed(tmp_path / "secrets", *meshes) == {"lga", *SERVERS, *SECRETS}

@@ -19,9 +19,6 @@ from towpath.contracts.metrics import Metric
 
 _INJECTOR = f"{ROOT}.command.injector"
 
-CODE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$"
-"""`module:function` or `module:Class.method`."""
-
 LONGEST_LEASE_S = 300.0
 DEFAULT_LEASE_S = 5.0
 """Longer than a short pause of the injector, shorter than anybody's patience with a fault nobody holds."""
@@ -40,6 +37,8 @@ class DataPoint(StrEnum):
     """Each event on its way into a job's operator, in a Python worker of Spark."""
     SINK_PUBLISH = "sink.publish"
     """Each result on its way into the output stream, in the engine."""
+    ENGINE_PROGRESS = "engine.progress"
+    """Each report of Spark on a micro-batch, as JSON, in the engine. What is made of it changes nothing."""
     CHECKPOINT_SHIP = "checkpoint.ship"
     """Each chunk of a checkpoint that leaves a site, in its agent."""
     AGENT_COMMAND = "agent.command"
@@ -51,26 +50,10 @@ class DataPoint(StrEnum):
     where events are kept."""
 
 
-class Moment(StrEnum):
-    """When a code point is looked at."""
-
-    ENTRY = "entry"
-    EXIT = "exit"
-    EXCEPTION = "exception"
-
-
 class AtPoint(Model):
     """Something passes a named point of the data path."""
 
     point: DataPoint
-
-
-class AtCode(Model):
-    """A function is called, returns or fails: of Towpath, of a library, or of a user's code."""
-
-    code: str = Field(pattern=CODE_PATTERN)
-    """`module:function` or `module:Class.method`."""
-    at: Moment = Moment.ENTRY
 
 
 class TargetKind(StrEnum):
@@ -99,18 +82,18 @@ class OnTarget(Model):
 
 
 def _kind_of_event(given: Any) -> str | None:
-    kinds = ("point", "code", "target")
+    kinds = ("point", "target")
     if isinstance(given, dict):
         return next((kind for kind in kinds if kind in given), None)
     return next((kind for kind in kinds if hasattr(given, kind)), None)
 
 
 RuleEvent = Annotated[
-    Annotated[AtPoint, Tag("point")] | Annotated[AtCode, Tag("code")] | Annotated[OnTarget, Tag("target")],
+    Annotated[AtPoint, Tag("point")] | Annotated[OnTarget, Tag("target")],
     Discriminator(
         _kind_of_event,
         custom_error_type="no_event",
-        custom_error_message="needs one of: point, code, target",
+        custom_error_message="needs one of: point, target",
     ),
 ]
 
@@ -235,7 +218,7 @@ class FaultDescription(Model):
     name: str
     meaning: str
     applies_to: list[str]
-    """Kinds of events: `point`, `code`, or a kind of target."""
+    """Kinds of events: `point`, or a kind of target."""
     parameters: list[FaultParameter]
 
 

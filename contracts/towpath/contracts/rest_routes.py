@@ -282,7 +282,7 @@ PIPELINES = (
 )
 
 FAULTS = (
-    Route("GET", "/faults", "describeFaults", DescribeFaults),
+    Route("GET", "/faults", "describeFaults", DescribeFaults, errors=ANY_ERRORS | {409}),
     Route("GET", "/faults/rules", "listRules", ListRules),
     Route(
         "POST",
@@ -306,7 +306,7 @@ FAULTS = (
         "explainRule",
         ExplainRule,
         body=Body(Rule, field="rule", example=ExplainRule.example["rule"]),
-        errors=ANY_ERRORS | BODY_ERRORS,
+        errors=ANY_ERRORS | BODY_ERRORS | {409},
     ),
     Route(
         "GET",
@@ -314,6 +314,7 @@ FAULTS = (
         "listMetrics",
         ListMetrics,
         query=fields_of(ListMetrics, "MetricsQuery", "after", "name", "entity", "site", "limit"),
+        errors=ANY_ERRORS | {409},
     ),
 )
 

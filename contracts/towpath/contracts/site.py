@@ -185,6 +185,14 @@ class Addresses(Model):
     """Host of the emulated links, as sites reach it."""
 
 
+class FaultSettings(Model):
+    """Faults on purpose: see `towpath faults`."""
+
+    enabled: bool = False
+    """Let rules be loaded that hold up, change or break what the mesh does. Without it no process looks for
+    rules, and loading one is refused. A mesh that exists keeps what it has when this is left out."""
+
+
 class MeshSpec(Model):
     """Everything `towpath up` starts: the content of `towpath.toml`."""
 
@@ -201,6 +209,7 @@ class MeshSpec(Model):
     emulate_links: bool = False
     """Lead the links between sites and hub through a process that can delay, throttle and cut them. A mesh
     that exists keeps what it has when this is left out."""
+    faults: FaultSettings = FaultSettings()
 
     @field_validator("sites")
     @classmethod

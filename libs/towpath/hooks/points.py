@@ -114,6 +114,7 @@ SOURCE_READ = Point("source.read")
 OPERATOR_BATCH = Point("operator.batch")
 OPERATOR_EVENT = Point("operator.event")
 SINK_PUBLISH = Point("sink.publish")
+ENGINE_PROGRESS = Point("engine.progress")
 CHECKPOINT_SHIP = Point("checkpoint.ship")
 AGENT_COMMAND = Point("agent.command")
 BUS_SEND = Point("bus.send")
@@ -126,6 +127,7 @@ POINTS: Mapping[str, Point] = {
         OPERATOR_BATCH,
         OPERATOR_EVENT,
         SINK_PUBLISH,
+        ENGINE_PROGRESS,
         CHECKPOINT_SHIP,
         AGENT_COMMAND,
         BUS_SEND,

@@ -9,20 +9,29 @@ from towpath.contracts.message import HUB_SCOPE
 SUPERVISOR = "local"
 """The process that starts all others of a machine."""
 
-SHARED_PROCESSES = (HUB_SCOPE, "redis", "coordinator", "monitor", "injector", "collector", "api")
+SHARED_PROCESSES = (HUB_SCOPE, "redis", "coordinator", "monitor", "collector", "api")
 """What every mesh runs beside its sites."""
 
 LINKS_PROCESS = "links"
 """What it also runs where it emulates links."""
 
+INJECTOR_PROCESS = "injector"
+"""What it also runs where fault rules may be loaded."""
+
 SITE_PARTS = ("nats", "agent", "engine")
 """What every site runs; its processes are called `<site>-<part>`."""
 
 
-def processes_of(sites: Iterable[str], *, emulate_links: bool) -> list[str]:
+def processes_of(sites: Iterable[str], *, emulate_links: bool, faults: bool) -> list[str]:
     """Names of the processes that a mesh consists of, without the one that starts them."""
     links = [LINKS_PROCESS] if emulate_links else []
-    return [*SHARED_PROCESSES, *links, *(f"{site}-{part}" for site in sites for part in SITE_PARTS)]
+    injector = [INJECTOR_PROCESS] if faults else []
+    return [
+        *SHARED_PROCESSES,
+        *injector,
+        *links,
+        *(f"{site}-{part}" for site in sites for part in SITE_PARTS),
+    ]
 
 
 def engine_process(site: str, job: str | None = None) -> str:

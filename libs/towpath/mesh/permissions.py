@@ -110,6 +110,8 @@ def coordinator(user: str) -> Permissions:
         subscribe=[
             inbox(user),
             f"{ROOT}.command.coordinator.>",
+            # In a mesh without fault rules it refuses what is asked of an injector.
+            f"{ROOT}.command.injector.>",
             f"{ROOT}.heartbeat.*",
             f"{ROOT}.event.>",
         ],

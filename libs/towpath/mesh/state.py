@@ -6,6 +6,7 @@ import fcntl
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -146,6 +147,10 @@ class MeshState(Model):
         """Host of the emulated links."""
         return self.spec.addresses.links or reachable(self.spec.listen)
 
+    def process_environment(self, home: Home, scope: str, process: str) -> dict[str, str]:
+        """What a process of this mesh, and those it starts, find in their environment beside the usual."""
+        return home.fault_environment(scope, process) if self.spec.faults.enabled else {}
+
     def leaf_remote(self, access: SiteAccess) -> tuple[str, int]:
         """Where a site's server connects: its emulated link, or the hub itself."""
         if self.spec.emulate_links:
@@ -231,7 +236,8 @@ def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
             "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
             "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
             "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
-            "emulate_links": _emulate_links(spec, old),
+            "emulate_links": _kept("emulate_links", spec, old),
+            "faults": _kept("faults", spec, old),
             "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
         }
     )
@@ -261,11 +267,10 @@ def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) 
     )
 
 
-def _emulate_links(spec: MeshSpec, old: MeshState | None) -> bool:
-    """As the spec says; one that does not say leaves it as it was."""
-    if old is None or "emulate_links" in spec.model_fields_set:
-        return spec.emulate_links
-    return old.spec.emulate_links
+def _kept(setting: str, spec: MeshSpec, old: MeshState | None) -> Any:
+    """A setting as the spec says; a spec that does not say leaves it as it was."""
+    said = spec if old is None or setting in spec.model_fields_set else old.spec
+    return getattr(said, setting)
 
 
 def _with_links(state: MeshState, taken: set[int]) -> MeshState:

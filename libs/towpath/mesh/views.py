@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from towpath.contracts.site import Addresses
+from towpath.contracts.site import Addresses, MeshSpec
+from towpath.mesh.names import INJECTOR_PROCESS
 from towpath.mesh.state import Credential, MeshState, SiteAccess
 
 EVERYWHERE = "0.0.0.0"
@@ -20,6 +21,11 @@ SECRETS: dict[str, frozenset[str]] = {
     "links": frozenset({"links"}),
 }
 """Service → the fields of the mesh's state that it logs in with, or is logged into with."""
+
+
+def services_of(spec: MeshSpec) -> list[str]:
+    """The services that a mesh runs apart, with its links emulated."""
+    return [name for name in SECRETS if name != INJECTOR_PROCESS or spec.faults.enabled]
 
 
 def service_view(state: MeshState, service: str, addresses: Addresses) -> MeshState:

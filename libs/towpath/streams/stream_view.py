@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import nats.errors
-from nats.aio.client import Client
+from typing import TYPE_CHECKING, Any
 
 from towpath.contracts.data_plane import api_prefix, epochs_of, life_code
+
+if TYPE_CHECKING:  # Spark's Python workers parse views, and need no client for that.
+    from nats.aio.client import Client
 
 ASK_S = 5.0
 """Deadline of a question: a server that is there has the answer in memory."""
@@ -94,11 +94,7 @@ async def stream_view(
     Raises `TimeoutError` when the site does not answer.
     """
     subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
-    try:
-        answer = await connection.request(subject, b"", timeout=timeout_s)
-    except (nats.errors.Error, TimeoutError, OSError) as error:
-        raise TimeoutError(f"{stream} at {site} does not answer") from error
-    return parse_view(answer.data)
+    return parse_view(await _asked(connection, subject, b"", timeout_s))
 
 
 async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_S) -> list[StreamView]:
@@ -106,14 +102,21 @@ async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_
     views: list[StreamView] = []
     while True:
         request = json.dumps({"offset": len(views)}).encode()
-        try:
-            answer = await connection.request(f"{api_prefix(site)}.STREAM.LIST", request, timeout=timeout_s)
-        except (nats.errors.Error, TimeoutError, OSError) as error:
-            raise TimeoutError(f"the streams of {site} are not listed") from error
-        body: dict[str, Any] = json.loads(answer.data)
+        answer = await _asked(connection, f"{api_prefix(site)}.STREAM.LIST", request, timeout_s)
+        body: dict[str, Any] = json.loads(answer)
         if "error" in body:
             raise TimeoutError(f"the server of {site} cannot tell: {body['error'].get('description')}")
         listed = [StreamView.of(info) for info in body.get("streams") or []]
         views += listed
         if not listed or len(views) >= body.get("total", 0):
             return views
+
+
+async def _asked(connection: Client, subject: str, request: bytes, timeout_s: float) -> bytes:
+    """Ask a server about its streams. Raises `TimeoutError` when it does not answer."""
+    import nats.errors  # Here, and not in each of Spark's Python workers.
+
+    try:
+        return (await connection.request(subject, request, timeout=timeout_s)).data
+    except (nats.errors.Error, OSError) as error:
+        raise TimeoutError(f"no answer to {subject}") from error

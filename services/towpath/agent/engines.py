@@ -213,12 +213,14 @@ def engine_child(
         if wanted is not None and (heap := heap_mb(wanted, spec.engine)) is not None:
             command = (*command, "--memory", f"{heap}m")
     is_local = spec.engine.spark_master.startswith("local")
+    environment = settings.engine_environment(name)
     version = spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url
+    version += "faults" if environment else ""
     child = ChildSpec(
         name=name,
         command=command,
         log=settings.home.log(name),
-        environment=settings.home.fault_environment(settings.site, name),
+        environment=environment,
         ready=engine.answers,
         ready_s=READY_S if is_local else CLUSTER_READY_S,
         stop_s=STOP_S,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from towpath.brokers.binder import BrokerBinder
@@ -27,6 +29,8 @@ class AgentSettings:
     """The site's own server."""
     binder: BrokerBinder
     """The way to the broker that devices use."""
+    engine_environment: Callable[[str], dict[str, str]]
+    """What an engine's process of this name finds in its environment beside the usual."""
 
     @classmethod
     def of(cls, root: Path, site: str) -> AgentSettings:
@@ -43,6 +47,7 @@ class AgentSettings:
             redis_port=redis_port,
             broker=site_server(state, site, home),
             binder=binder_of(state.site(site), home),
+            engine_environment=partial(state.process_environment, home, site),
         )
 
     @property

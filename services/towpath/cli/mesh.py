@@ -18,7 +18,7 @@ from towpath.cli.settings import AsJson, home_of
 from towpath.cli.starting import START_DEADLINE_S, wait_until_up
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.site import MeshSpec, ProcessStatus, SiteStatus
+from towpath.contracts.site import FaultSettings, MeshSpec, ProcessStatus, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.settings import load_spec, spec_of_sites
@@ -48,6 +48,14 @@ def up(
             show_default="as it was, at first direct",
         ),
     ] = None,
+    faults: Annotated[
+        bool | None,
+        typer.Option(
+            "--faults/--no-faults",
+            help="Let rules be loaded that inject faults: `towpath faults`.",
+            show_default="as it was, at first not",
+        ),
+    ] = None,
     artefact_root: ArtefactRoot = None,
     within_s: Annotated[
         float, typer.Option("--within", min=1, help="Seconds until all sites must be up.")
@@ -69,6 +77,8 @@ def up(
     spec = _spec(home, sites, config)
     if emulate_links is not None:
         spec = spec.model_copy(update={"emulate_links": emulate_links})
+    if faults is not None:
+        spec = spec.model_copy(update={"faults": FaultSettings(enabled=faults)})
     root = chosen_artefact_root(home, spec.artefact_root, artefact_root)
     spec = spec.model_copy(update={"artefact_root": root})
     with working("starting …") as status:

@@ -15,6 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import HUB_SCOPE, Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
+from towpath.coordinator import without_faults
 from towpath.coordinator.announcements import Announcements
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.jobs.commands import JobCommands
@@ -70,6 +71,8 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
             await operations.continue_unfinished()
             await applies.continue_unfinished()
             await job_commands.serve(bus)
+            if not settings.faults:
+                await without_faults.serve(bus)
             await PipelineCommands(situation, pipelines, applies).serve(bus)
             log.info("coordinating %s", ", ".join(sites.names))
             watched = (sites.watch(), reconciliation.watch(), artefacts.watch())

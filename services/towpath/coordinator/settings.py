@@ -31,6 +31,8 @@ class Settings:
     """Where the coordinator finds that, if it is elsewhere: in its container."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
     """What sites have for jobs that say what they need."""
+    faults: bool = True
+    """Whether an injector answers commands about fault rules; otherwise the coordinator refuses them."""
     down_after_s: float = 5.0
     """Silence after which a site counts as down, seconds: five lost heartbeats."""
     missing_after_s: float = 10.0
@@ -51,6 +53,7 @@ class Settings:
             redis_user=mesh.redis_coordinator.user,
             redis_password=mesh.redis_coordinator.password,
             sites=tuple(mesh.sites),
+            faults=mesh.spec.faults.enabled,
             capacities={name: access.spec.capacity for name, access in mesh.sites.items()},
             artefact_root=Path(mesh.spec.artefact_root or Home(home).artefacts),
             artefact_mount=Path(mount) if (mount := os.environ.get("TOWPATH_ARTEFACTS")) else None,

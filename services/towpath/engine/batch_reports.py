@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from towpath.checkpoints.layout import by_input
+from towpath.hooks.points import Items
 
 PHASES = {
     "latest_offset": "latestOffset",
@@ -100,3 +101,17 @@ def _watermark(event_time: dict[str, str]) -> datetime | None:
 
 def _ns(time: datetime) -> int:
     return round(time.timestamp() * 1000) * 1_000_000
+
+
+def _no_fields(report: dict[str, Any]) -> dict[str, Any]:
+    return {}
+
+
+def _unchanged(report: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    return report
+
+
+REPORTS: Items[dict[str, Any]] = Items(
+    payload=lambda report: json.dumps(report).encode(), fields=_no_fields, with_payload=_unchanged
+)
+"""How rules read what Spark reports of a micro-batch. They can measure it, and not change it."""

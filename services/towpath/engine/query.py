@@ -21,10 +21,11 @@ from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow, Window
-from towpath.engine.batch_reports import serials
+from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
+from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.streams.sink import JobSink, SinkConnection
@@ -247,6 +248,8 @@ class Query:
 
     def on_progress(self, progress: dict[str, Any]) -> None:
         """Take in Spark's report of a micro-batch. Repeated ones change nothing."""
+        if ENGINE_PROGRESS.rules:
+            ENGINE_PROGRESS.through([progress], REPORTS, job=self.assignment.spec.name)
         previous = self._progress
         names = [resolved.name for resolved in self.assignment.inputs]
         reached = previous.get("serials", {}) | serials(progress["sources"], "endOffset", names)

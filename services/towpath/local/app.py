@@ -29,17 +29,19 @@ With the agents' time this stays within the ten seconds in which a mesh must be 
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Return all processes, servers first. Writes the servers' configurations."""
-    root = state.spec.artefact_root or ""
-    coordinator = service("coordinator", ["towpath.coordinator"], home, after=("hub", "redis"), version=root)
+    root, needed = state.spec.artefact_root or "", ("hub", "redis")
+    coordinator = service("coordinator", ["towpath.coordinator"], state, home, after=needed, version=root)
     api = _api(state, home)
     links = [_links(state, home)] if state.spec.emulate_links else []
-    monitor = service("monitor", ["towpath.monitor"], home, after=("hub",))
-    injector = service("injector", ["towpath.lab.injector"], home, after=("hub",))
-    collector = service("collector", ["towpath.collector"], home, after=("hub",))
+    monitor = service("monitor", ["towpath.monitor"], state, home, after=("hub",))
+    faults = state.spec.faults.enabled
+    injector = [service("injector", ["towpath.lab.injector"], state, home, after=("hub",))] if faults else []
+    collector = service("collector", ["towpath.collector"], state, home, after=("hub",))
     agents = [
         service(
             agent_name(site),
             ["towpath.agent", "--site", site],
+            state,
             home,
             scope=site,
             after=("coordinator", *(child.name for child in links)),
@@ -51,7 +53,7 @@ def children(state: MeshState, home: Home) -> list[ChildSpec]:
         for site, access in state.sites.items()
     ]
     servers = [hub_server(state, home), redis_server(state, home)]
-    return [*servers, coordinator, monitor, injector, collector, api, *links, *agents]
+    return [*servers, coordinator, monitor, *injector, collector, api, *links, *agents]
 
 
 def _api(state: MeshState, home: Home) -> ChildSpec:
@@ -60,7 +62,7 @@ def _api(state: MeshState, home: Home) -> ChildSpec:
     async def ready() -> bool:
         return await port_open(reachable(state.spec.listen), state.spec.api_port)
 
-    child = service("api", ["towpath.api"], home, after=("coordinator",), version=version)
+    child = service("api", ["towpath.api"], state, home, after=("coordinator",), version=version)
     return replace(child, ready=ready)
 
 
@@ -71,7 +73,7 @@ def _links(state: MeshState, home: Home) -> ChildSpec:
     async def ready() -> bool:
         return await port_open(state.links_host, next(iter(ports.values()))[-1])
 
-    child = service("links", ["towpath.lab.links"], home, after=("hub",), version=version)
+    child = service("links", ["towpath.lab.links"], state, home, after=("hub",), version=version)
     return replace(child, ready=ready)
 
 
@@ -88,6 +90,7 @@ def agent_name(site: str) -> str:
 def service(
     name: str,
     module: list[str],
+    state: MeshState,
     home: Home,
     *,
     after: tuple[str, ...],
@@ -95,15 +98,16 @@ def service(
     stop_s: float = SERVICE_STOP_S,
     version: str = "",
 ) -> ChildSpec:
-    """Return a service of Towpath as a process: this interpreter and home, and its scope's fault rules."""
+    """Return a service of Towpath as a process: this interpreter and home, and the mesh's hooks."""
+    environment = state.process_environment(home, scope, name)
     return ChildSpec(
         name=name,
         command=(sys.executable, "-m", *module, "--home", str(home.root)),
         log=home.log(name),
-        environment={"PYTHONUNBUFFERED": "1", **home.fault_environment(scope, name)},
+        environment={"PYTHONUNBUFFERED": "1", **environment},
         after=after,
         stop_s=stop_s,
-        version=version,
+        version=_version(version, "faults") if environment else version,
     )
 
 

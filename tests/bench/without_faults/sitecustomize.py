@@ -8,4 +8,4 @@ import os
 SITE = os.environ.get("TOWPATH_BENCH_WITHOUT_FAULTS", "")
 
 if SITE and os.environ.get("TOWPATH_PROCESS", "").startswith(f"{SITE}-"):
-    os.environ.pop("TOWPATH_FAULTS", None)
+    os.environ.pop("TOWPATH_HOOKS", None)

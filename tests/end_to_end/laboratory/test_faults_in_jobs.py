@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -224,7 +223,7 @@ async def test_results_when_dropped_or_changed_at_the_sink_then_the_others_are_a
     assert {r.serial: r.values["n"] for r in results} == {1: 0, 3: -1, 4: 3}
 
 
-async def test_metrics_when_emitted_at_code_of_workers_and_engine_then_tell_what_spark_does_not(
+async def test_metrics_when_emitted_at_points_of_workers_and_engine_then_tell_what_passes(
     site: Site, rules: Rules
 ) -> None:
     async with site.running(assignment(FORWARD, trigger_s=0.2)):
@@ -232,85 +231,27 @@ async def test_metrics_when_emitted_at_code_of_workers_and_engine_then_tell_what
         await site.until(reached(1))
         rules.load(
             rule(
-                {"code": "towpath.streams.source:as_record_batch", "at": "exit"},
-                "emit",
-                parameters={"metric": "bundle_events", "value": "len(args.messages)"},
+                {"point": "operator.batch"}, "emit", parameters={"metric": "bundle_events", "value": "size"}
             ),
             rule(
-                {"code": "towpath.streams.sink:JobSink._store", "at": "exit"},
+                {"point": "engine.progress"},
                 "emit",
-                "result > 0",
+                "event.numInputRows > 0",
                 parameters={
-                    "metric": "store_s",
-                    "value": "took_s",
-                    "labels": {"job": "{args.self.assignment.spec.name}", "stored": "{result}"},
-                    "entity": "{args.self.assignment.spec.name}",
+                    "metric": "read_events",
+                    "value": "event.numInputRows",
+                    "labels": {"job": "{event.name}"},
+                    "entity": "{job}",
                 },
             ),
         )
         await followed()
         await put(site, 7)
         await site.until(reached(8))
-        await eventually(lambda: sum(int(m.labels["stored"]) for m in rules.metrics("store_s")) == 7)
+        await eventually(lambda: sum(m.value for m in rules.metrics("read_events")) == 7)
         await eventually(lambda: sum(m.value for m in rules.metrics("bundle_events")) == 7)
-    (*_, stored) = rules.metrics("store_s")
-    assert (stored.site, stored.entity, stored.labels["job"]) == ("jfk", "job", "job")
-    assert stored.value > 0
-
-
-USER_CODE = {
-    "woven_package/__init__.py": "",
-    "woven_package/work.py": "def mark(n):\n    return f'plain {n}'\n",
-    "woven_package/job.py": """
-from pyspark.sql import functions as F
-
-
-def run(events, parameters):
-    def marked(n):
-        from woven_package.work import mark
-        return mark(n)
-
-    return events.withColumn("mark", F.udf(marked, "string")("n"))
-""",
-}
-
-
-async def test_user_code_when_a_rule_looks_at_it_then_is_woven_in_the_workers_and_afterwards_not(
-    site: Site, rules: Rules, tmp_path: Path
-) -> None:
-    for name, text in USER_CODE.items():
-        path = tmp_path / "code" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    operator = {
-        "kind": "python",
-        "entry": "woven_package.job:run",
-        "artefact": str(tmp_path / "code"),
-        "fields": {"n": "long"},
-    }
-    async with site.running(assignment(operator, trigger_s=0.2)):
-        await put(site, 2)
-        await site.until(reached(2))
-        rules.load(
-            rule(
-                {"code": "woven_package.work:mark"},
-                "return_value",
-                "args.n == 1",
-                parameters={"value": "woven"},
-            )
-        )
-        await followed()
-        await put(site, 2)
-        await site.until(reached(4))
-        rules.unload()
-        await followed()
-        await put(site, 2)
-        results = await site.until(reached(6))
-    assert [r.values["mark"] for r in results] == [
-        *("plain 0", "plain 1"),
-        *("plain 0", "woven"),
-        *("plain 0", "plain 1"),
-    ]
+    (*_, read) = rules.metrics("read_events")
+    assert (read.site, read.entity, read.labels["job"]) == ("jfk", "job", "job")
 
 
 async def test_rules_when_loaded_before_a_worker_starts_then_hold_from_its_first_event(

@@ -31,7 +31,7 @@ from towpath.contracts.faults import (
 )
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
-from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
+from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
 from towpath.lab.guard.scopes import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -50,7 +50,8 @@ pytestmark = pytest.mark.timeout(600)
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("mesh"))
     engine = EngineSpec(memory="640m", state_memory_mb=64)
-    lifecycle.up(home, MeshSpec(sites=[SiteSpec(name=SITE, engine=engine)], emulate_links=True))
+    sites = [SiteSpec(name=SITE, engine=engine)]
+    lifecycle.up(home, MeshSpec(sites=sites, emulate_links=True, faults=FaultSettings(enabled=True)))
     try:
         asyncio.run(wait_until_up(home, [SITE], UP_S, lambda text: None))
         yield home

@@ -40,15 +40,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 DROP: dict[str, Any] = {"name": "drop", "event": {"point": "source.read"}, "fault": "drop"}
 THROW: dict[str, Any] = {
     "name": "throw",
-    "event": {"code": "colorsys:rgb_to_hsv"},
+    "event": {"point": "sink.publish"},
     "fault": "throw",
     "parameters": {"error": "ConnectionError", "message": "on purpose"},
 }
-RETURN: dict[str, Any] = {
-    "name": "return",
-    "event": {"code": "colorsys:hsv_to_rgb", "at": "exit"},
-    "fault": "return_value",
-    "parameters": {"value": None},
+REPLACE: dict[str, Any] = {
+    "name": "replace",
+    "event": {"point": "operator.event"},
+    "fault": "replace",
+    "parameters": {"field": "delay", "value": None},
 }
 SKEW: dict[str, Any] = {
     "name": "skew",
@@ -77,8 +77,8 @@ SLOW: dict[str, Any] = {
     "parameters": {"delay_ms": 10},
 }
 CUT: dict[str, Any] = {"name": "cut", "event": {"target": "link", "name": "lga"}, "fault": "cut"}
-TEN = (DROP, THROW, RETURN, SKEW, PAUSE, FULL, CPU, MEMORY, SLOW, CUT)
-HIT = {"events": 0, "hue": "on purpose", "grey": None, "skew_s": 3600}
+TEN = (DROP, THROW, REPLACE, SKEW, PAUSE, FULL, CPU, MEMORY, SLOW, CUT)
+HIT = {"events": 0, "published": "on purpose", "delay": None, "skew_s": 3600}
 
 
 @pytest.fixture(scope="module")
@@ -153,10 +153,10 @@ async def nothing_is_left(trial: Trial, load: list[psutil.Process]) -> None:
 
 @promise("faults")
 async def test_rules_are_felt_when_loaded_and_gone_when_unloaded_one_by_one(trial: Trial) -> None:
-    await trial.load(DROP, THROW, RETURN, SKEW)
+    await trial.load(DROP, THROW, REPLACE, SKEW)
     await eventually(lambda: trial.sees() == HIT)
     await trial.unload("throw", "drop")
-    await eventually(lambda: trial.sees() == {**UNTOUCHED, "grey": None, "skew_s": 3600})
+    await eventually(lambda: trial.sees() == {**UNTOUCHED, "delay": None, "skew_s": 3600})
     assert [view.rule.name for view in (await trial.unload()).rules] == []
     await eventually(lambda: trial.sees() == UNTOUCHED)
 

@@ -19,7 +19,7 @@ from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.settings import spec_of_sites
 from towpath.processes import find
 
-SHARED = {"hub", "redis", "coordinator", "monitor", "injector", "collector", SUPERVISOR}
+SHARED = {"hub", "redis", "coordinator", "monitor", "collector", SUPERVISOR}
 
 
 def of_site(site: str) -> set[str]:

@@ -96,9 +96,9 @@ def test_processes_when_rules_come_and_go_then_those_they_are_about_follow(
 def test_process_when_it_ends_then_has_told_its_counts(
     processes: Callable[[str], Process], file: Path
 ) -> None:
-    never_imported = loaded({"code": "no_such_module:f"}, {"fault": "throw"})
-    missing = loaded({"code": "os:nothing"}, {"fault": "throw"}, name="missing")
-    write_rules(file, never_imported, missing)
+    silent = loaded({"point": "sink.publish"}, {"fault": "throw"})
+    missing = loaded({"point": "sink.publish"}, {"fault": "no_such_fault"}, name="missing")
+    write_rules(file, silent, missing)
     process = processes("jfk-agent")
     process.close()
     told = read_reports(file.parent / "reports" / "jfk" / f"jfk-agent-{process.process.pid}.jsonl")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from towpath.containers.images import is_present
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.site import FaultSettings
 from towpath.contracts.topology import Topology
 from towpath.lab.containers.projects import remove_project
 from towpath.lab.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
@@ -78,7 +79,8 @@ class Project:
         """
         make_private_directory(self.home.root)
         write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
-        mesh = MeshState.create_or_extend(self.home, mesh_spec(topology, artefact_root))
+        spec = mesh_spec(topology, artefact_root).model_copy(update={"faults": FaultSettings(enabled=True)})
+        mesh = MeshState.create_or_extend(self.home, spec)
         settings = ComposeSettings.of(topology, str(self.home.secrets), tag)
         write_secrets(mesh, self.home.secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))

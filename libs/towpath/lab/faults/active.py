@@ -12,17 +12,14 @@ from random import Random
 from time import monotonic
 from typing import Any, TypeVar
 
-from towpath.contracts.faults import AtCode, AtPoint, LoadedRule, RuleCount
+from towpath.contracts.faults import AtPoint, LoadedRule, RuleCount
 from towpath.contracts.metrics import Metric
 from towpath.hooks.points import InjectedFault, Items, Passed
 from towpath.lab.faults.clock import real_time
 from towpath.lab.faults.conditions import compile_condition, compile_value
-from towpath.lab.faults.fields import CallFields, PassingFields
+from towpath.lab.faults.fields import PassingFields
 from towpath.lab.faults.registry import (
-    CODE,
     POINT,
-    Call,
-    CallFault,
     Fault,
     HeldFault,
     Measurement,
@@ -196,41 +193,6 @@ class ActiveRule:
             self.acted += len(hits)
         return hits
 
-    # What is called
-
-    def act(self, call: Call) -> Exception | None:
-        """Look at a call, and do to it what the actions say. Returns what its caller gets to see."""
-        if self.is_over():
-            return None
-        with looking():
-            before = call.result, call.error, call.answered
-            try:
-                context = self._context({"code": call.code, **self._counts()})
-                return self._done_to(call, CallFields(call, context))
-            except Exception as error:
-                call.result, call.error, call.answered = before
-                call.wait_s = 0.0
-                self.failed(error)
-                return None
-
-    def _done_to(self, call: Call, fields: CallFields) -> Exception | None:
-        if not self._holds(fields):
-            return None
-        call.evaluate = self._valuer(fields)
-        raised: InjectedFault | None = None
-        try:
-            for fault in self.faults:
-                assert isinstance(fault, CallFault)
-                fault.act(call)
-        except InjectedFault as error:
-            raised = error
-        finally:
-            emitted, call.emitted = call.emitted, []
-            self._emit(emitted)
-        if raised is not None:
-            self._tell_before_raising()
-        return raised
-
     def _holds(self, fields: Mapping[str, Any]) -> bool:
         with self._asking:
             holds = self._evaluation.holds(fields)
@@ -268,13 +230,7 @@ class ActiveRule:
 
 def _faults_of(loaded: LoadedRule) -> list[Fault]:
     rule = loaded.rule
-    match rule.event:
-        case AtPoint():
-            kind = POINT
-        case AtCode():
-            kind = CODE
-        case target:
-            kind = target.target.value
+    kind = POINT if isinstance(rule.event, AtPoint) else rule.event.target.value
     return [
         made(action, kind, Random(f"{rule.seed} {rule.name} {place}"), f"actions.{place}")
         for place, action in enumerate(rule.actions)

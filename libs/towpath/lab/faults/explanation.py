@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, OnTarget, Rule, RuleAction
+from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleAction
 from towpath.lab.faults.conditions import compile_condition
 from towpath.lab.faults.registry import faults
 from towpath.lab.faults.world import World, looking_processes
@@ -17,16 +17,11 @@ _POINTS = {
     DataPoint.OPERATOR_BATCH: "a bundle of events comes to an operator",
     DataPoint.OPERATOR_EVENT: "an event comes to an operator",
     DataPoint.SINK_PUBLISH: "an engine publishes a result",
+    DataPoint.ENGINE_PROGRESS: "Spark reports a micro-batch",
     DataPoint.CHECKPOINT_SHIP: "an agent ships a chunk of a checkpoint",
     DataPoint.AGENT_COMMAND: "an agent has received a command",
     DataPoint.BUS_SEND: "a process sends a message on the bus",
     DataPoint.BUS_RECEIVE: "a process receives a message from the bus",
-}
-
-_MOMENTS = {
-    Moment.ENTRY: "is called",
-    Moment.EXIT: "returns",
-    Moment.EXCEPTION: "raises an exception",
 }
 
 
@@ -51,8 +46,6 @@ def _event(rule: Rule) -> str:
         case AtPoint(point=point):
             of_job = f" of job {rule.where.job}" if rule.where.job else ""
             return f"Whenever {_POINTS[point]}{of_job} ({point.value})"
-        case AtCode(code=code, at=moment):
-            return f"Whenever {code} {_MOMENTS[moment]}"
         case OnTarget(target=kind, name=name):
             return f"About four times a second, for the {kind.value} {name}"
 

@@ -11,10 +11,8 @@ from time import monotonic
 import psutil
 
 from towpath.contracts.faults import (
-    AtCode,
     AtPoint,
     LoadedRule,
-    Moment,
     OnTarget,
     RuleCount,
     RuleSet,
@@ -25,7 +23,6 @@ from towpath.lab.faults.active import ActiveRule
 from towpath.lab.faults.registry import Target
 from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.surroundings import Surroundings
-from towpath.lab.faults.weaving import Weaver
 
 COUNT_S = 1.0
 """How often counts are reported, at most."""
@@ -45,7 +42,6 @@ class LoadedRules:
         self._active: dict[_Key, ActiveRule] = {}
         self._refused: dict[_Key, RuleCount] = {}
         """Rules this process does not understand, and what was told of them."""
-        self._weaver = Weaver()
         self._reported: dict[_Key, RuleCount] = {}
         self._reported_at = 0.0
 
@@ -90,22 +86,15 @@ class LoadedRules:
     def _place(self, ended: Iterable[ActiveRule]) -> None:
         """Put each rule where it looks, before those that have ended let go."""
         passing: dict[str, list[ActiveRule]] = defaultdict(list)
-        called: dict[str, dict[Moment, tuple[ActiveRule, ...]]] = defaultdict(dict)
         clocks: list[ActiveRule] = []
         for rule in self._active.values():
             match rule.loaded.rule.event:
                 case AtPoint(point=point):
                     passing[point.value].append(rule)
-                case AtCode(code=code, at=moment):
-                    called[code][moment] = (*called[code].get(moment, ()), rule)
                 case OnTarget():
                     clocks.append(rule)
         for name, point in POINTS.items():
             point.rules = tuple(passing[name])
-        failures = self._weaver.weave(called)
-        for code, error in failures.items():
-            for rule in {rule for rules in called[code].values() for rule in rules}:
-                rule.failed(error)
         for rule in ended:
             rule.end()
         for rule in [*ended, *clocks]:

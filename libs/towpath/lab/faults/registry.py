@@ -19,7 +19,7 @@ import psutil
 from pydantic import BaseModel, ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Moment, RuleAction, TargetKind
+from towpath.contracts.faults import RuleAction, TargetKind
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model
 from towpath.hooks.points import Items
@@ -27,8 +27,8 @@ from towpath.hooks.points import Items
 T = TypeVar("T")
 FaultT = TypeVar("FaultT", bound="type[Fault]")
 
-POINT, CODE = "point", "code"
-"""Kinds of events that are no target."""
+POINT = "point"
+"""The kind of event that is no target."""
 
 
 class NoParameters(Model):
@@ -41,7 +41,7 @@ class Fault(ABC):
     name: ClassVar[str]
     Parameters: ClassVar[type[BaseModel]] = NoParameters
     applies_to: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of events: `point`, `code`, kinds of targets. Base classes add theirs."""
+    """Kinds of events: `point`, kinds of targets. Base classes add theirs."""
 
     def __init__(self, parameters: Any, random: Random) -> None:
         self.parameters = parameters
@@ -51,11 +51,6 @@ class Fault(ABC):
     @classmethod
     def expressions(cls, parameters: Any) -> Sequence[str]:
         """The expressions among the parameters, such as `len(payload)`."""
-        return ()
-
-    @classmethod
-    def exceptions(cls, parameters: Any) -> Sequence[str]:
-        """Exceptions of modules, `module:Class`, that the parameters name."""
         return ()
 
 
@@ -92,40 +87,6 @@ class PointFault(Fault):
     def measured(self, evaluate: Callable[[str], Any]) -> Sequence[Measurement]:
         """Metrics of one hit; `evaluate` gives the value of an expression for it."""
         return ()
-
-
-@dataclass
-class Call:
-    """A call of a function at a code point."""
-
-    code: str
-    moment: Moment
-    arguments: Mapping[str, Any]
-    """By parameter name, `self` included."""
-    result: Any = None
-    """At `exit`: what the caller gets; a fault may set it. At `entry`: see `answered`."""
-    error: BaseException | None = None
-    """At `exception`: what the caller gets; null instead makes the call return `result`."""
-    answered: bool = False
-    """Set at `entry`, with `result`, so that the function is not called."""
-    took_s: float = 0.0
-    """At `exit` and `exception`: how long the function took, seconds."""
-    wait_s: float = 0.0
-    """Set to hold the call up, seconds; coroutines let others go on meanwhile."""
-    emitted: list[Measurement] = field(default_factory=list)
-    """Metrics to send."""
-    evaluate: Callable[[str], Any] = lambda text: None
-    """The value of an expression where the call stands: what conditions may name, `emit` may measure."""
-
-
-class CallFault(Fault):
-    """Does something where a function is called, returns or fails."""
-
-    applies_to = frozenset({CODE})
-
-    @abstractmethod
-    def act(self, call: Call) -> None:
-        """Do it. An `InjectedFault` that it raises, the caller of the function sees."""
 
 
 @dataclass

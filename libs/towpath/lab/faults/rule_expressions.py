@@ -29,11 +29,6 @@ def values_of(action: RuleAction, field: str) -> Iterator[tuple[str, Value]]:
             yield field_of(text, action, field), compile_value(text)
 
 
-def exceptions_of(action: RuleAction) -> list[str]:
-    """Exceptions of modules, `module:Class`, that an action names: none when its parameters are wrong."""
-    return [name for kind, parameters in _read(action) for name in kind.exceptions(parameters)]
-
-
 def field_of(text: object, action: RuleAction, field: str) -> str:
     """The parameter that holds a text, of the action that stands at `field`."""
     holder = next((name for name, given in action.parameters.items() if str(text) in str(given)), "")

@@ -11,10 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import (
-    AtCode,
     AtPoint,
     DataPoint,
-    Moment,
     OnTarget,
     Rule,
     RuleAction,
@@ -23,17 +21,16 @@ from towpath.contracts.faults import (
     Where,
 )
 from towpath.lab.faults.conditions import compile_condition
-from towpath.lab.faults.registry import CODE, POINT, faults, made
+from towpath.lab.faults.registry import POINT, faults, made
 from towpath.lab.faults.rule_expressions import field_of, values_of
 from towpath.lab.faults.syntax_errors import nearest
 from towpath.lab.faults.vocabulary import names_at
 
 Location = tuple[int | str, ...]
 
-_EVENTS: Mapping[str, type[BaseModel]] = {"point": AtPoint, "code": AtCode, "target": OnTarget}
+_EVENTS: Mapping[str, type[BaseModel]] = {"point": AtPoint, "target": OnTarget}
 _CHOICES: Mapping[Location, type[StrEnum]] = {
     ("event", "point"): DataPoint,
-    ("event", "at"): Moment,
     ("event", "target"): TargetKind,
 }
 
@@ -66,12 +63,10 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
 
 
 def kind_of_event(event: RuleEvent) -> str:
-    """The kind by which faults say what they apply to: `point`, `code`, or a kind of target."""
+    """The kind by which faults say what they apply to: `point`, or a kind of target."""
     match event:
         case AtPoint():
             return POINT
-        case AtCode():
-            return CODE
         case _:
             return event.target.value
 
@@ -99,8 +94,6 @@ def _place(event: RuleEvent) -> str:
     match event:
         case AtPoint(point=point):
             return f"the point {point.value}"
-        case AtCode(at=moment):
-            return f"a function at {moment.value}"
         case _:
             return f"a {event.target.value}"
 

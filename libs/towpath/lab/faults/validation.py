@@ -5,33 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail
-from towpath.contracts.faults import AtCode, OnTarget, Rule, TargetKind
+from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
-from towpath.lab.faults.code_points import find_exception, parameters_of
 from towpath.lab.faults.expressions import OWN_SITE
-from towpath.lab.faults.rule_expressions import exceptions_of, expressions_of, field_of
+from towpath.lab.faults.rule_expressions import expressions_of
 from towpath.lab.faults.rule_files import read_rules
 from towpath.lab.faults.rule_form import form_problems, misnamed
-from towpath.lab.faults.sources import Unknown
 from towpath.lab.faults.world import World, looking_processes, passing_processes, runs_python
 
 __all__ = ["problems", "read_rules", "targets"]
 
-_SHOWN = 60
-"""Names that an error shows of a longer list: those most like the given one would be in the message."""
-
 
 def problems(rule: Rule, world: World) -> list[ErrorDetail]:
-    """All that is wrong with a rule in a mesh; an empty list when it can be loaded.
-
-    Reads source files and archives, so it may take some tens of milliseconds.
-    """
+    """All that is wrong with a rule in a mesh; an empty list when it can be loaded."""
     return [
         *form_problems(rule),
         *_of_event(rule, world),
         *_of_where(rule, world),
         *_of_scopes(rule, world),
-        *_of_exceptions(rule, world),
     ]
 
 
@@ -61,8 +52,6 @@ def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
             elif kind is TargetKind.CONTAINER:
                 yield from _of_networks(rule, sorted(world.networks.get(name, ())))
                 yield from _of_own_container(rule, name, world)
-        case AtCode(code=code):
-            yield from _of_code(code, rule, world)
 
 
 def _of_networks(rule: Rule, known: list[str]) -> Iterator[ErrorDetail]:
@@ -85,47 +74,6 @@ def _of_own_container(rule: Rule, name: str, world: World) -> Iterator[ErrorDeta
             value="disconnect",
             allowed="what ends with the injector's lease, such as stop or pause",
         )
-
-
-def _of_code(code: str, rule: Rule, world: World) -> Iterator[ErrorDetail]:
-    try:
-        parameters = parameters_of(code, world.archives)
-    except Unknown as error:
-        yield _not_found(error, "event.code", code)
-        return
-    if parameters is not None:
-        yield from _of_arguments(rule, parameters)
-
-
-def _not_found(error: Unknown, field: str, value: str) -> ErrorDetail:
-    """That there is nothing of the name `module:name`."""
-    module = value.partition(":")[0]
-    in_module = error.name != module
-    shown = [f"{module}:{name}" for name in error.known] if in_module else error.known
-    detail = misnamed(str(error), field, error.name, error.known)
-    return detail.model_copy(update={"value": value, "allowed": _short(shown)})
-
-
-def _of_arguments(rule: Rule, parameters: frozenset[str]) -> Iterator[ErrorDetail]:
-    """Arguments that expressions name and the function does not have."""
-    for field, expression in expressions_of(rule):
-        named = {str(path[1]) for path in expression.paths if path[0] == "args" and len(path) > 1}
-        for name in sorted(named - parameters):
-            yield misnamed(f"the function has no parameter `{name}`", field, name, sorted(parameters))
-
-
-def _short(names: list[str]) -> list[str]:
-    return names if len(names) <= _SHOWN else [*names[:_SHOWN], f"… and {len(names) - _SHOWN} more"]
-
-
-def _of_exceptions(rule: Rule, world: World) -> Iterator[ErrorDetail]:
-    """Exceptions of modules that actions name and that do not exist."""
-    for place, action in enumerate(rule.actions):
-        for name in exceptions_of(action):
-            try:
-                find_exception(name, world.archives)
-            except Unknown as error:
-                yield _not_found(error, field_of(name, action, f"actions.{place}"), name)
 
 
 def _of_where(rule: Rule, world: World) -> Iterator[ErrorDetail]:

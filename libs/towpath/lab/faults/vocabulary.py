@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, RuleEvent
+from towpath.contracts.faults import AtPoint, DataPoint, RuleEvent
 
 OCCURRENCES: Mapping[str, str] = {
     "every N": "the Nth time, the 2Nth time, and so on, that the rule is looked at in a process",
@@ -94,6 +94,7 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
         "topic": "the topic of the result",
         "serial": "the serial number of the newest event in the result",
     },
+    DataPoint.ENGINE_PROGRESS: {**_PAYLOAD, "job": "the job whose micro-batch it is"},
     DataPoint.CHECKPOINT_SHIP: {
         "payload": "the bytes of the chunk",
         "path": "the file of the checkpoint that it is a part of",
@@ -111,28 +112,12 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
 }
 """What can be named at each point, besides `ANYWHERE`."""
 
-_AT_CODE: Mapping[str, str] = {
-    "code": "the code point",
-    "args": "the arguments by parameter name, self included: `args.self`, `args.job`",
-}
-
-_AT_MOMENTS: Mapping[Moment, Mapping[str, str]] = {
-    Moment.ENTRY: {},
-    Moment.EXIT: {"result": "what the function returned", "took_s": "how long it ran, seconds"},
-    Moment.EXCEPTION: {
-        "error": "what it raised: `error.type`, `error.message`",
-        "took_s": "how long it ran, seconds",
-    },
-}
-
 
 def names_at(event: RuleEvent) -> Mapping[str, str]:
     """What conditions can name at an event → what it is."""
     match event:
         case AtPoint(point=point):
             return {**ANYWHERE, **AT_POINTS[point]}
-        case AtCode(at=moment):
-            return {**ANYWHERE, **_AT_CODE, **_AT_MOMENTS[moment]}
         case _:
             return ANYWHERE
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from towpath.contracts.errors import ErrorDetail
 from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleEvent
@@ -19,6 +18,7 @@ _PASSED_IN: Mapping[DataPoint, str] = {
     DataPoint.OPERATOR_BATCH: _ENGINE,
     DataPoint.OPERATOR_EVENT: _ENGINE,
     DataPoint.SINK_PUBLISH: _ENGINE,
+    DataPoint.ENGINE_PROGRESS: _ENGINE,
     DataPoint.CHECKPOINT_SHIP: _AGENT,
     DataPoint.AGENT_COMMAND: _AGENT,
 }
@@ -43,8 +43,6 @@ class World:
     """The one that the injector runs in, if it does."""
     without_daemon: ErrorDetail | None = None
     """Why it is not known which containers there are."""
-    archives: tuple[Path, ...] = ()
-    """Zips with user code."""
 
     @property
     def scopes(self) -> list[str]:
@@ -75,6 +73,6 @@ def looking_processes(rule: Rule, world: World) -> list[str]:
 
 
 def passing_processes(event: RuleEvent, world: World) -> list[str]:
-    """Names of the processes in which something passes the event's point, or the event's code may run."""
+    """Names of the processes in which something passes the event's point."""
     end = _PASSED_IN.get(event.point, "") if isinstance(event, AtPoint) else ""
     return [name for name in sorted(world.processes) if runs_python(name) and name.endswith(end)]

@@ -16,7 +16,7 @@ from towpath.bus import Bus
 from towpath.contracts.commands import JobView, ListJobs, ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
-from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec, SiteState, SiteStatus
+from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import processes_of
@@ -112,7 +112,7 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links)
+        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links, faults=True)
         return [name for name in names if find(self.home.run, name) is None]
 
 
@@ -136,8 +136,9 @@ def _trouble(site: SiteStatus) -> str:
 
 
 def small_mesh(names: Sequence[str], *, emulate_links: bool = True) -> MeshSpec:
-    """Sites with small engines, one of each name."""
-    return MeshSpec(sites=[SiteSpec(name=name, engine=ENGINE) for name in names], emulate_links=emulate_links)
+    """Sites with small engines, one of each name, where fault rules may be loaded."""
+    sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
+    return MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
 
 
 @asynccontextmanager

@@ -121,7 +121,7 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
 def world_of(scenario: Scenario) -> World:
     """What will exist on the scenario's mesh."""
     sites = scenario.mesh.sites
-    processes = processes_of(sites, emulate_links=scenario.mesh.emulate_links)
+    processes = processes_of(sites, emulate_links=scenario.mesh.emulate_links, faults=True)
     targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]
     return World(
         sites=frozenset(sites),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote
 
-from towpath.contracts.faults import AtCode, AtPoint, Rule, RuleCount
+from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
 
@@ -101,6 +101,4 @@ def event_of(rule: Rule) -> str:
     """What a rule's event is, in two words."""
     if isinstance(rule.event, AtPoint):
         return f"point {rule.event.point}"
-    if isinstance(rule.event, AtCode):
-        return f"code {rule.event.code}"
     return f"{rule.event.target} {rule.event.name}"

@@ -17,7 +17,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.topology import Topology
 from towpath.lab.topology.secrets import CONTAINER_HOME, SERVERS, digest_name, secret_name
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import SECRETS
+from towpath.mesh.views import services_of
 from towpath.telemetry.logs import FORMAT_VARIABLE
 
 Description = dict[str, Any]
@@ -100,10 +100,12 @@ def compose(mesh: MeshState, settings: ComposeSettings) -> Description:
     """The containers of a mesh: servers and services, and one a site."""
     parts = {
         **{name: _server(name, mesh, settings) for name in SERVERS},
-        **{name: _service(name, mesh, settings) for name in SECRETS},
+        **{name: _service(name, mesh, settings) for name in services_of(mesh.spec)},
         **{name: _site(name, mesh, settings) for name in mesh.sites},
     }
-    volumes = [*(name for name in parts if name in KEEPS or name in mesh.sites), FAULTS_VOLUME]
+    volumes = [*(name for name in parts if name in KEEPS or name in mesh.sites)]
+    if mesh.spec.faults.enabled:
+        volumes.append(FAULTS_VOLUME)
     return {
         "services": parts,
         "networks": {SERVICES: {}, **{site_network(site): {} for site in mesh.sites}},
@@ -140,7 +142,7 @@ def _server(name: str, mesh: MeshState, settings: ComposeSettings) -> Descriptio
         "redis": ["redis-server", secret],
     }[name]
     return {
-        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings),
+        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings, mesh, None),
         "networks": [SERVICES],
         **({"ports": [_published(port)]} if name == "hub" else {}),
         **_limits(SERVER_MEMORY_MB, SERVICE_PROCESSES),
@@ -152,14 +154,15 @@ def _server(name: str, mesh: MeshState, settings: ComposeSettings) -> Descriptio
 def _service(name: str, mesh: MeshState, settings: ComposeSettings) -> Description:
     command = ["python", "-m", MODULES.get(name, f"towpath.{name}"), "--home", str(CONTAINER_HOME.root)]
     description = {
-        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings, scope=HUB_SCOPE),
+        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings, mesh, HUB_SCOPE),
         "networks": [SERVICES],
         **_limits(SERVICE_MEMORY_MB, SERVICE_PROCESSES),
         "healthcheck": _health(_touched(), SERVICE_START_S),
         "stop_grace_period": f"{SERVICE_STOP_S}s",
         "depends_on": ["hub", "redis"] if name in ("coordinator", "links") else ["hub"],
     }
-    description["volumes"].append(f"{FAULTS_VOLUME}:{CONTAINER_HOME.faults}")
+    if mesh.spec.faults.enabled:
+        description["volumes"].append(f"{FAULTS_VOLUME}:{CONTAINER_HOME.faults}")
     if name == "links":
         description["networks"] = [SERVICES, *(site_network(site) for site in mesh.sites)]
     if name == "api":
@@ -175,7 +178,7 @@ def _site(name: str, mesh: MeshState, settings: ComposeSettings) -> Description:
     spec = mesh.site(name).spec
     command = ["python", "-m", "towpath.agent", "--home", str(CONTAINER_HOME.root), "--site", name]
     return {
-        **_part(name, f"{SITE_IMAGE}:{settings.tag}", command, settings, scope=name),
+        **_part(name, f"{SITE_IMAGE}:{settings.tag}", command, settings, mesh, name),
         "tmpfs": [f"/tmp:exec,mode=1777,size={SCRATCH_MB}m", PID_FILES],
         "networks": [site_network(name)],
         "ports": [_published(spec.nats_port), _published(spec.mqtt_port)],
@@ -188,15 +191,14 @@ def _site(name: str, mesh: MeshState, settings: ComposeSettings) -> Description:
 
 
 def _part(
-    name: str, image: str, command: list[str], settings: ComposeSettings, *, scope: str | None = None
+    name: str, image: str, command: list[str], settings: ComposeSettings, mesh: MeshState, scope: str | None
 ) -> Description:
-    """What all containers have in common; `scope` is of those that carry out fault rules."""
+    """What all containers have in common; `scope` is of those that are no servers."""
     environment: dict[str, str] = {}
     if scope is not None:
         environment |= {"TOWPATH_STATE": f"/run/secrets/{secret_name(name)}", "TOWPATH_ALIVE": ALIVE}
-        environment |= CONTAINER_HOME.fault_environment(
-            scope, name if scope == HUB_SCOPE else f"{name}-agent"
-        )
+        process = name if scope == HUB_SCOPE else f"{name}-agent"
+        environment |= mesh.process_environment(CONTAINER_HOME, scope, process)
         environment |= {variable: f"${{{variable}:-}}" for variable in PASSED_ON}
     volumes = [f"{name}:{CONTAINER_HOME.root}"] if name in KEEPS or scope == name else []
     return {

@@ -11,7 +11,7 @@ from towpath.mesh.nats_config import hub_config
 from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import EVERYWHERE, SECRETS, service_view, site_view
+from towpath.mesh.views import EVERYWHERE, service_view, services_of, site_view
 
 CONTAINER_HOME = Home(Path("/var/lib/towpath"))
 """The mesh's directory in every container: what the container keeps."""
@@ -46,7 +46,7 @@ def secrets_of(mesh: MeshState) -> dict[str, str]:
         "hub": hub_config(listening, CONTAINER_HOME),
         "redis": redis_config(listening, CONTAINER_HOME),
     }
-    services = {name: service_view(mesh, name, ADDRESSES).to_text() for name in SECRETS}
+    services = {name: service_view(mesh, name, ADDRESSES).to_text() for name in services_of(mesh.spec)}
     sites = {name: site_view(mesh, name, ADDRESSES).to_text() for name in mesh.sites}
     return {**servers, **services, **sites}
 

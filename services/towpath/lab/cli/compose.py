@@ -14,7 +14,7 @@ from towpath.cli.artefact_roots import ArtefactRoot, container_artefact_root
 from towpath.cli.container_meshes import mark_as_containers
 from towpath.cli.output import print_json, say
 from towpath.cli.settings import AsJson, home_of
-from towpath.contracts.site import MeshSpec
+from towpath.contracts.site import FaultSettings, MeshSpec
 from towpath.contracts.topology import Topology
 from towpath.lab.topology.compose import ComposeSettings, compose, compose_text
 from towpath.lab.topology.reading import read
@@ -56,13 +56,14 @@ class Files:
         seen = self.seen(path)
         return seen if seen == "." or Path(seen).is_absolute() else f"./{seen}"
 
-    def head(self, topology: Topology) -> str:
+    def head(self, topology: Topology, faults: bool) -> str:
         """What the file says of itself."""
         home = shlex.quote(self.seen(self.home.root))
         named = self.seen(Path(self.topology).absolute()) if Path(self.topology).exists() else self.topology
+        allowed = " --faults" if faults else ""
         return HEAD.format(
             sites=", ".join(node.name for node in topology.nodes),
-            write=f"towpath --home {home} compose {shlex.quote(named)}{self._option()}",
+            write=f"towpath --home {home} compose {shlex.quote(named)}{self._option()}{allowed}",
             compose=self.command,
             home=home,
         )
@@ -87,6 +88,9 @@ def compose_command(
     hub_port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = HUB_PORT,
     redis_port: Annotated[int, typer.Option(min=0, max=65535, help="Inside only.")] = REDIS_PORT,
     api_port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = API_PORT,
+    faults: Annotated[
+        bool, typer.Option("--faults/--no-faults", help="Run an injector: see `towpath faults`.")
+    ] = False,
     artefact_root: ArtefactRoot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,6 +106,7 @@ def compose_command(
     described = read(topology)
     root = container_artefact_root(files.home, artefact_root)
     spec = spec_of(described, hub_port, redis_port, api_port, root)
+    spec = spec.model_copy(update={"faults": FaultSettings(enabled=faults)})
     mark_as_containers(files.home)
     mesh = MeshState.create_or_extend(files.home, spec)
     write_secrets(mesh, files.home.secrets)
@@ -127,7 +132,7 @@ def text_of(topology: Topology, mesh: MeshState, files: Files, tag: str) -> str:
     settings = ComposeSettings.of(topology, files.written(files.home.secrets), tag)
     if mesh.spec.artefact_root is not None:
         settings = replace(settings, artefacts=files.written(Path(mesh.spec.artefact_root)))
-    return compose_text(compose(mesh, settings), files.head(topology))
+    return compose_text(compose(mesh, settings), files.head(topology, mesh.spec.faults.enabled))
 
 
 def _start(files: Files) -> str:

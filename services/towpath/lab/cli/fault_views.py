@@ -10,7 +10,6 @@ from rich.table import Table
 
 from towpath.cli.output import clock, print_table
 from towpath.contracts.faults import (
-    AtCode,
     AtPoint,
     Explanation,
     FaultCatalogue,
@@ -70,12 +69,10 @@ def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
 
 
 def event_of(rule: Rule) -> str:
-    """The event in few words: `operator.event`, `entry of m:f`, `process jfk-engine`."""
+    """The event in few words: `operator.event`, `process jfk-engine`."""
     match rule.event:
         case AtPoint(point=point):
             return point.value
-        case AtCode(code=code, at=moment):
-            return f"{moment.value} of {code}"
         case target:
             return f"{target.target.value} {target.name}"
 

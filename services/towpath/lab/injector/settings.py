@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.hub_settings import HubSettings
 from towpath.mesh.state import Credential, MeshState
 
@@ -20,5 +21,13 @@ class Settings(HubSettings):
 
     @staticmethod
     def credential(mesh: MeshState) -> Credential:
-        """See `HubSettings.credential`."""
+        """See `HubSettings.credential`. Raises `TowpathError` (not allowed) where fault rules are off."""
+        if not mesh.spec.faults.enabled:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "fault rules are off in this mesh",
+                field="faults.enabled",
+                value=False,
+                allowed="true",
+            )
         return mesh.injector

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from towpath.bus import Bus
@@ -79,19 +78,14 @@ class Surroundings:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
         # Also while one of them is just being started anew.
-        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links)}
+        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links, faults=True)}
         return World(
             sites=frozenset(sites),
             processes=frozenset(known | expected),
             links=frozenset(sites) if mesh.spec.emulate_links else frozenset(),
             jobs=frozenset(self._jobs),
-            archives=self._archives(sites),
             **(_containers() if about_containers else {}),
         )
-
-    def _archives(self, sites: Iterable[str]) -> tuple[Path, ...]:
-        found = {path.name: path for site in sites for path in self._home.site_artefacts(site).glob("*.zip")}
-        return tuple(path for _, path in sorted(found.items()))
 
 
 def looking(rule: Rule, world: World) -> list[str]:

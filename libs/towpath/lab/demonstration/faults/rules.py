@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from towpath.contracts.faults import AtCode, AtPoint, DataPoint, Moment, Rule, RuleAction, Where
-
-PROGRESS = "towpath.engine.query:Query.on_progress"
-"""Where an engine takes in what Spark reports of a micro-batch."""
-
-LINE = "word_count:words_of"
-"""What the word count calls for each line, in a Python worker."""
+from towpath.contracts.faults import AtPoint, DataPoint, Rule, RuleAction, Where
 
 PROCESSING, SCHEDULING, TOTAL, SIZE = (
     "batch_processing_s",
@@ -18,7 +12,7 @@ PROCESSING, SCHEDULING, TOTAL, SIZE = (
 )
 """Names of the metrics of a micro-batch."""
 
-_DURATIONS = "args.progress.durationMs"
+_DURATIONS = "event.durationMs"
 
 
 def batch_metrics(job: str) -> Rule:
@@ -31,14 +25,15 @@ def batch_metrics(job: str) -> Rule:
         PROCESSING: f"{_DURATIONS}.addBatch / 1000",
         SCHEDULING: f"({_DURATIONS}.triggerExecution - {_DURATIONS}.addBatch) / 1000",
         TOTAL: f"{_DURATIONS}.triggerExecution / 1000",
-        SIZE: "args.progress.numInputRows",
+        SIZE: "event.numInputRows",
     }
-    labels = {"batch": "{args.progress.batchId}", "started_at": "{args.progress.timestamp}"}
+    labels = {"batch": "{event.batchId}", "started_at": "{event.timestamp}"}
     return Rule(
         name="batch-metrics",
         description="Spark's own report of each micro-batch, as metrics.",
-        event=AtCode(code=PROGRESS, at=Moment.EXIT),
-        condition=f'args.progress.name == "{job}" and args.progress.numInputRows > 0',
+        event=AtPoint(point=DataPoint.ENGINE_PROGRESS),
+        where=Where(job=job),
+        condition="event.numInputRows > 0",
         actions=[
             RuleAction(
                 fault="emit",
@@ -50,10 +45,10 @@ def batch_metrics(job: str) -> Rule:
 
 
 def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
-    """A delay in the Python workers of one Spark executor, with every so-manieth line."""
+    """A delay in the Python workers of one Spark executor, with every Nth line that they read."""
     return Rule(
         name=f"slow-worker-{worker}",
-        event=AtCode(code=LINE),
+        event=AtPoint(point=DataPoint.OPERATOR_EVENT),
         where=Where(site=site, worker=worker),
         condition=f"every {every}",
         actions=[RuleAction(fault="delay", parameters={"ms": delay_ms})],
@@ -61,7 +56,7 @@ def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
 
 
 def slow_site(site: str, job: str, every: int, delay_ms: float) -> Rule:
-    """A delay with every so-manieth event that a site reads for a job."""
+    """A delay with every Nth event that a site reads for a job."""
     return Rule(
         name=f"slow-{site}",
         event=AtPoint(point=DataPoint.SOURCE_READ),

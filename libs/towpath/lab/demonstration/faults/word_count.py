@@ -15,7 +15,7 @@ from towpath.contracts.data_plane import output_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import FieldType, Python
-from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
+from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
 from towpath.lab.demonstration.faults import text
 from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
@@ -69,7 +69,7 @@ def mesh_spec(master: str) -> MeshSpec:
         cluster_cores=len(WORKERS),
         state_memory_mb=64,
     )
-    return MeshSpec(sites=[SiteSpec(name=SITE, engine=engine)])
+    return MeshSpec(sites=[SiteSpec(name=SITE, engine=engine)], faults=FaultSettings(enabled=True))
 
 
 def provide_code(artefacts: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pydantic import Field
 
 from towpath.contracts.message import Model
-from towpath.lab.faults.registry import Call, CallFault, PointFault, fault
+from towpath.lab.faults.registry import PointFault, fault
 
 
 @fault("delay")
-class Delay(PointFault, CallFault):
-    """Holds up what passes, or the call. Of a bundle with several hits: all of it, once for each hit."""
+class Delay(PointFault):
+    """Holds up what passes. Of a bundle with several hits: all of it, once for each hit."""
 
     class Parameters(Model):
         """How long."""
@@ -25,10 +25,6 @@ class Delay(PointFault, CallFault):
         return (
             sum(self._once_s() for _ in range(hits)) if self.parameters.jitter_ms else hits * self._once_s()
         )
-
-    def act(self, call: Call) -> None:
-        """Hold the call up; at `exit`, its result."""
-        call.wait_s += self._once_s()
 
     def _once_s(self) -> float:
         return (self.parameters.ms + self.random.uniform(0.0, self.parameters.jitter_ms)) / 1000

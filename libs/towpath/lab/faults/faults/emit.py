@@ -10,13 +10,13 @@ from pydantic import Field, field_validator
 
 from towpath.contracts.message import Model
 from towpath.lab.faults.conditions import compile_value
-from towpath.lab.faults.registry import Call, CallFault, Measurement, PointFault, fault
+from towpath.lab.faults.registry import Measurement, PointFault, fault
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 
 
 @fault("emit")
-class Emit(PointFault, CallFault):
+class Emit(PointFault):
     """Sends a measurement of each hit, and changes nothing."""
 
     class Parameters(Model):
@@ -59,10 +59,6 @@ class Emit(PointFault, CallFault):
         entity = self.parameters.entity and _filled(self.parameters.entity, evaluate)
         value = float(evaluate(self.parameters.value))
         return [Measurement(self.parameters.metric, value, labels, entity)]
-
-    def act(self, call: Call) -> None:
-        """Measure the call."""
-        call.emitted.extend(self.measured(call.evaluate))
 
 
 def _filled(text: str, evaluate: Callable[[str], Any]) -> str:

@@ -9,14 +9,14 @@ from pydantic import Field, field_validator
 from towpath.contracts.message import Model
 from towpath.hooks.points import Items
 from towpath.lab.faults.injected import DEFAULT, injected, is_exception
-from towpath.lab.faults.registry import Call, CallFault, PointFault, T, fault
+from towpath.lab.faults.registry import PointFault, T, fault
 
 
 @fault("throw")
-class Throw(PointFault, CallFault):
-    """Raises an exception: nothing of a bundle with a hit passes; at `entry` the function is not called.
+class Throw(PointFault):
+    """Raises an exception: nothing of a bundle with a hit passes.
 
-    A Python worker of Spark ends with it, and `once`, `first` and `every` begin anew in the next one.
+    A Python worker of Spark ends with it, and `once` and `every` start again in the next one.
     """
 
     class Parameters(Model):
@@ -35,17 +35,8 @@ class Throw(PointFault, CallFault):
                 raise ValueError("not an exception of Python; others are named module:Class")
             return name
 
-    @classmethod
-    def exceptions(cls, parameters: Parameters) -> Sequence[str]:
-        """The one it raises, unless it is Python's."""
-        return [parameters.error] if ":" in parameters.error else []
-
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """Raise instead of letting anything pass."""
-        raise self._error()
-
-    def act(self, call: Call) -> None:
-        """Raise in place of the function, or of its result or error."""
         raise self._error()
 
     def _error(self) -> Exception:
