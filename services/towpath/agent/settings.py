@@ -30,7 +30,7 @@ class AgentSettings:
     binder: BrokerBinder
     """The way to the broker that devices use."""
     engine_environment: Callable[[str], dict[str, str]]
-    """What an engine's process of this name finds in its environment beside the usual."""
+    """Environment of an engine's process of this name, beside the usual."""
 
     @classmethod
     def of(cls, root: Path, site: str) -> AgentSettings:
