@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from running.mesh import Mesh, linked
-from towpath.contracts.site import MeshSpec, SiteSpec
+from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, site_server
@@ -20,7 +20,11 @@ from towpath.processes import stop
 def mesh_with_links(directory: Path) -> Iterator[Mesh]:
     """Hub, the process of the links, and the servers of jfk and lga."""
     home = Home(directory)
-    spec = MeshSpec(sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")], emulate_links=True)
+    spec = MeshSpec(
+        sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")],
+        emulate_links=True,
+        faults=FaultSettings(enabled=True),
+    )
     state = MeshState.create_or_extend(home, spec)
     specs = [hub_server(state, home)]
     specs += [child for child in children(state, home) if child.name == "links"]
