@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.agent.settings import Settings
+from towpath.agent.settings import AgentSettings
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.hooks import extension
 from towpath.local.app import children
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Home:
 def told(home: Home, state: MeshState) -> dict[str, set[str]]:
     """Process → those of the variables that its environment has."""
     started = {child.name: set(child.environment) & VARIABLES for child in children(state, home)}
-    engine = Settings.of(home.root, "jfk").engine_environment("jfk-engine")
+    engine = AgentSettings.of(home.root, "jfk").engine_environment("jfk-engine")
     return {**started, "jfk-engine": set(engine) & VARIABLES}
 
 
