@@ -19,6 +19,8 @@ from running.rules import Rules
 from running.servers import Server, free_port
 from running.whole_mesh import WholeMesh, whole_mesh
 from towpath.engine.session import start_session
+from towpath.hooks.extension import HOOKS
+from towpath.lab import extension
 from towpath.lab.faults.board import FAULTS, PROCESS
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
@@ -89,6 +91,7 @@ def rules(tmp_path_factory: pytest.TempPathFactory) -> Rules:
 def session(tmp_path_factory: pytest.TempPathFactory, rules: Rules) -> Iterator[SparkSession]:
     """The worker's engine session: it takes seconds to start."""
     with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(HOOKS, extension.__name__)
         environment.setenv(FAULTS, str(rules.file))
         environment.setenv(PROCESS, "jfk-engine")
         session = start_session(replace(SETTINGS, directory=tmp_path_factory.mktemp("engine")))
