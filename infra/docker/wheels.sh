@@ -40,7 +40,8 @@ libraries() {
     mkdir -p "$target"
     pip wheel --no-deps --wheel-dir "$target/pip" pip
     # Redis's client needs it before Python 3.11.3, and Debian 12 has 3.11.2, whatever makes the wheels.
-    { requirements; echo async-timeout; } >"$target/services.txt"
+    # Fault rules need CEL, wherever they act.
+    { requirements; echo async-timeout; requirements lab | grep ^common-expression; } >"$target/services.txt"
     requirements engine >"$target/engine.txt"
     installed >"$target/versions.txt"
     pip wheel --constraint "$target/versions.txt" --wheel-dir "$target/services" --requirement "$target/services.txt"

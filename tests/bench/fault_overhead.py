@@ -30,15 +30,15 @@ EVENTS_A_BUNDLE = 1_000
 BUNDLES = 20
 ROUNDS = 20
 
-NEVER = {
-    "every": "every 1000000000",
-    "probability": "probability 0",
-    "topic": 'topic == "nowhere"',
-    "serial": "serial == 0",
-    "payload": 'payload startswith "t_p"',
-    "event": 'event.carrier == "none"',
-}
-"""Conditions that never hold."""
+NEVER: tuple[dict[str, Any], ...] = (
+    {"every": 1_000_000_000},
+    {"probability": 0},
+    {"condition": 'topic == "nowhere"'},
+    {"condition": "serial == 0"},
+    {"condition": 'payload.startsWith("t_p")'},
+    {"condition": 'event.carrier == "none"'},
+)
+"""Rules that never act."""
 
 
 def bundle(first: int) -> list[ChangedMessage]:
@@ -67,13 +67,13 @@ class _Log:
         yield from self.bundles
 
 
-def rule(condition: str, fault: str = "drop") -> ActiveRule:
+def rule(fault: str = "drop", **when: Any) -> ActiveRule:
     """A rule at `source.read`."""
     parameters = {"ms": 0} if fault == "delay" else {}
     action = {"fault": fault, "parameters": parameters}
     loaded = LoadedRule(
         rule=Rule.model_validate(
-            {"name": "rule", "event": {"point": "source.read"}, "condition": condition, "actions": [action]}
+            {"name": "rule", "event": {"point": "source.read"}, "actions": [action], **when}
         ),
         version=1,
         loaded_at=now(),
@@ -88,9 +88,9 @@ def cases() -> dict[str, tuple[ActiveRule, ...]]:
     """Name → the rules at the point."""
     return {
         "no rule": (),
-        **{f"never: {condition}": (rule(condition),) for condition in NEVER.values()},
-        "every 1000, delay of 0 ms": (rule("every 1000", "delay"),),
-        "every 2, drop": (rule("every 2"),),
+        **{f"never: {each}": (rule(**each),) for each in NEVER},
+        "every 1000, delay of 0 ms": (rule("delay", every=1000),),
+        "every 2, drop": (rule(every=2),),
     }
 
 

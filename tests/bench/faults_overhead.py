@@ -50,21 +50,24 @@ MORE_CPU, SLOWER = "more CPU, %", "slower, %"
 NEVER: dict[str, Any] = {"fault": "delay", "parameters": {"ms": 1}}
 
 
-def rule(name: str, event: dict[str, Any], condition: str, action: dict[str, Any] = NEVER) -> Rule:
+def rule(
+    name: str, event: dict[str, Any], condition: str, action: dict[str, Any] = NEVER, **how: Any
+) -> Rule:
     """A rule at the site with the rules."""
-    given = {"name": name, "event": event, "condition": condition, "actions": [action]}
+    given = {"name": name, "event": event, "condition": condition, "actions": [action], **how}
     return Rule.model_validate({**given, "where": {"site": ARMED.name}})
 
 
 SETTINGS: Mapping[str, Rule | None] = {
     NONE: None,
-    TEXT: rule("never-text", {"point": "source.read"}, 'payload startswith "t_p"'),
+    TEXT: rule("never-text", {"point": "source.read"}, 'payload.startsWith("t_p")'),
     FIELD: rule("never-field", {"point": "operator.event"}, "event.value > 1000000"),
     EMIT: rule(
         "emit",
         {"point": "source.read"},
-        "every 1000",
+        "true",
         {"fault": "emit", "parameters": {"metric": "seen_events", "value": "serial"}},
+        every=1000,
     ),
 }
 TARGETS = {

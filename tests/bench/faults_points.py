@@ -43,12 +43,12 @@ READ = {"point": "source.read"}
 AT_THE_POINT: Mapping[str, dict[str, Any]] = {
     "text condition, never true": {
         "event": READ,
-        "condition": 'payload startswith "t_p"',
+        "condition": 'payload.startsWith("t_p")',
         "actions": [DELAY],
     },
     "field condition, never true": {"event": READ, "condition": "event.value > 1000000", "actions": [DELAY]},
-    "every 1000, no delay": {"event": READ, "condition": "every 1000", "actions": [DELAY]},
-    "every 1000, emit": {"event": READ, "condition": "every 1000", "actions": [EMIT]},
+    "every 1000, no delay": {"event": READ, "every": 1000, "actions": [DELAY]},
+    "every 1000, emit": {"event": READ, "every": 1000, "actions": [EMIT]},
 }
 
 

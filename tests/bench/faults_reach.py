@@ -29,7 +29,7 @@ RULE = Rule.model_validate(
     {
         "name": METRIC,
         "event": {"point": "source.read"},
-        "condition": f"every {EVERY}",
+        "every": EVERY,
         "actions": [{"fault": "emit", "parameters": {"metric": METRIC, "value": "1"}}],
     }
 )

@@ -58,13 +58,23 @@ def running(home: Home, name: str, script: str = SLEEPER) -> Iterator[psutil.Pro
 
 
 def loaded(
-    fault: str, target: str, name: str, condition: str = "true", version: int = 1, **parameters: Any
+    fault: str,
+    target: str,
+    name: str,
+    condition: str = "true",
+    *,
+    version: int = 1,
+    every: int | None = None,
+    once: bool = False,
+    **parameters: Any,
 ) -> LoadedRule:
     rule = Rule.model_validate(
         {
             "name": f"{fault.replace('_', '-')}-{name}",
             "event": {"target": target, "name": name},
+            "every": every,
             "condition": condition,
+            "once": once,
             "actions": [{"fault": fault, "parameters": parameters}],
         }
     )

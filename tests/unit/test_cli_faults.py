@@ -11,7 +11,9 @@ from typer.testing import CliRunner, Result
 
 from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.faults import Rule
 from towpath.lab.cli.fault_files import read_files, telling
+from towpath.lab.cli.fault_views import condition_of
 
 GOOD = """\
 rules:
@@ -46,7 +48,7 @@ def refused(detail: ErrorDetail) -> TowpathError:
 
 WRONG = {
     "a point that does not exist": (GOOD.replace("operator.event", "operator.evnt"), ":3:", "operator.event"),
-    "a bad condition": (GOOD.replace("event}\n", "event}\n    condition: every and\n"), ":4:", "a number"),
+    "a bad condition": (GOOD.replace("event}\n", "event}\n    condition: count >\n"), ":4:", "CEL"),
     "an unknown fault": (GOOD.replace("fault: delay", "fault: delya"), ":4:", "delay"),
     "a parameter with a typo": (GOOD.replace("{ms: 10}", "{msec: 10}"), ":4:", "ms"),
     "a field with a typo": (GOOD.replace("event:\n", "evnt:\n"), ":6:", "event"),
@@ -129,5 +131,20 @@ def test_missing_file_is_named_when_it_is_to_be_loaded(tmp_path: Path) -> None:
 
 def test_help_shows_a_rule_when_it_is_asked_for(tmp_path: Path) -> None:
     told = run(tmp_path, "--help").stdout
-    assert "condition: every 1000" in told
+    assert "every: 1000" in told
     assert all(word in told for word in ("load", "unload", "list", "explain", "describe", "metrics"))
+
+
+@pytest.mark.parametrize(
+    ("when", "shown"),
+    [
+        ({}, "true"),
+        ({"every": 1000, "condition": "event.delay > 15.0"}, "every 1000, event.delay > 15.0"),
+        ({"probability": 0.1, "once": True}, "probability 0.1, once"),
+    ],
+)
+def test_rule_when_it_is_listed_then_its_condition_has_all_that_decides(
+    when: dict[str, object], shown: str
+) -> None:
+    rule = {"name": "r", "event": {"point": "sink.publish"}, "actions": [{"fault": "drop"}], **when}
+    assert condition_of(Rule.model_validate(rule)) == shown

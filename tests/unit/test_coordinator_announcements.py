@@ -45,8 +45,8 @@ def announced(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> Announcements:
     return Announcements(bus)
 
 
-def look(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: dict[str, Any], condition: str) -> None:
-    rule = Bench(directory).active(loaded({"point": "bus.send"}, fault, condition=condition))
+def look(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: dict[str, Any], **how: Any) -> None:
+    rule = Bench(directory).active(loaded({"point": "bus.send"}, fault, **how))
     monkeypatch.setattr(BUS_SEND, "rules", (rule,))
 
 
@@ -54,7 +54,7 @@ def look(monkeypatch: pytest.MonkeyPatch, directory: Path, fault: dict[str, Any]
 async def test_event_when_a_rule_keeps_its_first_sending_then_it_is_sent_again(
     announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
-    look(monkeypatch, tmp_path, {"fault": fault}, "once")
+    look(monkeypatch, tmp_path, {"fault": fault}, once=True)
     await announced.publish(EVENT)
     assert stream.sent == [EVENT.to_bytes()]
 
@@ -62,7 +62,7 @@ async def test_event_when_a_rule_keeps_its_first_sending_then_it_is_sent_again(
 async def test_event_when_it_is_sent_twice_then_the_stream_can_tell_that_it_is_one(
     announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    look(monkeypatch, tmp_path, {"fault": "duplicate"}, f'subject == "{EVENT.to_subject()}"')
+    look(monkeypatch, tmp_path, {"fault": "duplicate"}, condition=f'subject == "{EVENT.to_subject()}"')
     await announced.publish(EVENT)
     assert stream.sent == [EVENT.to_bytes()] * 2
     assert len(stream.identifiers) == 1
@@ -71,6 +71,6 @@ async def test_event_when_it_is_sent_twice_then_the_stream_can_tell_that_it_is_o
 async def test_event_when_it_is_about_rules_then_no_rule_looks_at_it(
     announced: Announcements, stream: Stream, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    look(monkeypatch, tmp_path, {"fault": "drop"}, "true")
+    look(monkeypatch, tmp_path, {"fault": "drop"})
     await announced.publish(RuleLoaded(rule="slow", version=1, scopes=["jfk"]))
     assert len(stream.sent) == 1

@@ -47,7 +47,7 @@ def test_points_when_there_is_no_file_then_have_no_rules(board: Board) -> None:
 
 
 def test_rules_when_the_file_has_them_then_are_at_their_points_alone(board: Board, file: Path) -> None:
-    write_rules(file, loaded(AT, DROP, condition="every 2"))
+    write_rules(file, loaded(AT, DROP, every=2))
     board.look()
     assert serials(SOURCE_READ.through(parcels(3), PARCELS)) == [1, 3]
     assert not SINK_PUBLISH.rules
@@ -56,7 +56,7 @@ def test_rules_when_the_file_has_them_then_are_at_their_points_alone(board: Boar
 def test_rule_when_renewed_then_goes_on_counting_and_when_loaded_anew_then_starts_over(
     board: Board, file: Path
 ) -> None:
-    first = loaded(AT, DROP, condition="every 2")
+    first = loaded(AT, DROP, every=2)
     for renewal in range(2):
         write_rules(file, first, lease_s=60 + renewal)
         board.look()
@@ -147,7 +147,7 @@ def test_rule_when_this_process_does_not_understand_it_then_the_others_are_at_wo
 
 
 def test_counts_when_a_rule_ends_then_the_last_ones_are_told(board: Board, file: Path) -> None:
-    write_rules(file, loaded(AT, DROP, condition="every 2"))
+    write_rules(file, loaded(AT, DROP, every=2))
     board.look()
     SOURCE_READ.through(parcels(5), PARCELS)
     file.unlink()
@@ -185,7 +185,7 @@ def test_clock_when_its_condition_holds_for_some_time_then_is_off_for_that_time(
 ) -> None:
     true_time = time.time
     event = {"target": "clock", "name": "jfk-engine"}
-    write_rules(file, loaded(event, {"fault": "clock_skew", "seconds": 3000}, condition="before 30s"))
+    write_rules(file, loaded(event, {"fault": "clock_skew", "seconds": 3000}, condition="elapsed_s < 30.0"))
     clock.now += 20
     board.look()
     assert time.time() - true_time() == pytest.approx(3000, abs=SLACK_S)

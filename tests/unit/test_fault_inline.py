@@ -134,7 +134,7 @@ def test_exceptions_when_injected_then_are_of_the_named_class_and_injected(
         ("replace", {}, "either payload, or field and value"),
         ("replace", {"payload": "a", "field": "b"}, "either payload, or field and value"),
         ("emit", {"metric": "x", "value": "1 +"}, "actions.parameters"),
-        ("emit", {"metric": "x", "labels": {"a": "{__class__}"}}, "actions.parameters"),
+        ("emit", {"metric": "x", "labels": {"a": "{event.}"}}, "actions.parameters"),
         ("emit", {"metric": "No Name"}, "actions.parameters.metric"),
         ("kill", {}, "a point cannot have this fault"),
         ("melt", {}, "there is no such fault"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from running.fault_trial import PARCELS, Bench, loaded, parcels, read_reports, serials
+from running.fault_trial import PARCELS, Bench, Parcel, loaded, parcels, read_reports, serials
 from running.waiting import WITHIN_S, until
 from towpath.contracts.faults import DataPoint
 from towpath.hooks.points import POINTS, InjectedFault, Point
@@ -36,7 +36,7 @@ def test_points_when_listed_then_are_those_of_the_contract() -> None:
 
 
 def test_items_when_every_third_is_hit_over_several_bundles_then_counting_goes_on(bench: Bench) -> None:
-    dropping = point(bench, {"fault": "drop"}, condition="every 3")
+    dropping = point(bench, {"fault": "drop"}, every=3)
 
     assert serials(dropping.through(parcels(4), PARCELS)) == [1, 2, 4]
     assert serials(dropping.through(parcels(4), PARCELS)) == [1, 3, 4]
@@ -44,7 +44,7 @@ def test_items_when_every_third_is_hit_over_several_bundles_then_counting_goes_o
 
 def test_items_when_no_rule_hits_then_are_the_very_same_sequence(bench: Bench) -> None:
     items = parcels(3)
-    assert point(bench, {"fault": "drop"}, condition="every 100").through(items, PARCELS) is items
+    assert point(bench, {"fault": "drop"}, every=100).through(items, PARCELS) is items
 
 
 def test_conditions_when_they_name_payload_event_and_fields_then_see_those_of_each_item(bench: Bench) -> None:
@@ -52,7 +52,7 @@ def test_conditions_when_they_name_payload_event_and_fields_then_see_those_of_ea
         'payload == "{\\"n\\": 2}"',
         "event.n == 2",
         "serial == 2",
-        'job == "a" and serial == 2',
+        'job == "a" && serial == 2',
     ):
         dropping = point(bench, {"fault": "drop"}, condition=condition)
         assert serials(dropping.through(parcels(3), PARCELS, job="a")) == [1, 3], condition
@@ -72,7 +72,7 @@ def test_actions_when_several_then_each_is_about_what_the_one_before_left_of_the
 def test_rules_when_several_at_one_point_then_each_sees_what_the_earlier_ones_let_pass(bench: Bench) -> None:
     both = Point("source.read")
     odd = bench.active(loaded(AT, {"fault": "drop"}, condition="serial % 2 == 1"))
-    second = bench.active(loaded(AT, {"fault": "drop"}, condition="every 2"))
+    second = bench.active(loaded(AT, {"fault": "drop"}, every=2))
     both.rules = (odd, second)
     assert serials(both.through(parcels(8), PARCELS)) == [2, 6]
 
@@ -88,9 +88,7 @@ def test_rule_when_it_is_of_a_job_then_others_pass_and_are_not_counted(bench: Be
 
 
 def test_throw_when_one_of_a_bundle_is_hit_then_the_code_sees_the_named_exception(bench: Bench) -> None:
-    failing = point(
-        bench, {"fault": "throw", "error": "ConnectionError", "message": "cut"}, condition="every 2"
-    )
+    failing = point(bench, {"fault": "throw", "error": "ConnectionError", "message": "cut"}, every=2)
 
     assert serials(failing.through(parcels(1), PARCELS)) == [1]
     with pytest.raises(ConnectionError, match="cut") as caught:
@@ -99,7 +97,7 @@ def test_throw_when_one_of_a_bundle_is_hit_then_the_code_sees_the_named_exceptio
 
 
 def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(bench: Bench) -> None:
-    failing = point(bench, {"fault": "throw"}, condition="every 2")
+    failing = point(bench, {"fault": "throw"}, every=2)
 
     with pytest.raises(InjectedFault):
         failing.through(parcels(3), PARCELS)
@@ -132,8 +130,21 @@ def test_fault_when_it_fails_itself_then_everything_passes_and_it_is_counted(ben
     assert "nowhere:Missing" in count.last_error
 
 
+def test_condition_when_it_does_not_fit_one_item_then_that_passes_and_is_counted_as_an_error(
+    bench: Bench,
+) -> None:
+    items = [*parcels(2), Parcel(3, b'{"n": null}'), Parcel(4, b"{}"), Parcel(5, b'{"n": 5}')]
+    dropping = point(bench, {"fault": "drop"}, condition="event.n > 1")
+
+    assert serials(dropping.through(items, PARCELS)) == [1, 3, 4]
+    (rule,) = dropping.rules
+    count = rule.count()  # type: ignore[attr-defined]
+    assert (count.looked, count.acted, count.errors) == (5, 2, 1)
+    assert count.last_error.startswith("TypeError")
+
+
 def test_delay_when_several_are_hit_then_holds_the_bundle_up_once_for_each(bench: Bench) -> None:
-    slow = point(bench, {"fault": "delay", "ms": 20}, condition="every 2")
+    slow = point(bench, {"fault": "delay", "ms": 20}, every=2)
     begun = time.monotonic()
     assert serials(slow.through(parcels(10), PARCELS)) == list(range(1, 11))
     assert time.monotonic() - begun >= 0.1
@@ -182,7 +193,7 @@ def test_emit_when_items_are_hit_then_measures_each(bench: Bench) -> None:
         {
             "fault": "emit",
             "metric": "size_bytes",
-            "value": "len(payload)",
+            "value": "size(payload)",
             "labels": {"serial": "no. {serial}", "job": "{job}", "kind": "plain"},
             "entity": "{job}-reader",
         },
@@ -202,7 +213,7 @@ def test_emit_when_items_are_hit_then_measures_each(bench: Bench) -> None:
 
 def test_chance_when_seeded_alike_then_hits_alike(bench: Bench) -> None:
     def outcome(seed: int) -> list[int]:
-        dropping = point(bench, {"fault": "drop"}, condition="probability 0.5", seed=seed)
+        dropping = point(bench, {"fault": "drop"}, probability=0.5, seed=seed)
         return serials(dropping.through(parcels(200), PARCELS))
 
     assert outcome(1) == outcome(1)

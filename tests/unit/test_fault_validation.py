@@ -82,7 +82,7 @@ def test_read_rules_when_several_things_are_wrong_then_each_is_told_with_its_lin
             - name: slow
               event:
                 point: operator.event
-              condition: payload startwith "t_p"
+              condition: payload.startwith("t_p")
               actions:
               - fault: delya
               - fault: delay
@@ -103,7 +103,7 @@ def test_read_rules_when_several_things_are_wrong_then_each_is_told_with_its_lin
     assert "did you mean `operator.event`?" in by_field["rules.0.event.point"].message
     assert "source.read" in (by_field["rules.0.event.point"].allowed or [])
     assert "did you mean `condition`?" in by_field["rules.0.conditon"].message
-    assert "column 9: `startwith`" in by_field["rules.1.condition"].message
+    assert "column 9: there is no function `startwith`" in by_field["rules.1.condition"].message
     assert "did you mean `delay`?" in by_field["rules.1.actions.0.fault"].message
     assert "did you mean `ms`?" in by_field["rules.1.actions.1.parameters.msec"].message
 
@@ -144,7 +144,7 @@ def test_read_rules_when_two_have_the_same_name_then_the_second_is_refused() -> 
 
 
 def test_problems_when_a_rule_is_right_then_there_are_none() -> None:
-    assert wrong(where={"job": "delays", "site": "jfk"}, condition="every 1000 and event.delay > 3") == []
+    assert wrong(where={"job": "delays", "site": "jfk"}, every=1000, condition="event.delay > 3") == []
 
 
 @pytest.mark.parametrize(
@@ -251,10 +251,10 @@ def test_problems_when_a_fault_does_not_fit_the_event_then_those_that_do_are_nam
 
 
 def test_problems_when_the_condition_asks_about_an_unknown_scope_then_the_scopes_are_named() -> None:
-    (error,) = wrong(condition="cpu_percent(jfx) > 80")
+    (error,) = wrong(condition='cpu_percent("jfx") > 80.0')
     assert error.code is ErrorCode.UNKNOWN_SITE
     assert "did you mean `jfk`?" in error.message
-    assert wrong(condition="cpu_percent(hub) > 80 and memory_percent(site) > 1") == []
+    assert wrong(condition='cpu_percent("hub") > 80.0 && memory_percent(site) > 1.0') == []
 
 
 def test_problems_when_a_job_is_named_where_nobody_knows_jobs_then_it_is_refused() -> None:
@@ -265,8 +265,8 @@ def test_problems_when_a_job_is_named_where_nobody_knows_jobs_then_it_is_refused
 @pytest.mark.parametrize(
     ("parameters", "field"),
     [
-        ({"value": "cpu_percent(jfx)"}, "actions.0.parameters.value"),
-        ({"labels": {"used": "{cpu_percent(jfx)}"}}, "actions.0.parameters.labels"),
+        ({"value": 'cpu_percent("jfx")'}, "actions.0.parameters.value"),
+        ({"labels": {"used": '{cpu_percent("jfx")}'}}, "actions.0.parameters.labels"),
     ],
 )
 def test_problems_when_an_emitted_value_asks_about_an_unknown_scope_then_the_parameter_is_told(
@@ -283,12 +283,16 @@ def test_problems_when_an_emitted_value_asks_about_an_unknown_scope_then_the_par
 def test_explain_when_a_rule_is_about_a_point_then_it_says_when_what_and_where() -> None:
     text = explain(
         rule(
-            where={"job": "delays", "site": "jfk"}, condition="every 1000 and payload contains 'x'", for_s=30
+            where={"job": "delays", "site": "jfk"},
+            every=1000,
+            condition="payload.contains('x')",
+            once=True,
+            for_s=30,
         ),
         WORLD,
     )
     assert "Whenever an event comes to an operator of job delays (operator.event)" in text
-    assert 'if it is the 1,000th time, the 2,000th, and so on, and payload contains "x"' in text
+    assert "every 1,000th time, if payload.contains('x'), once in each process:" in text
     assert "delay (ms = 10)" in text
     assert "unloads itself after 30 s" in text
     assert "only at jfk; 1 process looks at it now: jfk-engine." in text
@@ -296,7 +300,7 @@ def test_explain_when_a_rule_is_about_a_point_then_it_says_when_what_and_where()
 
 def test_explain_when_a_rule_is_wrong_then_it_still_says_what_was_meant() -> None:
     text = explain(rule(condition="evry 3", actions=[{"fault": "nothing"}]), WORLD)
-    assert "(evry 3)" in text
+    assert "if evry 3:" in text
     assert "1. nothing." in text
     assert "It counts everywhere; 2 processes look at it now: jfk-engine and lga-engine." in text
 

@@ -221,7 +221,7 @@ def test_killed_container_runs_again_only_when_its_restart_policy_has_it_so(
     home: Home, daemon: Daemon, policy: str, status: str
 ) -> None:
     daemon.container = Container("1a", policy)
-    tell(home, loaded("kill", "container", NAME, "once"))
+    tell(home, loaded("kill", "container", NAME, once=True))
     Guard(home, SCOPE).look()
     assert daemon.container.status == status
     assert not held_path(home, SCOPE).exists()
@@ -234,7 +234,7 @@ def test_killed_container_is_started_when_the_guard_died_in_between(
         container.status = "exited"
         raise KeyboardInterrupt
 
-    tell(home, loaded("kill", "container", NAME, "once"))
+    tell(home, loaded("kill", "container", NAME, once=True))
     with monkeypatch.context() as dying:
         dying.setattr(Container, "kill", die)
         with pytest.raises(KeyboardInterrupt):

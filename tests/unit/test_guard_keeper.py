@@ -59,7 +59,7 @@ def delay(version: int = 1) -> LoadedRule:
         {
             "name": "slow",
             "event": {"point": "operator.event"},
-            "condition": "every 1000",
+            "every": 1000,
             "actions": [{"fault": "delay", "parameters": {"ms": 10}}],
         }
     )

@@ -34,7 +34,7 @@ def test_family_is_killed_when_a_rule_kills_an_engine(home: Home) -> None:
     with running(home, "jfk-engine", WITH_CHILD) as engine:
         until(engine.children)
         [child] = engine.children()
-        tell(home, loaded("kill", "process", "jfk-engine", "once"))
+        tell(home, loaded("kill", "process", "jfk-engine", once=True))
         Guard(home, SCOPE).look()
         until(lambda: is_gone(engine) and is_gone(child))
 
@@ -43,14 +43,14 @@ def test_process_ends_in_good_order_when_a_rule_restarts_it(home: Home) -> None:
     with running(home, "jfk-nats", ENDS_IN_ORDER) as process:
         said = home.root / "jfk-nats.txt"
         until(lambda: said.exists() and said.read_text() == "runs")
-        tell(home, loaded("restart", "process", "jfk-nats", "once"))
+        tell(home, loaded("restart", "process", "jfk-nats", once=True))
         Guard(home, SCOPE).look()
         until(lambda: is_gone(process))
         assert said.read_text() == "ended"
 
 
 def test_process_is_killed_once_when_the_guard_dies_and_the_lease_is_over_meanwhile(home: Home) -> None:
-    rule = loaded("kill", "process", "jfk-nats", "once")
+    rule = loaded("kill", "process", "jfk-nats", once=True)
     tell(home, rule)
     with running(home, "jfk-nats") as process:
         Guard(home, SCOPE).look()
@@ -64,7 +64,7 @@ def test_process_is_killed_once_when_the_guard_dies_and_the_lease_is_over_meanwh
             guard.look()
             guard.release_all()
         assert lives_on(process)
-        tell(home, loaded("kill", "process", "jfk-nats", "once", version=2))
+        tell(home, loaded("kill", "process", "jfk-nats", once=True, version=2))
         Guard(home, SCOPE).look()
         until(lambda: is_gone(process))
 
@@ -80,7 +80,7 @@ def lives_on(process: psutil.Process) -> bool:
 
 def test_rule_waits_when_its_process_does_not_run(home: Home) -> None:
     guard = Guard(home, SCOPE)
-    tell(home, loaded("kill", "process", "jfk-nats", "once"))
+    tell(home, loaded("kill", "process", "jfk-nats", once=True))
     assert guard.look()
     with running(home, "jfk-nats") as process:
         guard.look()
@@ -92,7 +92,7 @@ def test_rule_waits_when_its_process_does_not_run(home: Home) -> None:
 def test_rule_acts_at_every_third_look_when_its_condition_says_so(home: Home) -> None:
     guard = Guard(home, SCOPE)
     with running(home, "jfk-nats"):
-        tell(home, loaded("restart", "process", "jfk-nats", "every 3"))
+        tell(home, loaded("restart", "process", "jfk-nats", every=3))
         with running(home, "jfk-agent"):
             for _ in range(2):
                 guard.look()

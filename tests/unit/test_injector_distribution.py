@@ -152,7 +152,7 @@ async def test_counts_reach_the_rule_when_a_scope_answers(trial: Trial) -> None:
 
 async def test_what_a_condition_asks_of_another_scope_is_measured_there_and_passed_on(trial: Trial) -> None:
     trial.jfk.measured = {"cpu_percent": 81.5, "memory_percent": 40.0}
-    await trial.load(rule("slow", "cpu_percent(jfk) > 80"), "lga")
+    await trial.load(rule("slow", 'cpu_percent("jfk") > 80.0'), "lga")
     await eventually(lambda: trial.lga.letters[-1].shared == {"cpu_percent(jfk)": 81.5})
     # The name alone makes jfk measure, though no rule of its own asks.
     assert trial.jfk.rules == []
@@ -164,7 +164,7 @@ async def test_what_a_condition_asks_of_another_scope_is_measured_there_and_pass
 
 async def test_what_a_condition_asks_of_its_own_scope_is_told_to_each_by_its_name(trial: Trial) -> None:
     trial.jfk.measured, trial.lga.measured = {"cpu_percent": 10.0}, {"cpu_percent": 20.0}
-    await trial.load(rule("slow", "cpu_percent(site) > 80"), "jfk", "lga")
+    await trial.load(rule("slow", "cpu_percent(site) > 80.0"), "jfk", "lga")
     await eventually(lambda: trial.jfk.letters[-1].shared.get("cpu_percent(jfk)") == 10.0)
     await eventually(lambda: trial.lga.letters[-1].shared.get("cpu_percent(lga)") == 20.0)
 

@@ -67,7 +67,7 @@ def test_rule_about_a_link_is_told_to_no_scope_when_it_is_loaded(rules: LoadedRu
 
 def test_nothing_changes_when_an_equal_rule_is_loaded_again(rules: LoadedRules) -> None:
     load(rules, rule("slow"))
-    assert rules.different([rule("slow"), rule("slow", condition="once")]) == [rule("slow", condition="once")]
+    assert rules.different([rule("slow"), rule("slow", once=True)]) == [rule("slow", once=True)]
     change = load(rules, rule("slow"))
     assert (change.loaded, change.ended, change.scopes) == ((), (), frozenset())
     assert rules.views(())[0].version == 1
@@ -77,7 +77,7 @@ def test_version_counts_up_and_the_former_one_ends_when_a_rule_is_replaced_or_lo
     rules: LoadedRules,
 ) -> None:
     load(rules, rule("slow"))
-    [replaced] = load(rules, rule("slow", condition="once")).ended
+    [replaced] = load(rules, rule("slow", once=True)).ended
     assert (replaced.loaded.told.version, replaced.why) == (1, RuleEnd.REPLACED)
     rules.unload(None)
     load(rules, rule("slow"))
@@ -165,7 +165,7 @@ def test_scopes_that_do_not_answer_are_named_when_a_rule_is_for_them(rules: Load
 def test_none_is_loaded_when_there_would_be_too_many(rules: LoadedRules) -> None:
     load(rules, *(rule(f"r{number}") for number in range(MOST_RULES)))
     with pytest.raises(TowpathError) as refused:
-        load(rules, rule("r0", condition="once"), rule("one-more"))
+        load(rules, rule("r0", once=True), rule("one-more"))
     assert refused.value.detail.code is ErrorCode.NOT_ALLOWED
     assert rules.different([rule("r0")]) == []
-    load(rules, rule("r0", condition="once"))
+    load(rules, rule("r0", once=True))

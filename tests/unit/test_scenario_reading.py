@@ -109,7 +109,8 @@ def test_time_when_given_with_a_unit_or_none_then_is_in_seconds(text: Any, secon
             "timeline.0.remove.job",
         ),
         ({"timeline": [rule(event={"point": "sink.publich"})]}, "timeline.0.load.0.event.point.point"),
-        ({"timeline": [rule(condition="every")]}, "timeline.0.load.0.condition"),
+        ({"timeline": [rule(condition="1 >")]}, "timeline.0.load.0.condition"),
+        ({"timeline": [rule(every=0)]}, "timeline.0.load.0.every"),
         ({"timeline": [rule(where={"job": "other"})]}, "timeline.0.load.0.where.job"),
         (
             {

@@ -87,7 +87,7 @@ async def test_rules_when_held_then_are_renewed_with_a_lease_until_unloaded() ->
 
 async def test_rules_when_somebody_elses_have_their_name_then_those_are_not_replaced() -> None:
     injector = FakeInjector()
-    theirs = RULE.model_copy(update={"condition": "every 7"})
+    theirs = RULE.model_copy(update={"every": 7})
     injector.loaded[RULE.name] = theirs
     async with HeldRules(injector, Journal(None)) as rules:  # type: ignore[arg-type]
         for loading in (rules.load, rules.load_idle):

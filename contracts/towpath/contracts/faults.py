@@ -125,8 +125,14 @@ class Rule(Model):
     description: str = ""
     event: RuleEvent
     where: Where = Where()
+    every: int | None = Field(default=None, ge=1)
+    """The rule considers each Nth occurrence only, in each process; null: all."""
+    probability: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    """It considers each of those with this probability; `seed` decides. Null: all."""
     condition: str = Field(default="true", max_length=2_000)
-    """An expression; see the reference of conditions."""
+    """An expression in CEL, computed for those that are left; see the reference of conditions."""
+    once: bool = False
+    """It acts once at most, in each process."""
     actions: list[RuleAction] = Field(min_length=1, max_length=8)
     """Done one after the other."""
     for_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)
@@ -266,7 +272,7 @@ class LoadRules(RulesToLoad, Command[RuleList]):
                 "name": "slow-every-1000th",
                 "event": {"point": "operator.event"},
                 "where": {"job": "delays"},
-                "condition": "every 1000",
+                "every": 1000,
                 "actions": [{"fault": "delay", "parameters": {"ms": 10}}],
             }
         ],
@@ -320,7 +326,7 @@ class ExplainRule(Command[Explanation]):
         "rule": {
             "name": "jfk-engine-dies",
             "event": {"target": "process", "name": "jfk-engine"},
-            "condition": "once",
+            "once": True,
             "actions": [{"fault": "kill"}],
         },
     }

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-import cel
 import numpy as np
 
 from towpath.checker.files import bad_line
 from towpath.checker.history import History
-from towpath.contracts.errors import ErrorCode, TowpathError
-
-ALLOWED = "CEL, such as delay > 15 && carrier in ['AA', 'UA']"
+from towpath.expressions import ALLOWED, compiled, is_bound
 
 _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
-
-
-def compiled(text: str) -> cel.Program:
-    """The condition. Raises `TowpathError` (invalid) for a text that is none."""
-    try:
-        return cel.compile(text)
-    except ValueError as error:
-        reason = str(error).partition("ERROR: ")[2].partition("\n")[0]
-        raise TowpathError(
-            ErrorCode.INVALID, f"not a condition: {reason}", field="where", value=text, allowed=ALLOWED
-        ) from error
 
 
 def holding(text: str, events: History) -> np.ndarray:
@@ -35,7 +20,7 @@ def holding(text: str, events: History) -> np.ndarray:
     It does not hold where a missing value leaves it open. Raises `TowpathError` (invalid) for a text that
     is no condition, for a field that no event has, and for an event whose values do not fit the condition.
     """
-    program = compiled(text)
+    program = compiled(text, "where")
     read = [path for name in program.variables() for path in _paths(name, text, events)]
     columns = {path: events.column(path) for path in read}
     nested = any("." in path for path in read)
@@ -62,7 +47,7 @@ def holding(text: str, events: History) -> np.ndarray:
 def _paths(name: str, text: str, events: History) -> list[str]:
     """The fields that a variable stands for: those of an object inside the events have names with dots."""
     within = [field for field in events.table.columns if field.startswith(f"{name}.")]
-    if within or re.search(rf"\(\s*{name}\s*,", text):  # A macro such as `exists(x, …)` binds a variable.
+    if within or is_bound(name, text):
         return within
     return [name]
 

@@ -40,20 +40,5 @@ def _no_payload(messages: Sequence[Any], payload: bytes = b"") -> Any:
     raise TypeError("a bundle has no payload: its events have, at operator.event")
 
 
-def _topics(messages: Sequence[Any]) -> list[str]:
-    subjects = [message.subject for message in messages]
-    topics = {subject: topic_of(subject) for subject in set(subjects)}
-    return [topics[subject] for subject in subjects]
-
-
-EVENTS: Items[Any] = Items(
-    _payload,
-    _fields,
-    _with_payload,
-    {
-        "payload": lambda messages: [message.payload for message in messages],
-        "serial": lambda messages: [message.stream_sequence for message in messages],
-        "topic": _topics,
-    },
-)
+EVENTS: Items[Any] = Items(_payload, _fields, _with_payload)
 BUNDLES: Items[Sequence[Any]] = Items(_no_payload, _fields_of_bundle, _no_payload)

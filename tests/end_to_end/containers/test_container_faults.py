@@ -121,7 +121,7 @@ async def test_killed_container_runs_anew_only_when_its_restart_policy_has_it_so
 ) -> None:
     container = place.run("site", restart_policy={"Name": policy})
     before = started_at(container)
-    await trial.load(about(container, "kill", condition="once"))
+    await trial.load(about(container, "kill", once=True))
     await eventually(lambda: status(container) == afterwards and trial_acted(container, before, policy))
     if policy == "no":
         assert container.attrs["State"]["ExitCode"] == 128 + signal.SIGKILL
@@ -136,7 +136,7 @@ async def test_container_ends_in_good_order_and_runs_anew_when_a_rule_restarts_i
 ) -> None:
     container = place.run("site", "trap 'echo ended; exit 0' TERM; while :; do sleep 0.1; done")
     before = started_at(container)
-    await trial.load(about(container, "restart", condition="once"))
+    await trial.load(about(container, "restart", once=True))
     await eventually(lambda: status(container) == "running" and started_at(container) > before)
     assert container.logs() == b"ended\n"
 

@@ -45,9 +45,9 @@ class Trial:
     victim: Container
     guard: Container
 
-    def load(self, container: Container, fault: str, condition: str = "true") -> None:
+    def load(self, container: Container, fault: str, *, once: bool = False) -> None:
         event = {"target": "container", "name": container.name}
-        self.rules.load(rule(event, fault, condition))
+        self.rules.load(rule(event, fault, once=once))
 
     def end_lease(self) -> None:
         """As when nobody has renewed it for long enough."""
@@ -112,7 +112,7 @@ def test_container_of_the_guard_goes_on_after_the_lease_when_a_rule_has_paused_i
 
 
 def test_container_of_the_guard_runs_again_when_a_rule_has_killed_it(trial: Trial) -> None:
-    trial.load(trial.guard, "kill", "once")
+    trial.load(trial.guard, "kill", once=True)
     trial.guard.start()
     until_daemon_says(lambda: status(trial.guard) == "exited")
     trial.end_lease()

@@ -103,7 +103,7 @@ async def test_delay_when_unloaded_then_the_task_it_holds_up_goes_on(site: Site,
         await site.until(reached(3))
         before = run_id(query)
 
-        rules.load(rule(EVENT, "delay", "every 2", where=OURS, parameters={"ms": 600_000}))
+        rules.load(rule(EVENT, "delay", every=2, where=OURS, parameters={"ms": 600_000}))
         await followed()
         await put(site, 4)
         await eventually(lambda: [count for count in rules.counts() if count.acted])
@@ -120,7 +120,7 @@ async def test_delay_when_on_every_nth_event_then_a_batch_takes_so_much_longer(
     site: Site, rules: Rules
 ) -> None:
     async with site.running(assignment(FORWARD, trigger_s=0.2)):
-        rules.load(rule(EVENT, "delay", "every 10", where=OURS, parameters={"ms": 100}))
+        rules.load(rule(EVENT, "delay", every=10, where=OURS, parameters={"ms": 100}))
         await followed()
         begun = time.monotonic()
         await put(site, 200)

@@ -106,7 +106,7 @@ async def refused(work: Awaitable[Any]) -> TowpathError:
 async def test_command_when_dropped_then_is_missed_in_time_and_later_ones_are_answered(
     bus: Bus, asked: list[Ask], faults: Carried, point: dict[str, str]
 ) -> None:
-    faults.load(rule(point, "drop", 'subject endswith ".ask"'))
+    faults.load(rule(point, "drop", 'subject.endsWith(".ask")'))
     error = await refused(bus.request(Ask(), deadline_s=SOON_S))
     assert error.detail.code is ErrorCode.DEADLINE
     assert asked == []
@@ -118,7 +118,7 @@ async def test_command_when_dropped_then_is_missed_in_time_and_later_ones_are_an
 async def test_command_when_only_its_first_attempt_is_lost_then_the_next_is_answered(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(SEND, "drop", "once"))
+    faults.load(rule(SEND, "drop", once=True))
     assert await bus.request(Ask(), deadline_s=WITHIN_S, attempt_s=0.2) == Done()
     assert len(asked) == 1
 
@@ -136,7 +136,7 @@ async def test_command_when_held_up_longer_than_its_deadline_then_its_sender_is_
 async def test_command_when_it_comes_twice_then_is_carried_out_once(
     bus: Bus, asked: list[Ask], faults: Carried, point: dict[str, str]
 ) -> None:
-    faults.load(rule(point, "duplicate", 'subject endswith ".ask"', parameters={"times": 3}))
+    faults.load(rule(point, "duplicate", 'subject.endsWith(".ask")', parameters={"times": 3}))
     assert await bus.request(Ask(), deadline_s=WITHIN_S) == Done()
     assert len(asked) == 1
 
@@ -144,7 +144,7 @@ async def test_command_when_it_comes_twice_then_is_carried_out_once(
 async def test_command_when_damaged_then_is_refused_as_unreadable(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "corrupt", 'subject endswith ".ask"', parameters={"how": "truncate"}))
+    faults.load(rule(RECEIVE, "corrupt", 'subject.endsWith(".ask")', parameters={"how": "truncate"}))
     error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert error.detail.code is ErrorCode.INVALID
     assert asked == []
@@ -153,7 +153,7 @@ async def test_command_when_damaged_then_is_refused_as_unreadable(
 async def test_command_when_receiving_it_throws_then_the_answer_says_so(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "throw", 'subject endswith ".ask"', parameters={"message": "out of order"}))
+    faults.load(rule(RECEIVE, "throw", 'subject.endsWith(".ask")', parameters={"message": "out of order"}))
     error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert error.detail.code is ErrorCode.FAILED
     assert "out of order" in error.detail.message
@@ -162,7 +162,7 @@ async def test_command_when_receiving_it_throws_then_the_answer_says_so(
 async def test_answer_when_lost_on_its_way_back_then_the_command_is_sent_again_and_carried_out_once(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX" and once'))
+    faults.load(rule(RECEIVE, "drop", 'subject.startsWith("_INBOX")', once=True))
     assert await bus.request(Ask(), deadline_s=WITHIN_S, attempt_s=0.2) == Done()
     assert len(asked) == 1
 
@@ -170,7 +170,7 @@ async def test_answer_when_lost_on_its_way_back_then_the_command_is_sent_again_a
 async def test_answer_when_all_are_lost_then_the_sender_is_told_in_time(
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
-    faults.load(rule(RECEIVE, "drop", 'subject startswith "_INBOX"'))
+    faults.load(rule(RECEIVE, "drop", 'subject.startsWith("_INBOX")'))
     error = await refused(bus.request(Ask(), deadline_s=SOON_S))
     assert error.detail.code is ErrorCode.DEADLINE
     await eventually(lambda: asked)
@@ -181,7 +181,7 @@ async def test_answer_when_damaged_on_its_way_back_then_is_refused_as_unreadable
     bus: Bus, asked: list[Ask], faults: Carried
 ) -> None:
     how = {"how": "truncate"}
-    faults.load(rule(RECEIVE, "corrupt", 'subject startswith "_INBOX"', parameters=how))
+    faults.load(rule(RECEIVE, "corrupt", 'subject.startsWith("_INBOX")', parameters=how))
     error = await refused(bus.request(Ask(), deadline_s=WITHIN_S))
     assert "unreadable reply" in error.detail.message
 
@@ -238,7 +238,7 @@ async def test_agent_command_when_a_rule_looks_at_it_then_sees_command_and_job(
 ) -> None:
     asked = await serving(bus, looked_at)
     faults.load(
-        rule(COMMAND, "throw", 'command == "ask" and event.id == "a"', parameters={"message": "not now"}),
+        rule(COMMAND, "throw", 'command == "ask" && event.id == "a"', parameters={"message": "not now"}),
         rule(COMMAND, "drop", where={"job": "other"}),
         rule(COMMAND, "delay", 'event.id == "c"', parameters={"ms": 50}),
         rule(COMMAND, "duplicate", 'event.id == "d"'),
@@ -287,7 +287,7 @@ async def test_chunks_when_repeated_and_held_up_then_the_state_is_the_same(
     redis: Redis, checkpoint: Path, tmp_path: Path, faults: Carried
 ) -> None:
     faults.load(
-        rule(SHIP, "duplicate", "len(payload) > 2", where={"job": "delays"}),
+        rule(SHIP, "duplicate", "size(payload) > 2", where={"job": "delays"}),
         rule(SHIP, "delay", CHANGELOG, parameters={"ms": 50}),
     )
     arriving = asyncio.create_task(receive(redis, "m1", tmp_path / "in", tmp_path / "none", consumer="cloud"))

@@ -78,11 +78,19 @@ async def ask(bus: Bus, command: Command[Any]) -> Any:
     return await bus.request(command, deadline_s=WITHIN_S, attempt_s=8)
 
 
-async def load(bus: Bus, target: str, name: str, fault: str, condition: str = "true", **given: Any) -> None:
+async def load(
+    bus: Bus, target: str, name: str, fault: str, condition: str = "true", *, once: bool = False, **given: Any
+) -> None:
     """Load one rule, called as its fault."""
     event = {"target": target, "name": name}
     actions = [{"fault": fault, "parameters": given}]
-    rule = {"name": fault.replace("_", "-"), "event": event, "condition": condition, "actions": actions}
+    rule = {
+        "name": fault.replace("_", "-"),
+        "event": event,
+        "condition": condition,
+        "once": once,
+        "actions": actions,
+    }
     await ask(bus, LoadRules(rules=[Rule.model_validate(rule)]))
 
 
@@ -170,7 +178,7 @@ async def test_agent_is_paused_for_a_lease_at_a_time_and_goes_on_when_the_rule_i
 async def test_agent_goes_on_when_its_guard_is_killed_while_it_holds_the_agent(home: Home) -> None:
     agent = process(home, "jfk-agent")
     async with operating(home) as bus:
-        await load(bus, "process", "jfk-agent", "pause", "after 0s and before 2s")
+        await load(bus, "process", "jfk-agent", "pause", "elapsed_s < 2.0")
         await eventually(lambda: are_paused([agent]))
         process(home, "jfk-guard").kill()
         await eventually(lambda: are_running([agent]) and not held_path(home, SITE).exists())
@@ -179,7 +187,7 @@ async def test_agent_goes_on_when_its_guard_is_killed_while_it_holds_the_agent(h
 async def test_killed_process_is_started_anew_and_killed_once(home: Home) -> None:
     async with operating(home) as bus:
         before = process(home, "monitor")
-        await load(bus, "process", "monitor", "kill", "once")
+        await load(bus, "process", "monitor", "kill", once=True)
         await eventually(lambda: find(home.run, "monitor") and process(home, "monitor") != before)
         anew = process(home, "monitor")
         await eventually(lambda: has_acted(bus, "kill"))

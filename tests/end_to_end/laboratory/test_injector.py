@@ -225,7 +225,7 @@ async def test_rule_ends_by_itself_when_its_time_is_over_and_says_how_often_it_a
 async def test_counts_are_in_the_list_while_a_rule_is_loaded_and_in_what_is_told_of_its_end(
     trial: Trial,
 ) -> None:
-    await trial.load({**DROP, "condition": "every 3"})
+    await trial.load({**DROP, "every": 3})
 
     async def acted() -> RuleCount | None:
         count = (await trial.ask(ListRules())).rules[0].count
@@ -312,7 +312,7 @@ async def test_metrics_are_heard_and_kept_when_rules_emit_them(trial: Trial) -> 
 
 
 async def test_condition_hears_of_another_site_when_it_asks_for_its_load(trial: Trial) -> None:
-    await trial.load({**CUT, "condition": "cpu_percent(jfk) >= 0"})
+    await trial.load({**CUT, "condition": 'cpu_percent("jfk") >= 0.0'})
 
     async def is_cut() -> bool:
         return (await link(trial, "lga")).cut

@@ -88,7 +88,7 @@ async def test_paused_process_goes_on_when_the_keeper_is_not_heard_of_any_more(h
 
 
 async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_twice(home: Home) -> None:
-    rules = [loaded("kill", "process", "jfk-nats", "once"), loaded("pause", "process", "jfk-agent")]
+    rules = [loaded("kill", "process", "jfk-nats", once=True), loaded("pause", "process", "jfk-agent")]
     with running(home, "jfk-agent") as agent:
         async with keeping(home, nowhere) as keeper:
             with running(home, "jfk-nats") as struck:

@@ -1,1 +1,1 @@
-"""Fault rules in a process: the language of conditions, where rules look, and the faults themselves."""
+"""Fault rules in a process: their conditions, where rules look, and the faults themselves."""

@@ -16,7 +16,7 @@ from towpath.contracts.faults import AtPoint, LoadedRule, RuleCount
 from towpath.contracts.metrics import Metric
 from towpath.hooks.points import InjectedFault, Items, Passed
 from towpath.lab.faults.clock import real_time
-from towpath.lab.faults.conditions import compile_condition, compile_value
+from towpath.lab.faults.conditions import Evaluation, compile_value
 from towpath.lab.faults.fields import PassingFields
 from towpath.lab.faults.registry import (
     POINT,
@@ -66,21 +66,29 @@ class ActiveRule:
         self.loaded = loaded
         self.expires_at = 0.0
         """Unix seconds; moved on with each renewal."""
-        self.looked = self.acted = self.errors = 0
+        self.errors = 0
         self.last_error: str | None = None
         self._surroundings = surroundings
         self._ended = threading.Event()
         self._asking, self._telling = threading.Lock(), threading.Lock()
         self._told_at = -TELL_AGAIN_S
-        rule = loaded.rule
-        self._evaluation = compile_condition(rule.condition).start(
-            seed=rule.seed,
+        self._evaluation = Evaluation(
+            loaded.rule,
             loaded_at=loaded.loaded_at.timestamp(),
             shared=surroundings.shared_value,
-            counters=surroundings.counters,
             clock=real_time,
         )
         self.faults = _faults_of(loaded)
+
+    @property
+    def looked(self) -> int:
+        """Occurrences that it has looked at."""
+        return self._evaluation.looked
+
+    @property
+    def acted(self) -> int:
+        """Occurrences that it has acted on."""
+        return self._evaluation.acted
 
     def end(self) -> None:
         """The rule is not loaded any more: what it holds up goes on."""
@@ -125,8 +133,15 @@ class ActiveRule:
         return {**self._surroundings.fields(), **context}
 
     def _valuer(self, fields: Mapping[str, Any]) -> Callable[[str], Any]:
-        """What gives the value of an expression where something has these fields."""
-        return lambda text: compile_value(text)(fields, self._surroundings.shared_value)
+        """Return the function that computes an expression for something with these fields."""
+
+        def value(text: str) -> Any:
+            try:
+                return compile_value(text).value(fields, self._surroundings.shared_value)
+            except LookupError:
+                return None
+
+        return value
 
     def _emit(self, measured: Sequence[Measurement]) -> None:
         for each in measured:
@@ -140,9 +155,9 @@ class ActiveRule:
             )
             self._surroundings.reports.metric(metric)
 
-    def _counts(self) -> dict[str, int]:
+    def _counts(self) -> dict[str, float]:
         """For expressions of actions; conditions count by themselves."""
-        return {"count": self.looked, "acted": self.acted}
+        return {"count": self.looked, "acted": self.acted, "elapsed_s": self._evaluation.elapsed_s}
 
     # What passes a point
 
@@ -184,28 +199,17 @@ class ActiveRule:
         def fields(place: int) -> Mapping[str, Any]:
             return PassingFields(items[place], access, context)
 
-        def column(name: str) -> Sequence[Any] | None:
-            return [context[name]] * len(items) if name in context else access.column(name, items)
-
         with self._asking:
-            hits = self._evaluation.select(len(items), fields, column)
-            self.looked += len(items)
-            self.acted += len(hits)
-        return hits
-
-    def _holds(self, fields: Mapping[str, Any]) -> bool:
-        with self._asking:
-            holds = self._evaluation.holds(fields)
-            self.looked += 1
-            self.acted += int(holds)
-        return holds
+            return self._evaluation.select(len(items), fields, self.failed)
 
     # What lasts
 
     def keep(self, target: Target) -> None:
         """Hold what the condition, looked at now, says is to be held, and release it otherwise."""
         try:
-            wanted = not self.is_over() and self._holds(self._context({}))
+            about = self._context({"target": target.kind.value, "name": target.name})
+            with self._asking:
+                wanted = not self.is_over() and self._evaluation.holds(about)
         except Exception as error:
             self.failed(error)
             wanted = False

@@ -17,9 +17,9 @@ class Chance:
     So what is not picked costs nothing. Occurrences are numbered from 1 and asked for in ascending order.
     """
 
-    def __init__(self, p: float, seed: int, number: int) -> None:
+    def __init__(self, p: float, seed: int) -> None:
         self._p = p
-        self._random = np.random.default_rng([seed & (2**64 - 1), number])
+        self._random = np.random.default_rng([seed & (2**64 - 1), 0])
         self._last = 0
         self._picks: list[int] = []
         self._at = 0
@@ -47,7 +47,8 @@ class Chance:
 
     def _draw(self) -> None:
         uniform = 1.0 - self._random.random(_BLOCK)
-        gaps = np.floor(np.log(uniform) / np.log1p(-self._p)) + 1.0
+        with np.errstate(over="ignore"):  # Of a tiny probability; the longest gap is long enough.
+            gaps = np.floor(np.log(uniform) / np.log1p(-self._p)) + 1.0
         picks = np.cumsum(np.minimum(gaps, _LONGEST_GAP).astype(np.int64)) + self._last
         self._picks, self._at = picks.tolist(), 0
         self._last = self._picks[-1]

@@ -1,271 +1,232 @@
-"""Conditions of fault rules, and values that rules compute: compiled once, looked at often.
+"""Conditions of fault rules, and values that rules compute, in CEL: compiled once, evaluated often.
 
-`Condition` is what the text says. `Evaluation` is one loaded rule's condition in one process: it counts,
-and holds what chance has decided. The same seed leads to the same choices.
+`Condition` is a compiled text. `Evaluation` is one loaded rule in one process: it counts, and picks what the
+rule acts on. The same seed leads to the same choices.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
+from numbers import Integral
 from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.faults import Rule
+from towpath.expressions import compiled, is_bound, place_of
 from towpath.lab.faults.chance import Chance
 from towpath.lab.faults.clock import real_time
-from towpath.lab.faults.description import described
-from towpath.lab.faults.evaluation import TESTS, test_of, value_of
-from towpath.lab.faults.expressions import (
-    And,
-    Between,
-    Called,
-    Expression,
-    First,
-    Literal,
-    Not,
-    Occurrence,
-    Or,
-    Path,
-    Probability,
-    Shared,
-    printed,
-    walk,
-)
-from towpath.lab.faults.parsing import parsed
-from towpath.lab.faults.scope import IMPURE, Counters, Scope, SharedValues
-from towpath.lab.faults.selection import Bundle, Columns, Fields, roots_of, selector_of
-from towpath.lab.faults.vocabulary import COUNTER, FUNCTIONS
+from towpath.lab.faults.vocabulary import CALLABLE, OWN_SITE, SAMPLES, SHARED_FUNCTIONS, nearest
 
-__all__ = [
-    "FUNCTIONS",
-    "Condition",
-    "Counters",
-    "Evaluation",
-    "Value",
-    "compile_condition",
-    "compile_value",
-]
+SharedValues = Callable[[str], float | None]
+"""A shared figure by its key, such as `cpu_percent(jfk)`; null while it is unknown."""
+
+Fields = Callable[[int], Mapping[str, Any]]
+"""The fields of an occurrence by its place in a bundle, from 0."""
+
+_FIGURE = re.compile(
+    rf"\b({'|'.join(SHARED_FUNCTIONS)})\s*\(\s*(?:\"([^\"]*)\"|'([^']*)'|({OWN_SITE})\b)\s*\)"
+)
+_ANY_FIGURE = re.compile(rf"\b({'|'.join(SHARED_FUNCTIONS)})\s*\(")
 
 
 def _nothing_shared(key: str) -> float | None:
     return None
 
 
-def _no_columns(name: str) -> Sequence[Any] | None:
-    return None
+class Expression:
+    """A compiled expression. Immutable; threads may share it."""
 
-
-class _Compiled:
-    """A text that was read."""
-
-    def __init__(self, text: str, tree: Expression) -> None:
+    def __init__(self, text: str, field: str) -> None:
         self.text = text
-        self.tree = tree
+        self._program = compiled(text, field)
+        self.names = frozenset(name for name in self._program.variables() if not is_bound(name, text))
+        """Names that it reads, such as `payload`, `event`, `site`."""
+        functions = self._program.functions()
+        _check_functions(functions, text, field)
+        self.shared = _figures(text, field)
+        """Figures that it asks of the mesh: `cpu_percent(jfk)`; `cpu_percent(site)` is each process's own."""
+        self._figures = [name for name in SHARED_FUNCTIONS if name in functions]
 
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """What it names of what passes, such as `payload`, `event`, `args`, `site`."""
-        return roots_of(self.tree)
-
-    @cached_property
-    def paths(self) -> frozenset[tuple[str | int, ...]]:
-        """What it names, with what lies inside: `("args", "command", "job")`."""
-        return frozenset(node.steps for node, _ in walk(self.tree) if isinstance(node, Path))
-
-    @cached_property
-    def shared(self) -> frozenset[str]:
-        """What it asks of the mesh: `cpu_percent(jfk)`; in `cpu_percent(site)` each process's own scope."""
-        nodes = (node for node, _ in walk(self.tree))
-        return frozenset(f"{node.function}({node.site})" for node in nodes if isinstance(node, Shared))
-
-
-class Condition(_Compiled):
-    """A condition that was read and can be started. Immutable."""
-
-    def __init__(self, text: str, tree: Expression) -> None:
-        super().__init__(text, tree)
-        nodes = [node for node, _ in walk(tree)]
-        self._probabilities = [node for node in nodes if isinstance(node, Probability)]
-        numbers = {id(node): number for number, node in enumerate(self._probabilities)}
-        self._timed = any(isinstance(node, Between) for node in nodes)
-        self._test = test_of(tree, numbers)
-        # A row of places is picked at once where no occurrence changes what the next one sees. That of
-        # `first` is easy to foresee where all else has to hold as well.
-        rest, self._most = _without_first(tree)
-        counted = any(isinstance(node, First) for node, _ in walk(rest))
-        impure = any(isinstance(node, Called) and node.function in IMPURE for node in nodes)
-        self._selector = None if counted or impure or self.names & IMPURE else selector_of(rest, numbers)
-
-    def start(
+    def value(
         self,
-        *,
-        seed: int,
-        loaded_at: float,
+        fields: Mapping[str, Any],
         shared: SharedValues = _nothing_shared,
-        counters: Counters | None = None,
-        clock: Callable[[], float] = real_time,
-    ) -> Evaluation:
-        """Begin to look. `loaded_at` is in seconds of `clock`; `counters` null: the rule has its own.
+        own: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Compute the value for these fields, and the rule's `own`.
 
-        The clock is the true one, whatever a rule makes of the process's `time.time` later.
+        Raises `LookupError` where something that it reads is missing; CEL raises other errors for values that
+        do not fit.
         """
-        chances = (Chance(node.p, seed, number) for number, node in enumerate(self._probabilities))
-        scope = Scope(shared=shared, counters=counters, chances=tuple(chances))
-        return Evaluation(self, scope, loaded_at, clock)
-
-    def describe(self) -> str:
-        """What it says, as the part of a sentence that follows "if"."""
-        return described(self.tree)
+        own = own or {}
+        arguments = {name: own[name] if name in own else argument(name, fields) for name in self.names}
+        for name in self._figures:
+            arguments[name] = partial(_figure, shared, name)
+        try:
+            return self._program.execute(arguments)
+        except TypeError:
+            own_site = arguments.get(OWN_SITE)
+            keys = (key.replace(f"({OWN_SITE})", f"({own_site})") for key in self.shared)
+            unknown = next((key for key in keys if shared(key) is None), None)
+            if unknown is not None:
+                raise LookupError(f"{unknown} is not known yet") from None
+            raise
 
 
 class Evaluation:
-    """A condition at work: of one rule, in one process. Threads may share it."""
+    """A loaded rule's condition at work in one process. Its owner sees that one thread uses it at a time."""
 
     def __init__(
-        self, condition: Condition, scope: Scope, loaded_at: float, clock: Callable[[], float]
+        self,
+        rule: Rule,
+        *,
+        loaded_at: float,
+        shared: SharedValues = _nothing_shared,
+        clock: Callable[[], float] = real_time,
     ) -> None:
-        self._test, self._selector = condition._test, condition._selector
-        self._most, self._timed = condition._most, condition._timed
-        self._scope, self._loaded_at, self._clock = scope, loaded_at, clock
-        # Whoever gives the fields may run into the same rule again.
-        self._lock = threading.RLock()
+        """`loaded_at` is in seconds of `clock`: the true time, whatever a rule makes of `time.time`."""
+        self._condition = None if rule.condition.strip() == "true" else compile_condition(rule.condition)
+        self._every, self._once = rule.every or 1, rule.once
+        self._chance = None if rule.probability is None else Chance(rule.probability, rule.seed)
+        self._shared, self._loaded_at, self._clock = shared, loaded_at, clock
+        self.looked = self.acted = 0
+        """Occurrences seen, and those of them that the rule acted on."""
 
     @property
-    def looked(self) -> int:
-        """How many occurrences it has seen."""
-        return self._scope.count
-
-    @property
-    def acted(self) -> int:
-        """For how many of them it held."""
-        return self._scope.acted
+    def elapsed_s(self) -> float:
+        """Seconds since the rule was loaded."""
+        return self._clock() - self._loaded_at
 
     def resume(self, looked: int, acted: int) -> None:
-        """Go on where an earlier evaluation of the same rule has come to: for one that takes its place."""
-        with self._lock:
-            self._scope.count, self._scope.acted = looked, acted
+        """Continue where an earlier evaluation of the same rule stopped."""
+        self.looked, self.acted = looked, acted
 
     def holds(self, fields: Mapping[str, Any]) -> bool:
-        """Whether it holds for the next occurrence, which has these fields."""
-        with self._lock:
-            self._look_at_the_clock()
-            return self._one(lambda: fields)
+        """Return true if the rule acts on the next occurrence. Raises what goes wrong with the condition."""
+        return bool(self.select(1, lambda place: fields, _raise))
 
-    def select(self, count: int, fields: Fields, columns: Columns = _no_columns) -> list[int]:
-        """Where it holds among the next `count` occurrences: places from 0, ascending.
+    def select(self, size: int, fields: Fields, failed: Callable[[Exception], None]) -> list[int]:
+        """Return the places, ascending from 0, that the rule acts on among the next `size` occurrences.
 
-        `fields` gives the fields at a place, and is only asked where that matters. `columns` may give one
-        field of all places at once, such as all payloads, or null; that is quicker.
+        `every` decides first, then `probability`, then the condition, then `once`: most events cost nothing.
+        `failed` is told of each occurrence for which the condition could not be computed.
         """
-        if count <= 0:
-            return []
-        with self._lock:
-            before = self._scope.count
+        before = self.looked
+        self.looked += size
+        hits: list[int] = []
+        for number in self._candidates(before, self.looked):
+            if self._once and self.acted:
+                break
+            place = number - before - 1
             try:
-                self._look_at_the_clock()
-                if self._selector is not None:
-                    return self._at_once(Bundle(self._scope, before, count, fields, columns))
-                return [place for place in range(count) if self._one(lambda: fields(place))]  # noqa: B023
-            finally:
-                self._scope.count = before + count
-
-    def _look_at_the_clock(self) -> None:
-        if self._timed:
-            self._scope.elapsed = self._clock() - self._loaded_at
-
-    def _one(self, load: Callable[[], Mapping[str, Any]]) -> bool:
-        scope = self._scope
-        scope.count += 1
-        scope.enter(load)
-        held = self._test(scope)
-        scope.acted += held
-        return held
-
-    def _at_once(self, bundle: Bundle) -> list[int]:
-        left = bundle.size if self._most is None else self._most - self._scope.acted
-        if left <= 0 or self._selector is None:
-            return []
-        hits = list(self._selector(bundle, range(bundle.size))[:left])
-        self._scope.acted += len(hits)
+                held = self._condition is None or self._true(self._condition, number, fields(place))
+            except Exception as error:
+                failed(error)
+                continue
+            if held:
+                hits.append(place)
+                self.acted += 1
         return hits
 
+    def _candidates(self, after: int, through: int) -> Iterable[int]:
+        """Numbers of the occurrences that `every` and `probability` leave."""
+        first, last = after // self._every, through // self._every
+        picks = range(first + 1, last + 1) if self._chance is None else self._chance.picks(first, last)
+        return (pick * self._every for pick in picks)
 
-class Value(_Compiled):
-    """A value that was read and can be computed. Immutable; threads may share it."""
-
-    def __init__(self, text: str, tree: Expression) -> None:
-        super().__init__(text, tree)
-        self._value = value_of(tree, {})
-
-    def __call__(self, fields: Mapping[str, Any], shared: SharedValues = _nothing_shared) -> Any:
-        """The value where something has these fields. `count` and `acted` are fields here."""
-        scope = Scope(shared=shared)
-        scope.count, scope.acted = fields.get("count", 0), fields.get("acted", 0)
-        scope.enter(lambda: fields)
-        return self._value(scope)
-
-
-@lru_cache(maxsize=256)
-def compile_condition(text: str, field: str = "condition") -> Condition:
-    """Read a condition. Raises `TowpathError` (invalid) that names the place and what may stand there."""
-    tree = parsed(text, field)
-    _check_condition(tree, text, field)
-    return _built(Condition, text, tree, field)
+    def _true(self, condition: Expression, number: int, fields: Mapping[str, Any]) -> bool:
+        own = {"count": number, "acted": self.acted, "elapsed_s": self.elapsed_s}
+        try:
+            held = condition.value(fields, self._shared, own)
+        except LookupError:
+            return False  # The event has no such field.
+        if not isinstance(held, bool):
+            raise TypeError(f"the condition is {held!r}, neither true nor false")
+        return held
 
 
 @lru_cache(maxsize=256)
-def compile_value(text: str, field: str = "value") -> Value:
-    """Read a value. Raises `TowpathError` (invalid) that names the place and what may stand there."""
-    tree = parsed(text, field)
-    _check_value(tree, text, field)
-    if any(isinstance(node, Called) and node.function == COUNTER for node, _ in walk(tree)):
-        raise _misplaced(f"{COUNTER}()", "counts in conditions only", text, field, "values without it")
-    return _built(Value, text, tree, field)
+def compile_condition(text: str, field: str = "condition") -> Expression:
+    """Compile a condition. Raises `TowpathError` (invalid) that names the place and what is allowed."""
+    condition = Expression(text, field)
+    value = _tried(condition, field)
+    if not isinstance(value, bool):
+        raise _wrong(
+            f"is a value ({value!r}), not a condition", text, field, "a comparison, such as count > 3"
+        )
+    return condition
 
 
-def _built(kind: Any, text: str, tree: Expression, field: str) -> Any:
+@lru_cache(maxsize=256)
+def compile_value(text: str, field: str = "value") -> Expression:
+    """Compile a value. Raises `TowpathError` (invalid) that names the place and what is allowed."""
+    value = Expression(text, field)
+    _tried(value, field)
+    return value
+
+
+def argument(name: str, fields: Mapping[str, Any]) -> Any:
+    """Return what a name stands for, as CEL takes it; null where there is no such field."""
+    if name == "event":
+        return _event(fields.get("payload"))
+    value = fields.get(name)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode(errors="replace")
+    if isinstance(value, str | int | float | None):
+        return value
+    return int(value) if isinstance(value, Integral) else str(value)
+
+
+def _event(payload: Any) -> dict[str, Any]:
     try:
-        return kind(text, tree)
-    except TowpathError as error:  # A regular expression is only read now.
-        detail = error.detail
-        message = f"{detail.message}: {detail.value!r}"
-        raise TowpathError(detail.code, message, field=field, value=text, allowed=detail.allowed) from None
+        content = json.loads(payload or b"")
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
-def _without_first(tree: Expression) -> tuple[Expression, int | None]:
-    """The tree without the `first` that all else is joined to, and how often the rule may act at most."""
-    if isinstance(tree, First):
-        return Literal(True), tree.n
-    if isinstance(tree, And):
-        bounds = [operand.n for operand in tree.operands if isinstance(operand, First)]
-        rest = tuple(operand for operand in tree.operands if not isinstance(operand, First))
-        if bounds:
-            return And(rest) if rest else Literal(True), min(bounds)
-    return tree, None
+def _figure(shared: SharedValues, function: str, scope: Any) -> float | None:
+    return shared(f"{function}({scope})")
 
 
-def _check_condition(node: Expression, text: str, field: str, negated: bool = False) -> None:
-    if isinstance(node, First) and negated:
-        what = "never holds when negated: the rule would have to act first"
-        raise _misplaced(printed(node), what, text, field, f"count > {node.n}")
-    if isinstance(node, And | Or | Not):
-        for part in node.parts:
-            _check_condition(part, text, field, negated or isinstance(node, Not))
-        return
-    truth = isinstance(node, Literal) and isinstance(node.value, bool)
-    if not isinstance(node, (Path, *TESTS)) and not truth:
-        what = "is a value, not a condition"
-        raise _misplaced(printed(node), what, text, field, f"a comparison, such as {printed(node)} == 0")
-    for part in node.parts:
-        _check_value(part, text, field)
+def _raise(error: Exception) -> None:
+    raise error
 
 
-def _check_value(node: Expression, text: str, field: str) -> None:
-    for part, _ in walk(node):
-        if isinstance(part, Occurrence):
-            raise _misplaced(printed(part), "is a condition, not a value", text, field, "values")
+def _check_functions(functions: Iterable[str], text: str, field: str) -> None:
+    for name in functions:
+        if name[0].isalpha() and name not in CALLABLE:  # CEL calls its operators `_>_`, `@in` and the like.
+            what = f"{place_of(name, text)}: there is no function `{name}`{nearest(name, sorted(CALLABLE))}"
+            raise TowpathError(ErrorCode.INVALID, what, field=field, value=text, allowed=sorted(CALLABLE))
 
 
-def _misplaced(part: str, what: str, text: str, field: str, allowed: str) -> TowpathError:
-    return TowpathError(ErrorCode.INVALID, f"`{part}` {what}", field=field, value=text, allowed=allowed)
+def _figures(text: str, field: str) -> frozenset[str]:
+    found = [*_FIGURE.finditer(text)]
+    for call in _ANY_FIGURE.finditer(text):
+        if not any(each.start() == call.start() for each in found):
+            what = f"{place_of(call[1], text)}: `{call[1]}` takes the name of a scope"
+            allowed = f'a name in quotes, such as {call[1]}("jfk"), or {OWN_SITE}'
+            raise TowpathError(ErrorCode.INVALID, what, field=field, value=text, allowed=allowed)
+    return frozenset(f"{each[1]}({each[2] or each[3] or each[4] or ''})" for each in found)
+
+
+def _tried(expression: Expression, field: str) -> Any:
+    """Return its value for samples; true where events decide that."""
+    samples = {name: SAMPLES.get(name) for name in expression.names}
+    try:
+        return expression.value({}, lambda key: 0.0, samples)
+    except (TypeError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "regex" not in str(error):
+            return True  # A sample that cannot be converted, such as a text that says no number.
+        if not expression.names <= SAMPLES.keys():
+            return True  # Whoever asks for the names refuses it.
+        raise _wrong(f"cannot be computed: {error}", expression.text, field, "values of one type") from error
+    except (LookupError, ArithmeticError, ValueError):
+        return True
+
+
+def _wrong(what: str, text: str, field: str, allowed: str) -> TowpathError:
+    return TowpathError(ErrorCode.INVALID, f"`{text}` {what}", field=field, value=text, allowed=allowed)

@@ -6,9 +6,7 @@ import inspect
 import json
 from collections.abc import Iterable, Sequence
 
-from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleAction
-from towpath.lab.faults.conditions import compile_condition
 from towpath.lab.faults.registry import faults
 from towpath.lab.faults.world import World, looking_processes
 
@@ -32,13 +30,22 @@ def explain(rule: Rule, world: World) -> str:
 
 
 def _when(rule: Rule) -> str:
-    if rule.condition.strip() == "true":
-        return f"{_event(rule)}:"
-    try:
-        condition = compile_condition(rule.condition).describe()
-    except TowpathError:
-        condition = f"({rule.condition})"
-    return f"{_event(rule)}, if {condition}:"
+    parts = [_event(rule)]
+    if rule.every is not None and rule.every > 1:
+        parts.append(f"every {_ordinal(rule.every)} time")
+    if rule.probability is not None:
+        parts.append(f"with probability {rule.probability:g}")
+    if rule.condition.strip() != "true":
+        parts.append(f"if {rule.condition.strip()}")
+    if rule.once:
+        parts.append("once in each process")
+    return f"{', '.join(parts)}:"
+
+
+def _ordinal(n: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th…"""
+    ending = "th" if n // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n:,}{ending}"
 
 
 def _event(rule: Rule) -> str:

@@ -50,7 +50,7 @@ class Fault(ABC):
 
     @classmethod
     def expressions(cls, parameters: Any) -> Sequence[str]:
-        """The expressions among the parameters, such as `len(payload)`."""
+        """The expressions among the parameters, such as `size(payload)`."""
         return ()
 
 

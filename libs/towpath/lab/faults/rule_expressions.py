@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import Rule, RuleAction
-from towpath.lab.faults.conditions import Condition, Value, compile_condition, compile_value
+from towpath.lab.faults.conditions import Expression, compile_condition, compile_value
 from towpath.lab.faults.registry import Fault, faults
 
 
-def expressions_of(rule: Rule) -> Iterator[tuple[str, Condition | Value]]:
+def expressions_of(rule: Rule) -> Iterator[tuple[str, Expression]]:
     """The field of each expression, and what it says. Those that cannot be read are left out."""
     with contextlib.suppress(TowpathError):
         yield "condition", compile_condition(rule.condition)
@@ -22,7 +22,7 @@ def expressions_of(rule: Rule) -> Iterator[tuple[str, Condition | Value]]:
         yield from values_of(action, f"actions.{place}")
 
 
-def values_of(action: RuleAction, field: str) -> Iterator[tuple[str, Value]]:
+def values_of(action: RuleAction, field: str) -> Iterator[tuple[str, Expression]]:
     """The same of one action, which stands at `field`: none when its parameters are wrong."""
     for kind, parameters in _read(action):
         for text in dict.fromkeys(kind.expressions(parameters)):

@@ -20,11 +20,11 @@ from towpath.contracts.faults import (
     TargetKind,
     Where,
 )
-from towpath.lab.faults.conditions import compile_condition
+from towpath.expressions import place_of
+from towpath.lab.faults.conditions import Expression, compile_condition
 from towpath.lab.faults.registry import POINT, faults, made
 from towpath.lab.faults.rule_expressions import field_of, values_of
-from towpath.lab.faults.syntax_errors import nearest
-from towpath.lab.faults.vocabulary import names_at
+from towpath.lab.faults.vocabulary import names_at, nearest
 
 Location = tuple[int | str, ...]
 
@@ -52,8 +52,7 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
     """What is wrong with a rule whose fields are right, whatever mesh it is for."""
     found: list[ErrorDetail] = []
     try:
-        names = compile_condition(rule.condition).names
-        found.extend(_unknown_names(rule.event, names, "condition"))
+        found.extend(_unknown_names(rule.event, compile_condition(rule.condition), "condition"))
     except TowpathError as error:
         found.append(error.detail)
     found.extend(_of_where(rule))
@@ -84,10 +83,11 @@ def misnamed(
     )
 
 
-def _unknown_names(event: RuleEvent, names: frozenset[str], field: str) -> Iterator[ErrorDetail]:
+def _unknown_names(event: RuleEvent, expression: Expression, field: str) -> Iterator[ErrorDetail]:
     offered = names_at(event)
-    for name in sorted(names - offered.keys()):
-        yield misnamed(f"{_place(event)} offers no `{name}`", field, name, sorted(offered))
+    for name in sorted(expression.names - offered.keys()):
+        what = f"{place_of(name, expression.text)}: {_place(event)} offers no `{name}`"
+        yield misnamed(what, field, name, sorted(offered))
 
 
 def _place(event: RuleEvent) -> str:
@@ -135,7 +135,7 @@ def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDe
         # An expression in a parameter: it says what is wrong with it, not where it stands.
         return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
     values = values_of(action, field)
-    return [error for place, value in values for error in _unknown_names(event, value.names, place)]
+    return [error for place, value in values for error in _unknown_names(event, value, place)]
 
 
 def _first(errors: list[ErrorDetail]) -> ErrorDetail:

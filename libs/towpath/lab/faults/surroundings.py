@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from towpath.lab.faults.conditions import Counters
 from towpath.lab.faults.reports import Reports
 
 
@@ -21,9 +20,6 @@ class Surroundings:
     reports: Reports
     shared: Mapping[str, float] = field(default_factory=dict)
     """What conditions may ask of the whole mesh, as last told."""
-
-    counters: Counters = field(default_factory=Counters)
-    """Of all rules of the process: what one counts, another may ask for."""
 
     def shared_value(self, key: str) -> float | None:
         """A value of the mesh; null where nobody knows it."""

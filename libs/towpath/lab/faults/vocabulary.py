@@ -1,74 +1,64 @@
-"""The words of conditions: operators, functions, and what can be named at which event."""
+"""Names and functions of conditions, and what can be named at which event."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 
 from towpath.contracts.faults import AtPoint, DataPoint, RuleEvent
 
-OCCURRENCES: Mapping[str, str] = {
-    "every N": "the Nth time, the 2Nth time, and so on, that the rule is looked at in a process",
-    "probability P": "each time with probability P (0 to 1); the rule's seed decides",
-    "once": "until the rule has acted, in each process",
-    "first N": "until the rule has acted N times, in each process",
-    "after T": "from T after the rule was loaded; T is a number with ms, s, m or h",
-    "before T": "until T after the rule was loaded",
-    "between T and T": "between two times after the rule was loaded",
-}
-"""Conditions on which time it is."""
-
-OPERATORS: Mapping[str, str] = {
-    "A and B, A or B, not A": "of conditions",
-    "== != < <= > >=": "compare numbers or texts; what is missing is only equal to null",
-    "X in Y, X not in Y": "X is one of a list, a part of a text, or a key",
-    "X contains Y": "the same as Y in X",
-    "X startswith Y": "of texts",
-    "X endswith Y": "of texts",
-    'X matches "P"': "a regular expression (RE2) occurs in a text",
-    "+ - * / %": "of numbers; null when there is none, such as after a division by zero",
-}
-
-VALUE_FUNCTIONS: Mapping[str, tuple[int, int | None, str]] = {
-    "abs": (1, 1, "a number without its sign"),
-    "hash": (1, 1, "the same number, 0 to 2^32 - 1, for the same text or number, in each process"),
-    "len": (1, 1, "how many characters, bytes of a payload, values or keys"),
-    "lower": (1, 1, "a text in lower case"),
-    "max": (1, None, "the largest number"),
-    "min": (1, None, "the smallest number"),
-    "number": (1, 1, "the number that a text says"),
-}
-"""Function → fewest arguments, most (null: any), meaning."""
-
-COUNTER = "counter"
+OWN_SITE = "site"
+"""Stands for the scope of the process itself, as a name and as an argument."""
 
 SHARED_FUNCTIONS: Mapping[str, str] = {
     "cpu_percent": "CPU that the processes of a scope take, percent of all the machine's cores together",
     "memory_percent": "memory that the processes of a scope take, percent of the machine's",
 }
-"""What the mesh measures of each scope."""
+"""Figures that the mesh measures of each scope."""
 
-FUNCTIONS: Mapping[str, str] = {
-    **OCCURRENCES,
-    **OPERATORS,
-    **{f"{name}(x)": meaning for name, (_, most, meaning) in VALUE_FUNCTIONS.items() if most == 1},
-    **{f"{name}(x, …)": meaning for name, (_, most, meaning) in VALUE_FUNCTIONS.items() if most is None},
-    f'{COUNTER}("name")': "counts up each time it is asked for, from 1, in each process: "
-    'every 10th that has a topic is `topic == "a" and counter("a") % 10 == 0`',
-    **{f"{name}(scope)": f"{meaning}; `site`: its own" for name, meaning in SHARED_FUNCTIONS.items()},
+_OF_CEL: Mapping[str, tuple[str, str]] = {
+    "contains": ('payload.contains("x")', "a text has a part"),
+    "startsWith": ('topic.startsWith("x")', "a text begins so"),
+    "endsWith": ('topic.endsWith("x")', "a text ends so"),
+    "matches": ('payload.matches("x+")', "a regular expression occurs in a text"),
+    "size": ("size(x)", "how many characters, bytes, values or keys"),
+    "double": (
+        "double(x)",
+        "a number as a double: arithmetic needs numbers of one kind, as in double(x) / 1000.0",
+    ),
+    "int": ("int(x)", "a number or a text as an integer"),
+    "uint": ("uint(x)", "a number or a text as an unsigned integer"),
+    "string": ("string(x)", "a value as text"),
+    "bytes": ("bytes(x)", "a text as bytes"),
 }
-"""All that conditions may call, for people: how it is written → what it means."""
+"""Function of CEL → how it is written, and its meaning."""
 
-ANYWHERE: Mapping[str, str] = {
+CALLABLE = frozenset({*_OF_CEL, *SHARED_FUNCTIONS})
+"""Functions that conditions may call."""
+
+_MACROS: Mapping[str, str] = {
+    "has(event.x)": "the event has this field; a condition on a field that is missing does not hold",
+    "x in [1, 2]": "a value is one of a list, or a key of a map",
+    "event.l.exists(x, x > 1)": "one of a list's values is such; all, exists_one, filter and map likewise",
+}
+
+_ANYWHERE: Mapping[str, str] = {
     "count": "how often this process has looked at the rule, this time included",
-    "acted": "how often the rule has acted in this process",
+    "acted": "how often the rule has acted in this process; `acted < 3` lets it act three times",
+    "elapsed_s": "seconds since the rule was loaded",
     "site": "the scope of the process: a site, or hub",
     "process": "the name of the process",
-    "worker": "in a Python worker of a Spark cluster: the number of its executor",
+    "worker": "in a Python worker of a Spark cluster: the number of its executor, as text; null elsewhere",
+}
+
+_ON_TARGET: Mapping[str, str] = {
+    "target": "the kind of target, such as process",
+    "name": "the target's name",
 }
 
 _PAYLOAD: Mapping[str, str] = {
-    "payload": "what passes, as bytes",
-    "event": "the JSON that the payload is; `event.delay` is a field of it",
+    "payload": "what passes, as text",
+    "event": "the JSON object that the payload is, otherwise an empty map; `event.delay` is a field of it",
 }
 
 _INPUT: Mapping[str, str] = {
@@ -80,7 +70,7 @@ _INPUT: Mapping[str, str] = {
 
 _MESSAGE: Mapping[str, str] = {**_PAYLOAD, "subject": "the subject of the message"}
 
-AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
+_AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
     DataPoint.SOURCE_READ: _INPUT,
     DataPoint.OPERATOR_BATCH: {
         "job": _INPUT["job"],
@@ -96,7 +86,7 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
     },
     DataPoint.ENGINE_PROGRESS: {**_PAYLOAD, "job": "the job whose micro-batch it is"},
     DataPoint.CHECKPOINT_SHIP: {
-        "payload": "the bytes of the chunk",
+        "payload": "the chunk as text; bytes that are no UTF-8 are replaced",
         "path": "the file of the checkpoint that it is a part of",
         "offset": "where it begins in the file, bytes",
         "job": "the job whose checkpoint it is",
@@ -110,19 +100,36 @@ AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
     DataPoint.BUS_SEND: _MESSAGE,
     DataPoint.BUS_RECEIVE: _MESSAGE,
 }
-"""What can be named at each point, besides `ANYWHERE`."""
+
+SAMPLES: Mapping[str, object] = {
+    **{name: "" for names in (_ANYWHERE, _ON_TARGET, *_AT_POINTS.values()) for name in names},
+    **{"count": 1, "acted": 0, "elapsed_s": 0.0, "serial": 1, "size": 1, "offset": 0, "event": {}},
+}
+"""Name → a value of its type, on which expressions are tried when they are compiled."""
 
 
 def names_at(event: RuleEvent) -> Mapping[str, str]:
-    """What conditions can name at an event → what it is."""
+    """Names that conditions can use at an event → meaning."""
     match event:
         case AtPoint(point=point):
-            return {**ANYWHERE, **AT_POINTS[point]}
+            return {**_ANYWHERE, **_AT_POINTS[point]}
         case _:
-            return ANYWHERE
+            return {**_ANYWHERE, **_ON_TARGET}
 
 
-KEYWORDS = frozenset(
-    {"and", "or", "not", "in", "every", "probability", "once", "first", "after", "before", "between"}
-    | {"startswith", "endswith", "contains", "matches", "true", "false", "null"}
-)
+def reference() -> dict[str, str]:
+    """Everything that conditions may name and call → meaning."""
+    names: dict[str, str] = {**_ANYWHERE, **_ON_TARGET}
+    for name in dict.fromkeys(name for offered in _AT_POINTS.values() for name in offered):
+        at = [point for point, offered in _AT_POINTS.items() if name in offered]
+        names[name] = f"{_AT_POINTS[at[0]][name]}; at {', '.join(at)}"
+    figures = {
+        f'{name}("jfk")': f"{meaning}; `{OWN_SITE}`: its own" for name, meaning in SHARED_FUNCTIONS.items()
+    }
+    return {**names, **dict(_OF_CEL.values()), **_MACROS, **figures}
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` when a known word is much like the given one, else nothing."""
+    close = difflib.get_close_matches(given, [*known], n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount
-from towpath.lab.faults.conditions import compile_condition
+from towpath.lab.faults.conditions import Evaluation
 from towpath.lab.faults.registry import Fault, StrikingFault, made
 from towpath.lab.guard.held_record import Progress, RuleKey
 from towpath.lab.guard.scopes import guard_name
@@ -45,9 +45,7 @@ class GuardedRule:
             "site": scope,
             "process": guard_name(scope),
         }
-        self._evaluation = compile_condition(rule.condition).start(
-            seed=rule.seed, loaded_at=loaded.loaded_at.timestamp(), shared=shared
-        )
+        self._evaluation = Evaluation(rule, loaded_at=loaded.loaded_at.timestamp(), shared=shared)
         self._before = progress or Progress(key=self.key, looked=0, acted=0)
         """How far an earlier guard has come with it."""
         if progress is not None:

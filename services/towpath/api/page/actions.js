@@ -14,7 +14,7 @@ const RULE = {
   description: "Every hundredth event takes 20 ms longer",
   event: { point: "operator.event" },
   where: {},
-  condition: "every 100",
+  every: 100,
   actions: [{ fault: "delay", parameters: { ms: 20 } }],
   for_s: 60,
 };

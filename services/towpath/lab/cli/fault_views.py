@@ -77,13 +77,24 @@ def event_of(rule: Rule) -> str:
             return f"{target.target.value} {target.name}"
 
 
+def condition_of(rule: Rule) -> str:
+    """The condition, with what decides before and after it: `every 1000, event.delay > 15.0, once`."""
+    parts = [
+        f"every {rule.every}" if rule.every is not None else "",
+        f"probability {rule.probability:g}" if rule.probability is not None else "",
+        rule.condition if rule.condition != "true" else "",
+        "once" if rule.once else "",
+    ]
+    return ", ".join(part for part in parts if part) or "true"
+
+
 def _row(view: RuleView) -> tuple[object, ...]:
     where = [f"{scope} (away)" if scope in view.unreached else scope for scope in view.scopes]
     return (
         view.rule.name,
         view.version,
         event_of(view.rule),
-        view.rule.condition,
+        condition_of(view.rule),
         ", ".join(action.fault for action in view.rule.actions),
         ", ".join(where),
         clock(view.until),

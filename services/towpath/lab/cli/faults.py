@@ -54,7 +54,8 @@ A rule says at which *event*, under which *condition*, which *actions* are done.
     name: slow-every-1000th
     event: {point: operator.event}
     where: {job: delays}
-    condition: every 1000
+    condition: event.delay > 15.0
+    every: 1000
     actions:
       - {fault: delay, parameters: {ms: 10}}
 

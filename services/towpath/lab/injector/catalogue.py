@@ -16,9 +16,9 @@ from towpath.contracts.faults import (
     FaultParameter,
     TargetKind,
 )
-from towpath.lab.faults.conditions import FUNCTIONS
 from towpath.lab.faults.registry import Fault, faults
 from towpath.lab.faults.validation import targets
+from towpath.lab.faults.vocabulary import reference
 from towpath.lab.faults.world import World
 
 
@@ -29,7 +29,7 @@ def catalogue(world: World) -> FaultCatalogue:
         points={point.value: meanings[point.name] for point in DataPoint},
         targets={kind.value: targets(kind, world) for kind in TargetKind},
         faults=[described(kind) for kind in faults().values()],
-        functions=dict(FUNCTIONS),
+        functions=reference(),
     )
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from towpath.contracts.faults import LoadedRule, RuleCount, RulesSet
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.asking import asked_by
-from towpath.lab.faults.expressions import OWN_SITE
+from towpath.lab.faults.vocabulary import OWN_SITE
 from towpath.lab.injector.courier import Courier, Deliver, Letter
 from towpath.lab.injector.loaded import LoadedRules
 from towpath.tasks import end

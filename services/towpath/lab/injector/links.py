@@ -14,7 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import DEFAULT_LEASE_S, OnTarget, RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import HUB_SCOPE, Command
-from towpath.lab.faults.conditions import Evaluation, compile_condition
+from towpath.lab.faults.conditions import Evaluation
 from towpath.lab.faults.registry import LinkFault, made
 from towpath.lab.injector.loaded import Loaded, LoadedRules
 from towpath.lab.injector.record import RecordedLink
@@ -153,9 +153,7 @@ class LinkRules:
 
     def _begin(self, loaded: Loaded) -> _Carried:
         rule = loaded.told.rule
-        evaluation = compile_condition(rule.condition).start(
-            seed=rule.seed, loaded_at=loaded.told.loaded_at.timestamp(), shared=self._shared
-        )
+        evaluation = Evaluation(rule, loaded_at=loaded.told.loaded_at.timestamp(), shared=self._shared)
         random = Random(rule.seed)
         faults = [made(action, TargetKind.LINK.value, random) for action in rule.actions]
         return _Carried(loaded, evaluation, cast("list[LinkFault]", faults))

@@ -22,9 +22,9 @@ def batch_metrics(job: str) -> Rule:
     takes from its trigger on: planning, and the logs before and after; total delay is both.
     """
     values = {
-        PROCESSING: f"{_DURATIONS}.addBatch / 1000",
-        SCHEDULING: f"({_DURATIONS}.triggerExecution - {_DURATIONS}.addBatch) / 1000",
-        TOTAL: f"{_DURATIONS}.triggerExecution / 1000",
+        PROCESSING: f"double({_DURATIONS}.addBatch) / 1000.0",
+        SCHEDULING: f"double({_DURATIONS}.triggerExecution - {_DURATIONS}.addBatch) / 1000.0",
+        TOTAL: f"double({_DURATIONS}.triggerExecution) / 1000.0",
         SIZE: "event.numInputRows",
     }
     labels = {"batch": "{event.batchId}", "started_at": "{event.timestamp}"}
@@ -50,7 +50,7 @@ def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
         name=f"slow-worker-{worker}",
         event=AtPoint(point=DataPoint.OPERATOR_EVENT),
         where=Where(site=site, worker=worker),
-        condition=f"every {every}",
+        every=every,
         actions=[RuleAction(fault="delay", parameters={"ms": delay_ms})],
     )
 
@@ -61,6 +61,6 @@ def slow_site(site: str, job: str, every: int, delay_ms: float) -> Rule:
         name=f"slow-{site}",
         event=AtPoint(point=DataPoint.SOURCE_READ),
         where=Where(site=site, job=job),
-        condition=f"every {every}",
+        every=every,
         actions=[RuleAction(fault="delay", parameters={"ms": delay_ms})],
     )

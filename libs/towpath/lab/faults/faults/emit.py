@@ -25,7 +25,7 @@ class Emit(PointFault):
         metric: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
         """Name; ends with its unit: `_s`, `_bytes`, `_events`."""
         value: str = Field(default="1", max_length=2_000)
-        """An expression over what conditions may name, for example `len(payload)` or `took_s`."""
+        """An expression over what conditions may name, for example `size(payload)`."""
         labels: dict[str, str] = Field(default={}, max_length=16)
         """More about it: texts, in which `{expression}` stands for its value."""
         entity: str | None = Field(default=None, max_length=200)
