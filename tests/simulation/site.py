@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from simulation.mesh import SimulatedMesh
 
 REJECTED_EVERY = 5
-"""Every so-manieth event is one that the job rejects."""
+"""The job rejects every event whose number is a multiple of this."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class Staircase(Model):
     """Delays loaded on the workers one by one, and unloaded one by one."""
 
     every: int
-    """A delay with each so-manieth line, counted in each Python worker."""
+    """Lines from one delayed line to the next, counted in each Python worker."""
     delay_ms: float
     sent: int
     rate: float
