@@ -3,6 +3,8 @@
 PROTOCOL.md, section 15, tells the same in prose. What a job publishes is `towpath.contracts.result`.
 Running meshes, stored streams and checkpoints hold what is made here, so a change of any of it is a change
 of format.
+
+This module imports nothing else of Towpath: Spark's Python workers load it when they start.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from towpath.contracts.message import subject_of
-
 # Subjects ------------------------------------------------------------------------------------------------
 
 DEVICE_PREFIX = "site/"
 """MQTT topics under this prefix belong to devices; everything else is the output of a job."""
+
+
+def subject_of(topic: str) -> str:
+    """The NATS subject of an MQTT topic: `stats/hourly` → `stats.hourly`."""
+    return topic.replace("/", ".")
+
 
 DEVICE_SUBJECTS = f"{subject_of(DEVICE_PREFIX)}>"
 """Subjects of device events. The IN stream listens to them."""

@@ -6,8 +6,7 @@ Every error says which field, which value, and what would have been allowed. Ser
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -98,7 +97,14 @@ class ErrorDetail(Model):
             return None
         if "did you mean" in self.message:
             return None
-        return next(iter(difflib.get_close_matches(self.value, self.allowed, n=1)), None)
+        return closest(self.value, self.allowed)
+
+
+def closest(given: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most like the given one; None when none is like it."""
+    import difflib  # Here, as most processes never meet an error.
+
+    return next(iter(difflib.get_close_matches(given, [*known], n=1)), None)
 
 
 class TowpathError(Exception):

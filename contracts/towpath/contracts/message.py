@@ -149,11 +149,6 @@ class Event(Message):
     """When it happened, by the sender's clock."""
 
 
-def subject_of(topic: str) -> str:
-    """The NATS subject of an MQTT topic: `stats/hourly` → `stats.hourly`."""
-    return topic.replace("/", ".")
-
-
 def is_name(text: str) -> bool:
     """Whether `text` may name a site or a job."""
     return re.fullmatch(NAME_PATTERN, text) is not None

@@ -30,12 +30,6 @@ def step_span(operation: str, step: str, *, undo: bool = False) -> str:
     return span_of(operation, step, UNDO) if undo else span_of(operation, step)
 
 
-def in_operation(operation: OperationRecord) -> AbstractContextManager[None]:
-    """Work inside belongs to the operation's span, if it is traced."""
-    span = _of_operation(operation)
-    return span.inside() if span is not None else nullcontext()
-
-
 def in_step(operation: OperationRecord, step: str, *, undo: bool = False) -> AbstractContextManager[None]:
     """Work inside belongs to the step's span, if the operation is traced."""
     span = _of_step(operation, step, operation.begun_at, undo=undo)

@@ -1,7 +1,7 @@
 """Message ids of results and rejected events, as columns of a Spark plan.
 
 Two runs of a job give one result one id, whoever runs it: ids are made from what the result stands for. The
-grammar is `towpath.contracts.data_plane`'s, told in PROTOCOL.md, section 17. The sink puts the life of the
+grammar is `towpath.contracts.data_plane`'s, told in PROTOCOL.md, section 15. The sink puts the life of the
 output stream before each.
 """
 

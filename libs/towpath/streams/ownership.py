@@ -5,7 +5,7 @@ The output stream decides. It listens to the subject of one epoch, so its server
 
 - a publisher that no one heard asks where its results belong (`place_of`);
 - agents and streams refuse commands whose epoch is over (`check_epoch`);
-- the coordinator compares epochs in its registry before it gives a new one (`coordinator/scripts.py`).
+- the coordinator compares epochs before it gives a new one (`coordinator/registry/scripts.py`).
 """
 
 from __future__ import annotations

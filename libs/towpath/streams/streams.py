@@ -22,9 +22,9 @@ from nats.js.api import (
 from nats.js.errors import NotFoundError
 
 from towpath.contracts import data_plane
+from towpath.contracts.data_plane import subject_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import ResolvedInput, ResolvedOutput
-from towpath.contracts.message import subject_of
 from towpath.contracts.site import Retention
 from towpath.streams.ownership import accepted_epoch, check_epoch
 from towpath.streams.pages import last_serial, newest_before

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from towpath.contracts.metrics import METRICS_BY_NAME, METRICS_TABLE, EntityKind, MetricDefinition, MetricKind
+from towpath.contracts.metrics import METRICS_BY_NAME, EntityKind, MetricDefinition, MetricKind
 from towpath.telemetry.selection import RULE_PREFIX
 
 PREFIX = "towpath."
@@ -77,8 +77,3 @@ def entity_labels(entity: str) -> dict[str, str]:
         name, _, step = name.partition("/")
         return {"entity": kind, "name": name} | ({"step": step} if step else {})
     return {"entity": kind, "name": name}
-
-
-def known_samples() -> set[str]:
-    """Return every name of a known metric that a query of Prometheus may use."""
-    return {_of_table(metric).sample for metric in METRICS_TABLE}

@@ -33,9 +33,9 @@ from towpath.contracts.data_plane import (
     MESSAGE_ID_HEADER,
     MQTT_DELIVERY,
     MQTT_QOS_HEADER,
+    subject_of,
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import subject_of
 from towpath.lab.workload.departures import departures
 from towpath.lab.workload.replay import Replay, ReplayReport
 

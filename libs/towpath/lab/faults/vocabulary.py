@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
+from towpath.contracts.errors import closest
 from towpath.contracts.faults import AtPoint, DataPoint, RuleEvent
 
 OWN_SITE = "site"
@@ -131,5 +131,5 @@ def reference() -> dict[str, str]:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean …?` when a known word is much like the given one, else nothing."""
-    close = difflib.get_close_matches(given, [*known], n=1, cutoff=0.6)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    close = closest(given, known)
+    return f"; did you mean `{close}`?" if close else ""

@@ -7,7 +7,6 @@ nobody knows of.
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import psutil
 from pydantic import BaseModel, ValidationError
 
+from towpath.atomic_write import write_atomically
 from towpath.contracts.faults import LoadedRule, OnTarget, RuleAction, RuleName
 from towpath.contracts.message import Model
 from towpath.lab.guard.scopes import HELD_SUFFIX
@@ -171,7 +171,5 @@ def _read(path: Path, kind: type[FileT]) -> FileT | None:
 
 
 def _write(path: Path, content: BaseModel) -> None:
-    """Whole or not at all. Not synced: what is held does not outlive the machine, either."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(content.model_dump_json())
-    temporary.replace(path)
+    # Not synced: what is held does not outlive the machine, either.
+    write_atomically(path, content.model_dump_json(), durable=False)

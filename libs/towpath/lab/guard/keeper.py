@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import psutil
 
+from towpath.atomic_write import write_atomically
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet
 from towpath.contracts.metrics import Metric
@@ -196,11 +196,9 @@ def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
 
 
 def _write(path: Path, told: RuleSet) -> None:
-    """Whoever reads meanwhile finds the rules before or these. Without rules there is no file."""
+    """Write the rules for the processes of the scope, or delete the file when there are none."""
     if not told.rules:
         path.unlink(missing_ok=True)
         return
     make_private_directory(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(told.model_dump_json())
-    temporary.replace(path)
+    write_atomically(path, told.model_dump_json(), durable=False)

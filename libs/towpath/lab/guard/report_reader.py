@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 from pydantic import ValidationError
 
+from towpath.atomic_write import write_atomically
 from towpath.contracts.faults import RuleCount, RuleReport
 from towpath.contracts.metrics import Metric
 
@@ -138,7 +139,5 @@ def _cut_down(tail: _Tail) -> None:
         tail.path.unlink(missing_ok=True)
     else:
         lines = [RuleReport(kind="count", count=count).model_dump_json() for count in tail.counts.values()]
-        temporary = tail.path.with_name(f".{tail.path.name}.short")
-        temporary.write_text("".join(f"{line}\n" for line in lines))
-        temporary.replace(tail.path)
+        write_atomically(tail.path, "".join(f"{line}\n" for line in lines), durable=False)
     tail.gone = True
