@@ -112,7 +112,8 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        names = processes_of(self.mesh.sites, emulate_links=self.mesh.spec.emulate_links, faults=True)
+        spec = self.mesh.spec
+        names = processes_of(self.mesh.sites, emulate_links=spec.emulate_links, faults=spec.faults.enabled)
         return [name for name in names if find(self.home.run, name) is None]
 
 
