@@ -28,12 +28,12 @@ from towpath.contracts.migration import SITE_COMMANDS, SiteCommand, StartJob
 from towpath.contracts.pipeline import ApplyPipeline, ApplyState
 from towpath.contracts.reply import Done
 from towpath.contracts.site import MeshSpec, SiteState, SiteStatus
-from towpath.local.app import service
 from towpath.mesh.binaries import redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, redis_server, site_server
 from towpath.mesh.state import MeshState
 from towpath.processes import Supervisor
+from towpath.supervisor.app import service
 
 USED_SITES = SITES[:2]
 JOBS_OF_A_PIPELINE = 100

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from running.mesh import Mesh, linked
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
-from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, site_server
 from towpath.mesh.state import MeshState
 from towpath.processes import stop
+from towpath.supervisor.app import children
 
 
 @contextmanager

@@ -9,9 +9,9 @@ import pytest
 from towpath.agent.settings import AgentSettings
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.hooks import extension
-from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
+from towpath.supervisor.app import children
 
 VARIABLES = {"TOWPATH_HOOKS", "TOWPATH_FAULTS", "TOWPATH_PROCESS"}
 ON = FaultSettings(enabled=True)

@@ -18,11 +18,11 @@ from towpath.contracts.links import LinkConditions
 from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
 from towpath.lab.links.record import Kept, Record
 from towpath.lab.links.settings import Settings
-from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
+from towpath.supervisor.app import children
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ from test_scenario_reading import document, rule
 
 from towpath.contracts.site import FaultSettings
 from towpath.lab.scenarios.reading import parse
-from towpath.local.app import children
 from towpath.mesh.home import Home
 from towpath.mesh.names import SITE_PARTS, SUPERVISOR, processes_of
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
+from towpath.supervisor.app import children
 
 SITES = ("jfk", "cloud")
 

@@ -43,7 +43,7 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     state = MeshState.create_or_extend(home, spec)
     running = find(home.run, SUPERVISOR)
     if running is None:
-        _start(home, supervisor or (sys.executable, "-m", "towpath.local", "--home", str(home.root)))
+        _start(home, supervisor or (sys.executable, "-m", "towpath.supervisor", "--home", str(home.root)))
     elif home.state.read_bytes() != before:
         # If it ends this very moment, the next `up` starts one that reads the new state.
         with contextlib.suppress(ProcessLookupError):

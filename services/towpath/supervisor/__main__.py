@@ -1,4 +1,4 @@
-"""`python -m towpath.local --home H`: run a mesh until SIGTERM or SIGINT."""
+"""`python -m towpath.supervisor --home H`: run a mesh until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 from towpath.contracts.errors import TowpathError
-from towpath.local.app import run
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 from towpath.processes.claim import ALREADY_CLAIMED, AlreadyClaimedError, claim
+from towpath.supervisor.app import run
 from towpath.telemetry.logs import start_logging
 
 
 def main() -> None:
     """Claim the home, so that it has only one supervisor, and run."""
-    parser = argparse.ArgumentParser(prog="towpath.local", description=__doc__)
+    parser = argparse.ArgumentParser(prog="towpath.supervisor", description=__doc__)
     parser.add_argument("--home", type=Path, required=True, help="directory of the mesh")
     home = Home(parser.parse_args().home.absolute()).create()
     start_logging()
