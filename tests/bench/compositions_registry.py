@@ -30,10 +30,12 @@ from towpath.contracts.reply import Done
 from towpath.contracts.site import MeshSpec, SiteState, SiteStatus
 from towpath.mesh.binaries import redis_server_binary
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, redis_server, site_server
+from towpath.mesh.services.coordinator import COORDINATOR
 from towpath.mesh.state import MeshState
 from towpath.processes import Supervisor
-from towpath.supervisor.app import service
+from towpath.supervisor.app import service_process
 
 USED_SITES = SITES[:2]
 JOBS_OF_A_PIPELINE = 100
@@ -68,7 +70,9 @@ class _Agents:
 
     async def _connect(self, stack: AsyncExitStack, name: str) -> tuple[str, Bus]:
         site = self.state.site(name)
-        connecting = Bus.connect(site.nats_url, site.agent.user, site.agent.password, name=name)
+        connecting = Bus.connect(
+            site.nats_url, site.login("agent").user, site.login("agent").password, name=name
+        )
         bus = await stack.enter_async_context(await connecting)
         self.jobs[name] = {}
         for kind in SITE_COMMANDS:
@@ -102,8 +106,8 @@ async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Meas
         "their journals, as far as they are kept; KB are 1,000 bytes",
     ]
     with temporary_home() as home:
-        state = MeshState.create_or_extend(home.create(), MeshSpec(sites=list(USED_SITES)))
-        coordinator = service("coordinator", ["towpath.coordinator"], state, home, after=("hub", "redis"))
+        state = provision(home.create(), MeshSpec(sites=list(USED_SITES)))
+        coordinator = service_process(COORDINATOR, state, home)
         servers = [hub_server(state, home), redis_server(state, home)]
         servers += [site_server(state, site, home) for site in state.sites]
         async with Supervisor([*servers, coordinator], home.run):

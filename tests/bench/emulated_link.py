@@ -83,7 +83,9 @@ async def shaped(mesh: MeasuredMesh) -> AsyncIterator[Ways]:
     access = mesh.state.site(SITE)
     host, port = mesh.state.redis_remote(access)
     async with AsyncExitStack() as stack:
-        connecting = Bus.connect(access.nats_url, access.agent.user, access.agent.password, name="bench")
+        connecting = Bus.connect(
+            access.nats_url, access.login("agent").user, access.login("agent").password, name="bench"
+        )
         agent = await stack.enter_async_context(await connecting)
         redis = Redis(host=host, port=port, username=access.redis.user, password=access.redis.password)
         stack.push_async_callback(redis.aclose)

@@ -106,7 +106,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 
 async def _link(stage: EmulatedStage, measured: Measured) -> None:
     access = stage.mesh.site(EDGE)
-    user = access.agent
+    user = access.login("agent")
     connecting = Bus.connect(access.nats_url, user.user, user.password, name="bench", within_s=COMMAND_S)
     async with await connecting as bus:
         perfect = await _probed(bus)

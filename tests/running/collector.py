@@ -97,7 +97,9 @@ async def collecting(running: Mesh) -> AsyncIterator[Collecting]:
         agents: dict[str, MeasuringAgent] = {}
         for name, site in state.sites.items():
             bus = await stack.enter_async_context(
-                await Bus.connect(site.nats_url, site.agent.user, site.agent.password, name=name)
+                await Bus.connect(
+                    site.nats_url, site.login("agent").user, site.login("agent").password, name=name
+                )
             )
             store = MetricStore(running.home.site(name) / "metrics.db")
             stack.callback(store.close)

@@ -255,12 +255,16 @@ async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
     async with AsyncExitStack() as stack:
         buses: dict[str, Bus] = {}
         for name, site in state.sites.items():
-            connecting = Bus.connect(site.nats_url, site.agent.user, site.agent.password, name=name)
+            connecting = Bus.connect(
+                site.nats_url, site.login("agent").user, site.login("agent").password, name=name
+            )
             buses[name] = await stack.enter_async_context(await connecting)
         operator = state.operator
         connecting = Bus.connect(state.hub_url, operator.user, operator.password, name="client")
         client = await stack.enter_async_context(await connecting)
-        watching = Bus.connect(state.hub_url, state.monitor.user, state.monitor.password, name="monitor")
+        watching = Bus.connect(
+            state.hub_url, state.login("monitor").user, state.login("monitor").password, name="monitor"
+        )
         agents = Agents(buses)
         await agents.serve_as_monitor(await stack.enter_async_context(await watching))
         for name in buses:

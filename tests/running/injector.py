@@ -73,7 +73,9 @@ class Trial:
         """What an agent does about rules, in this process."""
         access = self.mesh.state.sites[site]
         stack = AsyncExitStack()
-        connecting = Bus.connect(access.nats_url, access.agent.user, access.agent.password, name=site)
+        connecting = Bus.connect(
+            access.nats_url, access.login("agent").user, access.login("agent").password, name=site
+        )
         bus = await stack.enter_async_context(await connecting)
         await stack.enter_async_context(at_site(self.home.root, site, bus))
         self.agents[site] = stack

@@ -10,8 +10,8 @@ from pathlib import Path
 from running.mesh import Mesh, linked
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, site_server
-from towpath.mesh.state import MeshState
 from towpath.processes import stop
 from towpath.supervisor.app import children
 
@@ -25,7 +25,7 @@ def mesh_with_links(directory: Path) -> Iterator[Mesh]:
         emulate_links=True,
         faults=FaultSettings(enabled=True),
     )
-    state = MeshState.create_or_extend(home, spec)
+    state = provision(home, spec)
     specs = [hub_server(state, home)]
     specs += [child for child in children(state, home) if child.name == "links"]
     specs += [site_server(state, site, home) for site in state.sites]

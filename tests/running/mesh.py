@@ -20,9 +20,11 @@ from nats.aio.msg import Msg
 from running.waiting import eventually
 from towpath.bus.connecting import flushed
 from towpath.contracts.site import Durability, FaultSettings, MeshSpec, SiteSpec
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import hub_server, redis_server, site_server
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, launch, stop
 
 REFUSED_S = 0.4
@@ -66,16 +68,16 @@ class Mesh:
             await connection.close()
 
     def coordinator(self) -> AbstractAsyncContextManager[Client]:
-        return self.client(self.state.hub_url, self.state.coordinator)
+        return self.client(self.state.hub_url, self.state.login("coordinator"))
 
     def operator(self) -> AbstractAsyncContextManager[Client]:
         return self.client(self.state.hub_url, self.state.operator)
 
     def agent(self, site: str) -> AbstractAsyncContextManager[Client]:
-        return self.client(self.state.sites[site].nats_url, self.state.sites[site].agent)
+        return self.client(self.state.sites[site].nats_url, self.state.sites[site].login("agent"))
 
     def engine(self, site: str) -> AbstractAsyncContextManager[Client]:
-        return self.client(self.state.sites[site].nats_url, self.state.sites[site].engine)
+        return self.client(self.state.sites[site].nats_url, self.state.sites[site].login("engine"))
 
     def device(self, site: str, **options: Any) -> aiomqtt.Client:
         access = self.state.sites[site]
@@ -111,7 +113,7 @@ def running_mesh(directory: Path, *, faults: bool = True) -> Iterator[Mesh]:
     """Hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without."""
     home = Home(directory)
     sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
-    state = MeshState.create_or_extend(home, MeshSpec(sites=sites, faults=FaultSettings(enabled=faults)))
+    state = provision(home, MeshSpec(sites=sites, faults=FaultSettings(enabled=faults)))
     specs = [hub_server(state, home), redis_server(state, home)]
     specs += [site_server(state, site, home) for site in state.sites]
     running = Mesh(state, home, {spec.name: spec for spec in specs})

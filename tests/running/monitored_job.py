@@ -232,11 +232,11 @@ async def job_on_mesh(mesh: Mesh) -> AsyncIterator[MonitoredJob]:
     state = mesh.state
     jfk, lga = state.sites["jfk"], state.sites["lga"]
     logins = [
-        (jfk.nats_url, jfk.agent),
+        (jfk.nats_url, jfk.login("agent")),
         (lga.nats_url, lga.agent),
-        (jfk.nats_url, jfk.engine),
+        (jfk.nats_url, jfk.login("engine")),
         (lga.nats_url, lga.engine),
-        (state.hub_url, state.coordinator),
+        (state.hub_url, state.login("coordinator")),
     ]
     async with AsyncExitStack() as stack:
         buses: list[Bus] = []

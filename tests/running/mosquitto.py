@@ -30,6 +30,7 @@ from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
 from towpath.streams.pages import StoredMessage, read_after
@@ -166,7 +167,7 @@ class Site:
 async def running_site(directory: Path, broker: BrokerSpec) -> AsyncIterator[Site]:
     """A site whose server runs, with its own Mosquitto where the broker has no address."""
     home = Home(directory)
-    state = MeshState.create_or_extend(home, MeshSpec(sites=[SiteSpec(name=SITE, broker=broker)]))
+    state = provision(home, MeshSpec(sites=[SiteSpec(name=SITE, broker=broker)]))
     access = state.site(SITE)
     binder = binder_of(access, home)
     specs = [site_server(state, SITE, home), *binder.create()]

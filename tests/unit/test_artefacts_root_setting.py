@@ -15,8 +15,8 @@ from towpath.contracts.job import JobSpec
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.settings import Settings
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import load_spec, spec_of_sites
-from towpath.mesh.state import MeshState
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_root_when_somebody_works_in_a_directory_that_holds_their_home_then_it_i
 
 
 def test_root_when_none_is_named_then_it_is_in_the_meshs_own_directory(home: Home) -> None:
-    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    provision(home, spec_of_sites("jfk"))
     assert Settings.from_home(home.root).artefact_root == home.artefacts
     assert home.artefacts.is_dir()
 
@@ -53,7 +53,7 @@ def test_root_when_a_mesh_has_one_then_it_keeps_it_until_another_is_named(home: 
     first, second = tmp_path / "first", tmp_path / "second"
     for directory, given in ((first, first), (first, None), (second, second)):
         root = None if given is None else str(given)
-        MeshState.create_or_extend(home, spec_of_sites("jfk").model_copy(update={"artefact_root": root}))
+        provision(home, spec_of_sites("jfk").model_copy(update={"artefact_root": root}))
         assert Settings.from_home(home.root).artefact_root == directory
 
 
@@ -74,10 +74,10 @@ def test_root_of_containers_when_they_have_none_yet_then_it_is_where_somebody_wo
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    provision(home, spec_of_sites("jfk"))
     assert container_artefact_root(home, None) == str(tmp_path)
     spec = spec_of_sites("jfk").model_copy(update={"artefact_root": str(tmp_path)})
-    MeshState.create_or_extend(home, spec)
+    provision(home, spec)
     monkeypatch.chdir("/")
     assert container_artefact_root(home, None) == str(tmp_path)
 
@@ -86,7 +86,7 @@ def test_root_when_the_coordinator_is_a_container_then_it_is_where_compose_put_i
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of_sites("jfk").model_copy(update={"artefact_root": "/srv/code"})
-    MeshState.create_or_extend(home, spec)
+    provision(home, spec)
     monkeypatch.setenv("TOWPATH_ARTEFACTS", str(tmp_path))
     found = Settings.from_home(home.root)
     assert (found.artefact_root, found.artefact_mount) == (Path("/srv/code"), tmp_path)

@@ -10,7 +10,8 @@ import pytest
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
 from towpath.mesh.broker_description import check_broker
-from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.provisioning import new_mesh
+from towpath.mesh.state import SiteAccess
 
 
 def mesh(**broker: Any) -> MeshSpec:
@@ -18,7 +19,7 @@ def mesh(**broker: Any) -> MeshSpec:
 
 
 def jfk(spec: MeshSpec) -> SiteAccess:
-    return MeshState.create(spec).sites["jfk"]
+    return new_mesh(spec).sites["jfk"]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_filters_when_malformed_or_matching_one_topic_then_are_refused(filters: 
 @pytest.mark.parametrize("path", ["relative", "/nowhere/at/all"])
 def test_file_when_it_is_not_there_or_depends_on_who_looks_then_is_refused(field: str, path: str) -> None:
     with pytest.raises(TowpathError) as refused:
-        MeshState.create(mesh(host="broker", **{field: path}))
+        new_mesh(mesh(host="broker", **{field: path}))
     assert (refused.value.detail.field, refused.value.detail.value) == (f"broker.{field}", path)
 
 
@@ -69,7 +70,7 @@ def test_own_mosquitto_when_the_mesh_is_made_then_has_a_port_beside_the_servers(
 def test_own_mosquitto_when_it_asks_for_the_port_of_another_listener_then_is_refused() -> None:
     spec = mesh(port=4222)
     with pytest.raises(TowpathError) as refused:
-        MeshState.create(spec.model_copy(update={"hub_port": 4222}))
+        new_mesh(spec.model_copy(update={"hub_port": 4222}))
     assert refused.value.detail.field == "sites.0.broker.port"
 
 

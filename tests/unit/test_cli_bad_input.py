@@ -16,8 +16,8 @@ from towpath.cli.failures import INPUT_CODES, exit_code
 from towpath.cli.listing import ListedCommand
 from towpath.contracts.errors import RETRYABLE, ErrorCode, TowpathError
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import spec_of_sites
-from towpath.mesh.state import MeshState
 
 GOOD_JOB = """\
 name: clean-jfk
@@ -211,7 +211,7 @@ def test_command_when_the_mesh_was_stopped_then_gives_up_and_says_so(
     home: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "CONNECT_WITHIN_S", 0.1)
-    MeshState.create_or_extend(Home(home), spec_of_sites("jfk"))
+    provision(Home(home), spec_of_sites("jfk"))
     result = run(home, command)
     assert "towpath up" in complaint(result)
     assert result.exit_code == FAILED

@@ -19,6 +19,7 @@ from towpath.lab.demonstration.containers import ContainersDemonstration
 from towpath.lab.emulation.project import Project
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
 
@@ -144,7 +145,7 @@ def test_command_when_the_containers_are_those_of_a_fog_then_names_its_own(here:
 
 
 def test_compose_when_there_is_a_mesh_of_processes_then_leaves_it_alone(here: Path) -> None:
-    MeshState.create_or_extend(Home(here / "mesh"), spec_of_sites("jfk"))
+    provision(Home(here / "mesh"), spec_of_sites("jfk"))
     ended = run("topology.yaml")
     assert ended.exit_code != 0
     assert "own processes" in ended.stderr

@@ -19,7 +19,6 @@ from towpath.lab.emulation.bringing_up import Plan, bring_up, emulation, take_do
 from towpath.lab.emulation.project import Project
 from towpath.lab.topology import shares
 from towpath.mesh.home import Home
-from towpath.mesh.state import MeshState
 
 PAIR = Topology(
     name="pair", host_clock_ghz=2.0, nodes=[Node(name="jfk", cores=0.1), Node(name="lga", cores=0.1)]
@@ -57,7 +56,7 @@ def failing(*_: object, **__: object) -> Any:
 
 @pytest.mark.parametrize(
     ("module", "step"),
-    [(MeshState, "create_or_extend"), (project, "write_secrets"), (project, "compose_text")],
+    [(project, "provision"), (project, "write_secrets"), (project, "compose_text")],
     ids=["before the state", "before the secrets", "before the compose file"],
 )
 async def test_up_when_interrupted_while_it_writes_then_can_be_repeated_and_taken_down(
@@ -90,7 +89,7 @@ async def test_shares_when_the_machine_clocks_down_after_up_then_stay_what_they_
 async def test_up_when_interrupted_before_there_is_a_mesh_then_nothing_is_up(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MeshState, "create_or_extend", failing)
+    monkeypatch.setattr(project, "provision", failing)
     with pytest.raises(OSError, match="no space"):
         await up(home)
     with pytest.raises(TowpathError) as refused:

@@ -10,6 +10,7 @@ from towpath.agent.settings import AgentSettings
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.hooks import extension
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.state import MeshState
 from towpath.supervisor.app import children
 
@@ -36,13 +37,13 @@ def told(home: Home, state: MeshState) -> dict[str, set[str]]:
 def test_mesh_when_nothing_is_said_then_has_no_injector_and_no_process_that_is_told_of_rules(
     home: Home,
 ) -> None:
-    found = told(home, MeshState.create_or_extend(home, spec()))
+    found = told(home, provision(home, spec()))
     assert "injector" not in found
     assert set().union(*found.values()) == set()
 
 
 def test_mesh_when_faults_are_on_then_all_its_processes_are_told_where_rules_are(home: Home) -> None:
-    found = told(home, MeshState.create_or_extend(home, spec(faults=ON)))
+    found = told(home, provision(home, spec(faults=ON)))
     servers = {name for name, variables in found.items() if not variables}
     assert servers == {"hub", "redis"}
     assert found["injector"] == found["jfk-engine"] == VARIABLES
@@ -50,7 +51,7 @@ def test_mesh_when_faults_are_on_then_all_its_processes_are_told_where_rules_are
 
 def test_process_when_faults_are_switched_then_is_another_one(home: Home) -> None:
     versions = [
-        {child.name: child.version for child in children(MeshState.create_or_extend(home, each), home)}
+        {child.name: child.version for child in children(provision(home, each), home)}
         for each in (spec(), spec(faults=ON))
     ]
     assert versions[0]["coordinator"] != versions[1]["coordinator"]
@@ -58,8 +59,8 @@ def test_process_when_faults_are_switched_then_is_another_one(home: Home) -> Non
 
 
 def test_setting_when_a_mesh_is_started_again_without_a_word_then_stays(home: Home) -> None:
-    MeshState.create_or_extend(home, spec(faults=ON))
-    assert MeshState.create_or_extend(home, spec()).spec.faults.enabled
+    provision(home, spec(faults=ON))
+    assert provision(home, spec()).spec.faults.enabled
 
 
 async def test_process_when_no_extension_is_named_then_nothing_looks_for_rules(

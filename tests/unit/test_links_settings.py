@@ -20,6 +20,7 @@ from towpath.lab.links.record import Kept, Record
 from towpath.lab.links.settings import Settings
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
+from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
 from towpath.supervisor.app import children
@@ -47,17 +48,17 @@ def versions(state: MeshState, home: Home) -> dict[str, str]:
 
 
 def test_sites_connect_to_the_hub_itself_when_links_are_not_emulated(home: Home) -> None:
-    state = MeshState.create_or_extend(home, spec_of_sites("jfk,lga"))
-    assert (state.links, {a.link_port for a in state.sites.values()}) == (None, {0})
+    state = provision(home, spec_of_sites("jfk,lga"))
+    assert ("links" in state.logins, {a.link_port for a in state.sites.values()}) == (False, {0})
     assert leaf_port(state, "jfk", home) == state.leaf_port
     assert "links" not in versions(state, home)
     assert "hub.links" not in hub_config(state, home)
 
 
 def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> None:
-    direct = MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    direct = provision(home, spec_of_sites("jfk"))
     assert AgentSettings.of(home.root, "jfk").redis_port == direct.redis_port
-    state = MeshState.create_or_extend(home, emulated("jfk"))
+    state = provision(home, emulated("jfk"))
     assert AgentSettings.of(home.root, "jfk").redis_port == state.sites["jfk"].link_redis_port
     [hub, redis] = Settings.from_home(home.root).routes["jfk"]
     assert (hub.near[1], hub.far[1]) == (state.sites["jfk"].link_port, state.leaf_port)
@@ -67,7 +68,7 @@ def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> 
 def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home: Home) -> None:
     addresses = Addresses(hub="hub", redis="store", links="wan")
     spec = emulated("jfk").model_copy(update={"listen": "0.0.0.0", "addresses": addresses})
-    state = MeshState.create_or_extend(home, spec)
+    state = provision(home, spec)
     access = state.site("jfk")
     assert state.hub_url == f"nats://hub:{state.spec.hub_port}"
     assert (state.redis_host, access.nats_url) == ("store", f"nats://127.0.0.1:{access.spec.nats_port}")
@@ -78,67 +79,66 @@ def test_parts_find_each_other_by_name_when_they_are_on_different_machines(home:
 
 
 def test_each_site_connects_to_a_port_of_its_own_when_links_are_emulated(home: Home) -> None:
-    before = MeshState.create_or_extend(home, spec_of_sites("jfk,lga"))
-    state = MeshState.create_or_extend(home, emulated("jfk,lga"))
+    before = provision(home, spec_of_sites("jfk,lga"))
+    state = provision(home, emulated("jfk,lga"))
     ports = {site: leaf_port(state, site, home) for site in state.sites}
     assert ports == {site: access.link_port for site, access in state.sites.items()}
     assert len({*ports.values(), state.leaf_port, 0}) == 4
-    assert (state.leaf_port, state.coordinator) == (before.leaf_port, before.coordinator)
+    assert (state.leaf_port, state.login("coordinator")) == (before.leaf_port, before.login("coordinator"))
     assert state.sites["jfk"].leaf == before.sites["jfk"].leaf
     assert "hub.links" in hub_config(state, home)
 
 
 def test_site_does_not_follow_the_hub_around_its_link_when_links_are_emulated(home: Home) -> None:
-    state = MeshState.create_or_extend(home, emulated("jfk"))
+    state = provision(home, emulated("jfk"))
     [remote] = json.loads(site_config(state, "jfk", home))["leafnodes"]["remotes"]
     assert remote["ignore_discovered_servers"] is True
 
 
 def test_links_run_before_agents_when_links_are_emulated(home: Home) -> None:
-    state = MeshState.create_or_extend(home, emulated("jfk"))
+    state = provision(home, emulated("jfk"))
     after = {child.name: child.after for child in children(state, home)}
-    assert after["links"] == ("hub",)
+    assert after["links"] == ("hub", "redis")
     assert "links" in after["jfk-agent"]
 
 
 def test_agent_starts_anew_when_its_link_is_emulated_or_not_any_more(home: Home) -> None:
     seen = [
-        versions(MeshState.create_or_extend(home, emulated("jfk", yes)), home)["jfk-agent"]
-        for yes in (False, True, False)
+        versions(provision(home, emulated("jfk", yes)), home)["jfk-agent"] for yes in (False, True, False)
     ]
     assert seen[0] != seen[1] != seen[2]
 
 
 def test_ports_and_password_are_the_same_when_links_are_emulated_again(home: Home) -> None:
-    first = MeshState.create_or_extend(home, emulated("jfk"))
-    off = MeshState.create_or_extend(home, emulated("jfk", False))
+    first = provision(home, emulated("jfk"))
+    off = provision(home, emulated("jfk", False))
     assert leaf_port(off, "jfk", home) == off.leaf_port
-    again = MeshState.create_or_extend(home, emulated("jfk"))
-    assert (again.links, again.sites) == (first.links, first.sites)
+    again = provision(home, emulated("jfk"))
+    assert again == first
 
 
 def test_links_stay_emulated_when_a_spec_that_does_not_say_adds_a_site(home: Home) -> None:
-    first = MeshState.create_or_extend(home, emulated("jfk"))
-    second = MeshState.create_or_extend(home, MeshSpec(sites=[SiteSpec(name="cloud")]))
+    first = provision(home, emulated("jfk"))
+    second = provision(home, MeshSpec(sites=[SiteSpec(name="cloud")]))
     assert second.spec.emulate_links
     assert second.sites["jfk"] == first.sites["jfk"]
     assert leaf_port(second, "cloud", home) not in {0, second.leaf_port, first.sites["jfk"].link_port}
 
 
 def test_nothing_changes_when_a_mesh_was_saved_before_links_could_be_emulated(home: Home) -> None:
-    state = MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    state = provision(home, spec_of_sites("jfk"))
     saved = json.loads(home.state.read_text())
-    del saved["links"], saved["spec"]["emulate_links"], saved["sites"]["jfk"]["link_port"]
+    del saved["spec"]["emulate_links"], saved["sites"]["jfk"]["link_port"]
     home.state.write_text(json.dumps(saved))
     assert MeshState.load(home) == state
-    assert MeshState.create_or_extend(home, spec_of_sites("jfk")) == state
-    upgraded = MeshState.create_or_extend(home, emulated("jfk"))
+    assert provision(home, spec_of_sites("jfk")) == state
+    upgraded = provision(home, emulated("jfk"))
     assert upgraded == MeshState.load(home)
     assert (upgraded.leaf_port, upgraded.operator) == (state.leaf_port, state.operator)
 
 
 def test_process_is_refused_when_links_are_not_emulated(home: Home) -> None:
-    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    provision(home, spec_of_sites("jfk"))
     with pytest.raises(TowpathError) as refused:
         Settings.from_home(home.root)
     assert (refused.value.detail.code, refused.value.detail.field) == (
@@ -218,7 +218,7 @@ def test_conditions_hold_for_the_rest_of_their_time_when_the_process_starts_anew
 def test_command_line_says_in_one_line_what_is_wrong_when_a_link_cannot_be_shaped(
     home: Home, arguments: list[str], said: str
 ) -> None:
-    MeshState.create_or_extend(home, spec_of_sites("jfk"))
+    provision(home, spec_of_sites("jfk"))
     result = CliRunner().invoke(app, ["--home", str(home.root), *arguments])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert said in result.stderr

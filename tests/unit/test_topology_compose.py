@@ -15,14 +15,16 @@ from towpath.contracts.topology import Node, Topology
 from towpath.lab.cli.compose import API_PORT, HUB_PORT, REDIS_PORT, Files, spec_of, text_of
 from towpath.lab.topology.compose import ComposeSettings, compose, compose_text
 from towpath.lab.topology.reading import read
-from towpath.lab.topology.secrets import SERVERS, digest_name, secret_name, secrets_of, write_secrets
+from towpath.lab.topology.secrets import digest_name, secret_name, secrets_of, write_secrets
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import new_mesh, provision
+from towpath.mesh.service_table import SERVERS, hub_services
 from towpath.mesh.settings import spec_of_sites
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import SECRETS
 
 ROOT = Path(__file__).resolve().parents[2]
 SITES = ("jfk", "cloud")
+SERVICES = [service.name for service in hub_services()]
 WITH_FAULTS = {"emulate_links": True, "faults": FaultSettings(enabled=True)}
 TOPOLOGY = Topology(
     name="two",
@@ -32,7 +34,7 @@ TOPOLOGY = Topology(
 
 @pytest.fixture(scope="module")
 def mesh() -> MeshState:
-    return MeshState.create(spec_of_sites("jfk,cloud").model_copy(update=WITH_FAULTS))
+    return new_mesh(spec_of_sites("jfk,cloud").model_copy(update=WITH_FAULTS))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def test_container_when_described_then_has_no_more_rights_than_it_needs(parts: d
 def test_process_of_ours_when_described_then_logs_and_exports_telemetry_as_whoever_calls_compose_asks(
     parts: dict[str, Any],
 ) -> None:
-    for name in {*SECRETS, *SITES}:
+    for name in {*SERVICES, *SITES}:
         environment = parts[name]["environment"]
         assert environment["TOWPATH_LOG"] == "${TOWPATH_LOG:-}"
         assert environment["OTEL_EXPORTER_OTLP_ENDPOINT"] == "${OTEL_EXPORTER_OTLP_ENDPOINT:-}"
@@ -209,16 +211,16 @@ def test_digest_when_a_site_has_another_engine_then_its_and_the_services_change(
     access = mesh.site("jfk")
     spec = access.spec.model_copy(update={"engine": EngineSpec(memory="1g")})
     sites = {**mesh.sites, "jfk": access.model_copy(update={"spec": spec})}
-    assert changed(tmp_path, mesh, mesh.model_copy(update={"sites": sites})) == {"jfk", *SECRETS}
+    assert changed(tmp_path, mesh, mesh.model_copy(update={"sites": sites})) == {"jfk", *SERVICES}
 
 
 def test_digest_when_a_site_comes_then_those_change_who_know_all_sites(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     meshes = [
-        MeshState.create_or_extend(home, spec_of_sites(names).model_copy(update=WITH_FAULTS))
+        provision(home, spec_of_sites(names).model_copy(update=WITH_FAULTS))
         for names in ("jfk,cloud", "jfk,cloud,lga")
     ]
-    assert changed(tmp_path / "secrets", *meshes) == {"lga", *SERVERS, *SECRETS}
+    assert changed(tmp_path / "secrets", *meshes) == {"lga", *SERVERS, *SERVICES}
 
 
 def test_digest_when_code_comes_from_elsewhere_then_the_coordinators_alone_changes(
@@ -229,13 +231,13 @@ def test_digest_when_code_comes_from_elsewhere_then_the_coordinators_alone_chang
 
 
 def test_digest_when_credentials_are_new_then_all_change(mesh: MeshState, tmp_path: Path) -> None:
-    assert changed(tmp_path, mesh, MeshState.create(mesh.spec)) == secrets_of(mesh).keys()
+    assert changed(tmp_path, mesh, new_mesh(mesh.spec)) == secrets_of(mesh).keys()
 
 
 def test_committed_compose_file_when_written_anew_then_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     topology = read("infra/docker/topology.yaml")
-    state = MeshState.create(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT, str(ROOT)))
+    state = new_mesh(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT, str(ROOT)))
     files = Files(ROOT / "docker-compose.yml", Home(ROOT / ".towpath/compose"), "infra/docker/topology.yaml")
     written = text_of(topology, state, files, "local")
     assert (ROOT / "docker-compose.yml").read_text() == written, "write it anew: `make docker-images`"

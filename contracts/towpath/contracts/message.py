@@ -138,6 +138,8 @@ class Command(Message, Generic[Answer]):
     """
 
     answer: ClassVar[type[Model]]
+    is_step: ClassVar[bool] = False
+    """An operation sends it, on behalf of another command."""
     id: Identifier = Field(default_factory=new_identifier)
     """Identifies the request, so that a repeated delivery is recognised."""
 

@@ -45,6 +45,7 @@ EXAMPLE_ASSIGNMENT: dict[str, Any] = {
 class StepCommand(Command[Answer], Generic[Answer]):
     """A command that the coordinator sends as a step of an operation."""
 
+    is_step = True
     operation: Identifier
     """The operation this is a step of. Repeats carry the same one."""
 

@@ -14,7 +14,7 @@ import pwd
 from collections.abc import Sequence
 from pathlib import Path
 
-from towpath.mesh.state import Credential
+from towpath.mesh.credentials import Credential
 from towpath.mqtt.connection import WINDOW
 
 SAVE_EVERY_S = 5

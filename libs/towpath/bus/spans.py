@@ -26,12 +26,6 @@ LOOKING = frozenset(
 )
 """First words of the commands that change nothing."""
 
-CLIENTS_COMMAND = tuple(f"{ROOT}.command.{service}." for service in ("coordinator", "injector", "links"))
-"""Prefixes of clients' commands.
-
-All other commands are sent on behalf of one of these, or by a process that repeats them by itself. An
-engine that is told again and again to run an impossible job would fill the stream."""
-
 TRACEPARENT = "traceparent"
 """W3C's name of the header."""
 
@@ -51,8 +45,13 @@ def trace_headers() -> dict[str, Any] | None:
 
 
 def begins_trace(kind: type[Command[Any]]) -> bool:
-    """True if the command begins a trace where there is none."""
-    return kind.subject.startswith(CLIENTS_COMMAND) and not is_looking(kind)
+    """True if the command begins a trace where there is none: a client asks a service to change something.
+
+    All other commands are sent on behalf of such a command, or by a process that repeats them by itself. An
+    engine that is told again and again to run an impossible job would fill the stream.
+    """
+    to_service = kind.subject.startswith(f"{ROOT}.command.") and not kind.placeholders()
+    return to_service and not kind.is_step and not is_looking(kind)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)

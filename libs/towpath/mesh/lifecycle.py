@@ -15,6 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec, ProcessStatus
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.provisioning import provision
 from towpath.mesh.requirements import check_requirements
 from towpath.mesh.state import MeshState
 from towpath.processes import find, listed, rotate_log, status, stop
@@ -40,7 +41,7 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     if supervisor is None:
         check_requirements(spec)
     before = home.state.read_bytes() if home.state.exists() else b""
-    state = MeshState.create_or_extend(home, spec)
+    state = provision(home, spec)
     running = find(home.run, SUPERVISOR)
     if running is None:
         _start(home, supervisor or (sys.executable, "-m", "towpath.supervisor", "--home", str(home.root)))

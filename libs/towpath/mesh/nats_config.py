@@ -1,7 +1,7 @@
-"""Renders the configuration of the hub's and the sites' nats-servers. Pure: state in, text out.
+"""Render the configuration of the hub's and the sites' nats-servers. Pure: state in, text out.
 
-nats-server reads JSON as a subset of its own format, so nothing needs quoting rules of ours. The texts
-hold passwords: write them with `write_private_file`.
+nats-server reads JSON as a subset of its own format, so nothing needs quoting rules of ours. The texts hold
+passwords: write them with `write_private_file`.
 """
 
 from __future__ import annotations
@@ -9,35 +9,37 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import Durability
 from towpath.mesh import permissions
+from towpath.mesh.credentials import Credential, Logins
 from towpath.mesh.home import Home
 from towpath.mesh.names import SERVER_QUESTIONS
-from towpath.mesh.state import Credential, MeshState, SiteAccess
+from towpath.mesh.service_table import Service, hub_services, site_services
+from towpath.mesh.state import MeshState, SiteAccess
 
 ACCOUNT = "MESH"
 """Hub and sites share one account; permissions separate the users in it."""
 
 SYSTEM_ACCOUNT = "SYS"
 
-HUB_DOMAIN = "hub"
-
 MAX_PAYLOAD = 8 * 1024**2
-"""Bytes of one message. A chunk of state is at most one mebibyte; the rest is room for batches."""
+"""Bytes of one message. A chunk of state has at most one mebibyte; the rest is room for batches."""
 
 MAX_STORE = 1024**4
-"""Bytes of streams a server may promise. A promise takes no room: what a full disk cannot take is
-refused when it comes. The server's own default, three quarters of what is free, would refuse the tenth
-job because nine others may grow to their limits."""
+"""Bytes that a server may promise to streams. A promise takes no room: a full disk refuses messages when they
+come. The server's own default, three quarters of the free space, would refuse the tenth job because nine
+others may grow to their limits."""
 
 MQTT_MAX_ACK_PENDING = 1024
-"""Messages one QoS 1 subscription may leave unacknowledged. All subscriptions of a session share 65,535,
+"""Messages that one QoS 1 subscription may leave unacknowledged. All subscriptions of a session share 65,535,
 and one that ends in `/#` counts twice: so this allows 31 to 63 of them. At 65,535, a session's second
 subscription would be refused."""
 
 MQTT_ACK_WAIT = "10s"
-"""After so long an unacknowledged message is sent again. A subscriber whose connection broke gets what
-was under way then no sooner, even when it is back at once; one that takes longer gets it twice."""
+"""An unacknowledged message is sent again after this time. A subscriber whose connection broke gets the
+messages that were under way no sooner, even when it is back at once. A subscriber that takes longer gets them
+twice."""
 
 LEAF_RECONNECT = "1s"
 
@@ -45,32 +47,26 @@ Config = dict[str, Any]
 
 
 def hub_config(state: MeshState, home: Home) -> str:
-    """The configuration of the hub: clients, the sites' leaves, JetStream for events."""
-    services = [
-        _user(state.coordinator, permissions.coordinator(state.coordinator.user), "STANDARD"),
-        _user(state.operator, permissions.operator(state.operator.user), "STANDARD"),
-        _user(state.monitor, permissions.monitor(state.monitor.user), "STANDARD"),
-        _user(state.injector, permissions.injector(state.injector.user), "STANDARD"),
-        _user(state.collector, permissions.collector(state.collector.user), "STANDARD"),
-        _user(state.api, permissions.api(state.api.user), "STANDARD"),
-    ]
-    if state.links is not None:
-        services.append(_user(state.links, permissions.links(state.links.user), "STANDARD"))
+    """Return the configuration of the hub: clients, the sites' leaves, JetStream for events."""
+    commanded = [service.name for service in hub_services() if service.commanded_by_clients]
+    operator = permissions.operator(state.operator.user, commanded)
+    users = [_user(state.operator, operator.permissions()), *_service_users(state, hub_services(), HUB_SCOPE)]
     leaves = [
-        _user(access.leaf, permissions.leaf(site), "LEAFNODE") for site, access in sorted(state.sites.items())
+        _user(access.leaf, permissions.leaf(site).permissions(), "LEAFNODE")
+        for site, access in sorted(state.sites.items())
     ]
     return _render(
         {
-            **_server(HUB_DOMAIN, state.spec.listen, state.spec.hub_port),
-            "jetstream": _jetstream(HUB_DOMAIN, str(home.hub), power_safe=True),
+            **_server(HUB_SCOPE, state.spec.listen, state.spec.hub_port),
+            "jetstream": _jetstream(HUB_SCOPE, str(home.hub), power_safe=True),
             "leafnodes": {"host": state.spec.listen, "port": state.leaf_port},
-            **_accounts([*services, *leaves]),
+            **_accounts([*users, *leaves]),
         }
     )
 
 
 def site_config(state: MeshState, site: str, home: Home) -> str:
-    """The configuration of a site's server: broker, log and link to the hub."""
+    """Return the configuration of a site's server: broker, log and link to the hub."""
     access = state.site(site)
     spec = access.spec
     return _render(
@@ -88,9 +84,8 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
             },
             **_accounts(
                 [
-                    _user(access.agent, permissions.agent(site, access.agent.user), "STANDARD"),
-                    _user(access.engine, permissions.engine(site, access.engine.user), "STANDARD"),
-                    _user(access.device, permissions.device(), "MQTT"),
+                    *_service_users(access, site_services(), site),
+                    _user(access.device, permissions.device().permissions(), "MQTT"),
                     *_bridge(access),
                 ],
                 tells_health=True,
@@ -102,15 +97,24 @@ def site_config(state: MeshState, site: str, home: Home) -> str:
 def _bridge(access: SiteAccess) -> list[Config]:
     if access.bridge is None or not access.is_bridged:
         return []
-    allowed = permissions.bridge(access.spec.name, access.bridge.user)
-    return [_user(access.bridge, allowed, "STANDARD")]
+    rights = permissions.bridge(access.spec.name, access.bridge.user)
+    return [_user(access.bridge, rights.permissions())]
+
+
+def _service_users(logins: Logins, services: list[Service], scope: str) -> list[Config]:
+    """Return the users of these services, of those that have a credential."""
+    return [
+        _user(logins.login(service.name), service.permissions(scope))
+        for service in services
+        if service.name in logins.logins
+    ]
 
 
 def _remote(state: MeshState, access: SiteAccess) -> Config:
     leaf = access.leaf
     host, port = state.leaf_remote(access)
     url = f"nats-leaf://{leaf.user}:{leaf.password}@{host}:{port}"
-    # The hub tells every leaf its own address; one that followed it would go round an emulated link.
+    # The hub tells every leaf its own address. A leaf that followed it would bypass an emulated link.
     direct = {"ignore_discovered_servers": True} if state.spec.emulate_links else {}
     return {"url": url, "account": ACCOUNT, **direct}
 
@@ -133,7 +137,7 @@ def _jetstream(domain: str, directory: str, *, power_safe: bool) -> Config:
 
 
 def _accounts(users: list[Config], *, tells_health: bool = False) -> Config:
-    """With `tells_health`, users who may can ask the server, as the system account can, how it is."""
+    """With `tells_health`, users with the permission can ask the server about its health."""
     mesh: Config = {"jetstream": "enabled", "users": users}
     system: Config = {"users": []}
     if tells_health:
@@ -144,7 +148,7 @@ def _accounts(users: list[Config], *, tells_health: bool = False) -> Config:
     return {"accounts": {ACCOUNT: mesh, SYSTEM_ACCOUNT: system}, "system_account": SYSTEM_ACCOUNT}
 
 
-def _user(credential: Credential, allowed: permissions.Permissions, connection: str) -> Config:
+def _user(credential: Credential, allowed: permissions.Permissions, connection: str = "STANDARD") -> Config:
     return {
         "user": credential.user,
         "password": credential.password,

@@ -1,26 +1,29 @@
-"""Who may publish and subscribe to what: one function per user, everything not listed is refused.
+"""Say who may publish and subscribe to what. Everything that is not listed is refused.
 
-Users log in at one server. What crosses from one server to another crosses as the *leaf* user of the
-site, so its list is the wall between sites: whatever a site's own server lets its users do, the hub
-takes from it, and gives to it, only what stands there.
+Each service lists its own rights, see `towpath.mesh.service_table`. Here are the rights of users that are no
+services, and the groups of subjects that several users share.
 
-Replies go to inboxes, and whoever may subscribe to `_INBOX.>` reads everybody's replies. So every user
-has inboxes of its own, `_INBOX.<user>.>`: connections must set their inbox prefix accordingly.
+A user logs in at one server. Messages cross from one server to another as the *leaf* user of the site, so its
+rights are the wall between sites: the hub takes from a site's server, and gives to it, only what these rights
+name.
+
+Replies go to inboxes, and a user that may subscribe to `_INBOX.>` reads all replies. So every user has
+inboxes of its own, `_INBOX.<user>.>`: connections must set their inbox prefix accordingly.
 
 Subjects of JetStream that cross between sites, as nats-server names them:
 
 - `$JS.<site>.API.…`: requests to a site's JetStream
-- `$JSC.R.…`: where the server that makes a mirror gets the origin's answer
-- `$JS.M.…`, `$JS.S.…`: where a mirror or a stream of several sources receives
+- `$JSC.R.…`: replies of the origin to the server that makes a mirror
+- `$JS.M.…`, `$JS.S.…`: messages to a mirror, or to a stream of several sources
 - `$JS.FC.…`, `$JS.ACK.…`: flow control and acknowledgements
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from towpath.artefacts.hub_store import SUBJECTS as ARTEFACT_SUBJECTS
-from towpath.contracts.commands import ListJobs, ListOperations, ListSites, ShowOperation
 from towpath.contracts.data_plane import (
     DEVICE_SUBJECTS,
     UNPUBLISHED_SUBJECTS,
@@ -29,20 +32,17 @@ from towpath.contracts.data_plane import (
     shadow_subject,
     sink_subject,
 )
-from towpath.contracts.events import EVENTS_STREAM
-from towpath.contracts.faults import SetRules
-from towpath.contracts.message import HUB_SCOPE, ROOT
+from towpath.contracts.message import ROOT
 from towpath.contracts.metrics import Echo, Metric
-from towpath.contracts.traces import EventSpan, Span
-from towpath.mesh.names import SERVER_QUESTIONS
+from towpath.contracts.traces import Span
 
 Permissions = dict[str, Any]
+"""Permissions of a user as nats-server reads them."""
 
-_LOOK_UP = ("STREAM.INFO.*", "DIRECT.GET.>")
-"""What a job's owner must see of its output at another site: how far it got before."""
+LOOK_UP = ("STREAM.INFO.*", "DIRECT.GET.>")
+"""Calls with which a job's owner sees how far its output at another site got before."""
 
-_MIRROR = ("CONSUMER.CREATE.>",)
-_READ = (
+READ = (
     "INFO",
     "STREAM.NAMES",
     "STREAM.LIST",
@@ -54,6 +54,16 @@ _READ = (
     "CONSUMER.DELETE.>",
     "CONSUMER.MSG.NEXT.>",
 )
+"""Calls that read streams and change none."""
+
+CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
+"""Subjects on which the reader of a stream answers."""
+
+OWN_RESULTS = (sink_subject("*", "*", "*"), rejected_subject("*", "*", "*"))
+RESULTS = (*OWN_RESULTS, *(shadow_subject(subject) for subject in OWN_RESULTS))
+"""Results and rejected events on their way to an output, or to the shadow beside it."""
+
+_MIRROR = ("CONSUMER.CREATE.>",)
 
 _BRIDGE = (
     "STREAM.NAMES",
@@ -64,232 +74,115 @@ _BRIDGE = (
     "CONSUMER.INFO.>",
     "CONSUMER.MSG.NEXT.>",
 )
-"""What a bridge needs of the site's JetStream: its own place in each output, and the end of IN."""
+"""Calls to the site's JetStream that a bridge needs: its own place in each output, and the end of IN."""
 
-_CONSUMING = ("$JS.ACK.>", "$JS.FC.>")
-"""What a reader of a stream sends back."""
-
-_BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *_CONSUMING)
-
-_OWN_RESULTS = (sink_subject("*", "*", "*"), rejected_subject("*", "*", "*"))
-_RESULTS = (*_OWN_RESULTS, *(shadow_subject(subject) for subject in _OWN_RESULTS))
-"""Results and rejected events on their way to an output, or to the shadow beside it."""
+_BETWEEN_STREAMS = ("$JSC.R.>", "$JS.M.>", "$JS.S.>", *CONSUMING)
 
 _ANSWERS = {"max": 1, "expires": "1h"}
-"""A user may answer what it was asked, once, for so long. A command that takes longer is followed by
-its events."""
+"""A user may answer each request once, within this time. A command that takes longer is followed by its
+events."""
 
 _MQTT_INTERNAL = "$MQTT.>"
-"""Sessions and messages of the server's MQTT side. Between servers nats-server lets these pass whatever
-is allowed, so they must be denied: the sites' MQTT sides would store each other's messages."""
+"""Sessions and messages of the server's MQTT side. Between servers nats-server lets these pass whatever is
+allowed, so they must be denied: the sites' MQTT sides would store each other's messages."""
 
 
-def _results_of(site: str) -> list[str]:
-    """The same for the outputs of one site. Its agent takes results over from a shadow."""
-    return [pattern.replace("*", site, 1) for pattern in _RESULTS]
+@dataclass(frozen=True, kw_only=True)
+class Rights:
+    """Subjects that a user may publish and subscribe to."""
+
+    publish: Sequence[str] = ()
+    subscribe: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    """Denied in both directions, although allowed otherwise."""
+    deny_subscribe: Sequence[str] = ()
+    answers: bool = False
+    """The user answers requests."""
+
+    def permissions(self) -> Permissions:
+        """Return these rights as nats-server reads them."""
+        denied = [*self.deny, *self.deny_subscribe]
+        permissions: Permissions = {
+            "publish": {"allow": [*self.publish], **({"deny": [*self.deny]} if self.deny else {})},
+            "subscribe": {"allow": [*self.subscribe], **({"deny": denied} if denied else {})},
+        }
+        return permissions | ({"allow_responses": _ANSWERS} if self.answers else {})
 
 
 def inbox(user: str) -> str:
-    """The subjects on which a user receives replies."""
+    """Return the subjects on which a user receives replies."""
     return f"_INBOX.{user}.>"
 
 
-def coordinator(user: str) -> Permissions:
-    """The coordinator: commands everybody, hears heartbeats and events, owns the hub's streams."""
-    return _permissions(
+def own_calls(calls: Iterable[str]) -> list[str]:
+    """Return the subjects of calls to the JetStream of the server at which a user logs in."""
+    return [f"$JS.API.{call}" for call in calls]
+
+
+def site_calls(site: str, calls: Iterable[str]) -> list[str]:
+    """Return the subjects of calls to a site's JetStream; `*` stands for every site."""
+    return [f"{api_prefix(site)}.{call}" for call in calls]
+
+
+def results_of(site: str) -> list[str]:
+    """Return `RESULTS` for the outputs of one site. Its agent takes results over from a shadow."""
+    return [pattern.replace("*", site, 1) for pattern in RESULTS]
+
+
+def own_jetstream(site: str) -> list[str]:
+    """Return what a site's own processes publish to JetStream."""
+    return [*own_calls([">"]), *site_calls(site, [">"]), *site_calls("*", LOOK_UP), *CONSUMING]
+
+
+def operator(user: str, commanded: Iterable[str]) -> Rights:
+    """People and the command line: command these services beside the hub, listen, read streams everywhere."""
+    return Rights(
         publish=[
-            f"{ROOT}.command.>",
-            f"{ROOT}.event.>",
+            *(f"{ROOT}.command.{service}.>" for service in commanded),
             Span.wildcard(),
-            "$JS.API.>",
-            "$JS.hub.API.>",
-            ARTEFACT_SUBJECTS,
-            *_api("*", _READ),
-            *_CONSUMING,
-        ],
-        subscribe=[
-            inbox(user),
-            f"{ROOT}.command.coordinator.>",
-            # In a mesh without fault rules it refuses what is asked of an injector.
-            f"{ROOT}.command.injector.>",
-            f"{ROOT}.heartbeat.*",
-            f"{ROOT}.event.>",
-        ],
-        answers=True,
-    )
-
-
-def links(user: str) -> Permissions:
-    """The process of the emulated links: answers its commands, says what changed."""
-    return _permissions(
-        publish=[f"{ROOT}.event.link.>", Span.wildcard()],
-        subscribe=[inbox(user), f"{ROOT}.command.links.>"],
-        answers=True,
-    )
-
-
-def injector(user: str) -> Permissions:
-    """The injector: gives agents their rules, makes links worse, asks which jobs there are, hears metrics."""
-    return _permissions(
-        publish=[
-            SetRules.wildcard(),
-            f"{ROOT}.command.links.>",
-            ListJobs.subject,
-            f"{ROOT}.event.fault.>",
-            Metric.wildcard(site=HUB_SCOPE),
-            Span.wildcard(),
-        ],
-        subscribe=[inbox(user), f"{ROOT}.command.injector.>", Metric.wildcard()],
-        answers=True,
-    )
-
-
-def collector(user: str) -> Permissions:
-    """The collector: asks sites for what they measured, reads spans everywhere and events, keeps the hub's
-    spans, hears what rules measure."""
-    return _permissions(
-        publish=[
-            f"{ROOT}.command.*.read-metrics",
-            f"{ROOT}.command.*.echo",
-            *(kind.subject for kind in (ListJobs, ListSites, ListOperations, ShowOperation)),
-            Span.wildcard(),
-            "$JS.API.>",
-            *_api("*", _READ),
-            *_CONSUMING,
-        ],
-        subscribe=[
-            inbox(user),
-            f"{ROOT}.command.collector.>",
-            f"{ROOT}.command.{HUB_SCOPE}.echo",
-            f"{ROOT}.heartbeat.*",
-            Metric.wildcard(),
-        ],
-        answers=True,
-    )
-
-
-def operator(user: str) -> Permissions:
-    """People and the command line: command services beside the hub, listen, read streams everywhere."""
-    return _permissions(
-        publish=[
-            f"{ROOT}.command.coordinator.>",
-            f"{ROOT}.command.links.>",
-            f"{ROOT}.command.injector.>",
-            f"{ROOT}.command.collector.>",
-            Span.wildcard(),
-            *(f"$JS.API.{call}" for call in _READ),
-            *_api("*", _READ),
-            *_CONSUMING,
+            *own_calls(READ),
+            *site_calls("*", READ),
+            *CONSUMING,
         ],
         subscribe=[inbox(user), f"{ROOT}.>"],
     )
 
 
-def api(user: str) -> Permissions:
-    """The REST interface: the coordinator's commands that have a route, and what is in the EVENTS stream."""
-    # Here: who writes a site's permissions needs no routes.
-    from towpath.contracts.rest_routes import ROUTES
-
-    asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
-    reading = (
-        f"STREAM.INFO.{EVENTS_STREAM}",
-        f"CONSUMER.CREATE.{EVENTS_STREAM}.>",
-        f"CONSUMER.MSG.NEXT.{EVENTS_STREAM}.*",
-        f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
-    )
-    return _permissions(
-        publish=[
-            *sorted({kind.subject for kind in asked}),
-            Span.wildcard(),
-            *(f"$JS.API.{call}" for call in reading),
-        ],
-        subscribe=[inbox(user)],
-    )
-
-
-def monitor(user: str) -> Permissions:
-    """The monitor: asks agents how far jobs are, reads outputs, publishes where results are diverted."""
-    return _permissions(
-        publish=[
-            f"{ROOT}.command.*.report-progress",
-            f"{ROOT}.command.*.recompute-window",
-            Span.wildcard(),
-            *_OWN_RESULTS,
-            *_api("*", _LOOK_UP),
-        ],
-        subscribe=[inbox(user), f"{ROOT}.command.monitor.>"],
-        answers=True,
-    )
-
-
-def leaf(site: str) -> Permissions:
-    """A site's server at the hub: publish is what may come out of the site, subscribe what may go in."""
-    return _permissions(
+def leaf(site: str) -> Rights:
+    """A site's server at the hub: publish is what may leave the site, subscribe what may enter it."""
+    return Rights(
         publish=[
             f"{ROOT}.event.>",
             f"{ROOT}.heartbeat.{site}",
             Metric.wildcard(site=site),
             Echo.wildcard(),
             "_INBOX.>",
-            *_RESULTS,
-            *_api("*", (*_LOOK_UP, *_MIRROR)),
+            *RESULTS,
+            *site_calls("*", (*LOOK_UP, *_MIRROR)),
             *_BETWEEN_STREAMS,
         ],
         subscribe=[
             f"{ROOT}.command.{site}.>",
             inbox(site),
-            *_results_of(site),
-            f"{api_prefix(site)}.>",
+            *results_of(site),
+            *site_calls(site, [">"]),
             *_BETWEEN_STREAMS,
         ],
         deny=[_MQTT_INTERNAL],
     )
 
 
-def agent(site: str, user: str) -> Permissions:
-    """A site's agent: answers the site's commands, speaks for the site, runs its JetStream."""
-    return _permissions(
-        publish=[
-            f"{ROOT}.event.>",
-            f"{ROOT}.heartbeat.{site}",
-            Metric.wildcard(site=site),
-            Echo.wildcard(),
-            Span.wildcard(),
-            f"{ROOT}.engine.{site}.>",
-            *_results_of(site),
-            *_own_jetstream(site),
-            *SERVER_QUESTIONS,
-        ],
-        subscribe=[inbox(user), f"{ROOT}.command.{site}.>"],
-        answers=True,
-    )
-
-
-def bridge(site: str, user: str) -> Permissions:
+def bridge(site: str, user: str) -> Rights:
     """A site's bridge to another broker: stores what devices send, reads what outputs hold."""
-    return _permissions(
-        publish=[
-            DEVICE_SUBJECTS,
-            *_api(site, _BRIDGE),
-            *(f"$JS.API.{call}" for call in _BRIDGE),
-            "$JS.ACK.>",
-        ],
+    return Rights(
+        publish=[DEVICE_SUBJECTS, *site_calls(site, _BRIDGE), *own_calls(_BRIDGE), "$JS.ACK.>"],
         subscribe=[inbox(user)],
     )
 
 
-def engine(site: str, user: str) -> Permissions:
-    """A site's engine: answers the agent, publishes results to whichever site keeps them."""
-    return _permissions(
-        publish=[*_RESULTS, *_own_jetstream(site), Span.wildcard(), EventSpan.wildcard()],
-        subscribe=[inbox(user), f"{ROOT}.engine.{site}.>"],
-        answers=True,
-    )
-
-
-def device() -> Permissions:
+def device() -> Rights:
     """Devices and subscribers on MQTT: publish under `site/`, receive the topics of jobs."""
-    return _permissions(
+    return Rights(
         publish=[DEVICE_SUBJECTS],
         subscribe=[">"],
         deny_subscribe=[
@@ -302,30 +195,3 @@ def device() -> Permissions:
             DEVICE_SUBJECTS,
         ],
     )
-
-
-def _own_jetstream(site: str) -> list[str]:
-    return ["$JS.API.>", f"{api_prefix(site)}.>", *_api("*", _LOOK_UP), *_CONSUMING]
-
-
-def _api(domain: str, calls: tuple[str, ...]) -> list[str]:
-    return [f"{api_prefix(domain)}.{call}" for call in calls]
-
-
-def _permissions(
-    *,
-    publish: list[str],
-    subscribe: list[str],
-    deny: list[str] | None = None,
-    deny_subscribe: list[str] | None = None,
-    answers: bool = False,
-) -> Permissions:
-    """`deny` holds in both directions."""
-    subscribe_denied = [*(deny or []), *(deny_subscribe or [])]
-    permissions: Permissions = {
-        "publish": {"allow": publish, **({"deny": deny} if deny else {})},
-        "subscribe": {"allow": subscribe, **({"deny": subscribe_denied} if subscribe_denied else {})},
-    }
-    if answers:
-        permissions["allow_responses"] = _ANSWERS
-    return permissions

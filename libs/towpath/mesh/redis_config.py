@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 
 COORDINATOR_KEYS = "towpath:*"
 TRANSFER_KEYS = "towpath:transfer:*"

@@ -1,59 +1,39 @@
-"""What a part of a mesh may know of it, where parts run apart: its own secrets, and those of nobody else."""
+"""Views of a mesh for parts that run apart: each has its own secrets, and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
-from towpath.contracts.site import Addresses, MeshSpec
-from towpath.mesh.names import INJECTOR_PROCESS
-from towpath.mesh.state import Credential, MeshState, SiteAccess
+from towpath.contracts.site import Addresses
+from towpath.mesh.credentials import Credential, Logins
+from towpath.mesh.service_table import Service, services
+from towpath.mesh.state import MeshState, SiteAccess
 
 EVERYWHERE = "0.0.0.0"
-"""What a part that runs apart listens on: who reaches it is decided by the network that it is in."""
-
-SECRETS: dict[str, frozenset[str]] = {
-    "coordinator": frozenset({"coordinator", "redis_coordinator"}),
-    "monitor": frozenset({"monitor"}),
-    "injector": frozenset({"injector"}),
-    "collector": frozenset({"collector"}),
-    "api": frozenset({"api", "api_token"}),
-    "links": frozenset({"links"}),
-}
-"""Service → the fields of the mesh's state that it logs in with, or is logged into with."""
+"""Address that a part listens on when it runs apart. Its network decides who reaches it."""
 
 
-def services_of(spec: MeshSpec) -> list[str]:
-    """The services that a mesh runs apart, with its links emulated."""
-    return [name for name in SECRETS if name != INJECTOR_PROCESS or spec.faults.enabled]
-
-
-def service_view(state: MeshState, service: str, addresses: Addresses) -> MeshState:
-    """What a service beside the hub is given, which finds the others at `addresses`."""
-    sites = {name: _without_secrets(access) for name, access in state.sites.items()}
-    return _seen(state, SECRETS[service], sites, addresses)
+def service_view(state: MeshState, name: str, addresses: Addresses) -> MeshState:
+    """Return what a service beside the hub is given. It finds the others at `addresses`."""
+    sites = {site: access.model_copy(update=_blanked(access)) for site, access in state.sites.items()}
+    return _seen(state, services()[name], sites, addresses)
 
 
 def site_view(state: MeshState, site: str, addresses: Addresses) -> MeshState:
-    """What the agent and the engine of a site are given. Raises `TowpathError` (unknown site)."""
-    return _seen(state, (), {site: state.site(site)}, addresses)
+    """Return what the agent and the engine of a site are given. Raises `TowpathError` (unknown site)."""
+    return _seen(state, None, {site: state.site(site)}, addresses)
 
 
 def _seen(
-    state: MeshState, secrets: Collection[str], sites: dict[str, SiteAccess], addresses: Addresses
+    state: MeshState, service: Service | None, sites: dict[str, SiteAccess], addresses: Addresses
 ) -> MeshState:
-    hidden: dict[str, Any] = {
-        name: _blank(value)
-        for name in MeshState.model_fields
-        if name not in secrets and isinstance(value := getattr(state, name), Credential)
-    }
-    if "api_token" not in secrets:
-        hidden["api_token"] = ""
+    own = {service.name, *service.secrets} if service else set()
+    hidden = {name: blank for name, blank in {**_blanked(state), "api_token": ""}.items() if name not in own}
     sites = {name: _listening(access) for name, access in sites.items()}
     kept = [access.spec for access in sites.values()]
     told: dict[str, Any] = {"sites": kept, "listen": EVERYWHERE, "addresses": addresses}
-    if "coordinator" not in secrets:
-        told["artefact_root"] = None  # Who takes no code from there need not know.
+    if not (service and service.reads_artefacts):
+        told["artefact_root"] = None
     spec = state.spec.model_copy(update=told)
     return state.model_copy(update={**hidden, "spec": spec, "sites": sites})
 
@@ -62,14 +42,11 @@ def _listening(access: SiteAccess) -> SiteAccess:
     return access.model_copy(update={"spec": access.spec.model_copy(update={"listen": EVERYWHERE})})
 
 
-def _without_secrets(access: SiteAccess) -> SiteAccess:
-    blanks = {
-        name: _blank(value)
-        for name in SiteAccess.model_fields
-        if isinstance(value := getattr(access, name), Credential)
+def _blanked(part: Logins) -> dict[str, Any]:
+    """Return all credentials of a mesh or a site, without their passwords."""
+    fields = {name: getattr(part, name) for name in type(part).model_fields} | part.logins
+    return {
+        name: Credential(user=value.user, password="")
+        for name, value in fields.items()
+        if isinstance(value, Credential)
     }
-    return access.model_copy(update=blanks)
-
-
-def _blank(credential: Credential) -> Credential:
-    return Credential(user=credential.user, password="")

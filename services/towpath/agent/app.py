@@ -32,7 +32,7 @@ from towpath.agent.settings import AgentSettings
 from towpath.artefacts.shelf import Shelf
 from towpath.bus import Bus
 from towpath.contracts.data_plane import api_prefix
-from towpath.contracts.message import Command, Model
+from towpath.contracts.message import HUB_SCOPE, Command, Model
 from towpath.contracts.metrics import Echo, ReadMetrics
 from towpath.contracts.migration import (
     AssignRole,
@@ -59,7 +59,6 @@ from towpath.contracts.migration import (
 from towpath.hooks.extension import at_site
 from towpath.mesh.link_probe import echo
 from towpath.mesh.liveness import showing_life
-from towpath.mesh.nats_config import HUB_DOMAIN
 from towpath.processes import Supervisor
 from towpath.streams.streams import SiteStreams
 from towpath.tasks import end
@@ -90,7 +89,7 @@ async def run(settings: AgentSettings) -> None:
         ):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
-            artefacts = Artefacts(bus.connection, api_prefix(HUB_DOMAIN), shelf)
+            artefacts = Artefacts(bus.connection, api_prefix(HUB_SCOPE), shelf)
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
             engines = Engines(supervisor, containment, client, child, settings.site)
@@ -125,7 +124,7 @@ async def run(settings: AgentSettings) -> None:
 
 @contextlib.asynccontextmanager
 async def _connected(settings: AgentSettings) -> AsyncIterator[tuple[Bus, Redis]]:
-    credential = settings.access.agent
+    credential = settings.access.login("agent")
     redis = Redis(
         host=settings.redis_host.strip("[]"),
         port=settings.redis_port,

@@ -25,8 +25,7 @@ from towpath.api.settings import ApiSettings
 from towpath.bus import Bus
 from towpath.contracts.rest import MAX_BODY_BYTES
 from towpath.contracts.rest_routes import PAGE, ROUTES
-from towpath.mesh.liveness import showing_life
-from towpath.mesh.service import connected
+from towpath.mesh.service_process import at_hub
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +40,9 @@ Open event streams end at once, except for clients that do not read."""
 
 async def run(settings: ApiSettings, stop: asyncio.Event) -> None:
     """Answer requests until `stop` is set. Raises `OSError` when the port is taken."""
-    connection = await connected(settings, "api", stop)
-    if connection is None:
-        return
-    async with connection as bus, showing_life(bus):
+    async with at_hub(settings, "api", stop) as bus:
+        if bus is None:
+            return
         runner = web.AppRunner(
             application(settings, bus, stop),
             handler_cancellation=True,

@@ -37,10 +37,11 @@ class ApiSettings:
                 value=0,
                 allowed="a mesh that `towpath up` has started",
             )
+        login = mesh.login("api")
         return cls(
             hub_url=mesh.hub_url,
-            hub_user=mesh.api.user,
-            hub_password=mesh.api.password,
+            hub_user=login.user,
+            hub_password=login.password,
             listen=mesh.spec.listen,
             port=mesh.spec.api_port,
             token=mesh.api_token,

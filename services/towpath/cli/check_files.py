@@ -197,7 +197,8 @@ async def _stored(home: Home, site: str, topic: str) -> NamedLines:
     """What the OUT stream of a topic holds, with its serial numbers as places in the log."""
     job = job_on((await ask(home, ListJobs())).jobs, site, topic)
     access = (await load_mesh(home)).site(site)
-    stream = InputStream(access.nats_url, access.engine.user, access.engine.password, job.output.stream, None)
+    login = access.login("engine")
+    stream = InputStream(access.nats_url, login.user, login.password, job.output.stream, None)
 
     def lines() -> Iterator[Line]:
         for event in stream.all():

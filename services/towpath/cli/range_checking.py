@@ -99,11 +99,12 @@ class InputStream:
     def of(cls, mesh: MeshState, jobs: Sequence[JobView], source: Input) -> InputStream:
         """The stream of an input. Raises `TowpathError` if it is not known any more."""
         access = mesh.site(source.site)
+        login = access.login("engine")
         if source.from_device:
             stream, subject = IN_STREAM, device_subject(source.topic)
         else:
             stream, subject = job_on(jobs, source.site, source.topic).output.stream, None
-        return cls(access.nats_url, access.engine.user, access.engine.password, stream, subject)
+        return cls(access.nats_url, login.user, login.password, stream, subject)
 
     def newest(self) -> int:
         """The newest serial number."""

@@ -19,8 +19,7 @@ from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.link_probe import echo
-from towpath.mesh.liveness import showing_life
-from towpath.mesh.service import connected
+from towpath.mesh.service_process import at_hub
 from towpath.tasks import end
 from towpath.telemetry.intervals import INTERVAL_S, PROBE_INTERVAL_S
 from towpath.telemetry.metric_store import MetricStore
@@ -30,13 +29,11 @@ log = logging.getLogger(__name__)
 
 async def run(settings: CollectorSettings, stop: asyncio.Event) -> None:
     """Collect until `stop` is set."""
-    connection = await connected(settings, "collector", stop)
-    if connection is None:
-        return
     store = MetricStore(settings.metrics)
     try:
-        async with connection as bus, showing_life(bus):
-            await _collect(settings, bus, store, stop)
+        async with at_hub(settings, "collector", stop) as bus:
+            if bus is not None:
+                await _collect(settings, bus, store, stop)
     finally:
         await asyncio.to_thread(store.close)
 

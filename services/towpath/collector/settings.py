@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from towpath.mesh.credentials import Credential
 from towpath.mesh.hub_settings import HubSettings
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
@@ -21,4 +22,4 @@ class CollectorSettings(HubSettings):
     @staticmethod
     def credential(mesh: MeshState) -> Credential:
         """Return the collector's credential, as in `HubSettings.credential`."""
-        return mesh.collector
+        return mesh.login("collector")

@@ -12,7 +12,7 @@ from nats.errors import Error as NatsError
 from towpath.artefacts.hub_store import HubArtefacts
 from towpath.bus import Bus, ensure_events_stream
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.message import HUB_SCOPE, Model
+from towpath.contracts.message import Model
 from towpath.contracts.migration import StepCommand
 from towpath.contracts.site import SiteStatus
 from towpath.coordinator import without_faults
@@ -28,10 +28,10 @@ from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.settings import Settings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
-from towpath.mesh.liveness import showing_life
+from towpath.mesh.service_process import at_hub
 from towpath.protocols.runner import Runner
 from towpath.tasks import end
-from towpath.telemetry.tracing import ensure_span_streams, start_tracing
+from towpath.telemetry.tracing import ensure_span_streams
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +40,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
     registry = Registry.connect(settings)
     try:
-        connection = await Bus.connect(
-            settings.hub_url, settings.hub_user, settings.hub_password, name="coordinator"
-        )
-        async with connection as bus, showing_life(bus):
-            bus.ship(start_tracing("coordinator", HUB_SCOPE))
+        async with at_hub(settings, "coordinator", stop) as bus:
+            if bus is None:
+                return
             await _patiently("EVENTS stream", lambda: ensure_events_stream(bus))
             await _patiently("streams of spans", lambda: ensure_span_streams(bus.connection))
             await _coordinate(settings, registry, bus, stop)

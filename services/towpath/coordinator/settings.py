@@ -44,10 +44,11 @@ class Settings:
         """The settings of the mesh that was set up in the directory `home`. The environment variable
         TOWPATH_ARTEFACTS says where the artefact root was put into a container. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
+        login = mesh.login("coordinator")
         return cls(
             hub_url=mesh.hub_url,
-            hub_user=mesh.coordinator.user,
-            hub_password=mesh.coordinator.password,
+            hub_user=login.user,
+            hub_password=login.password,
             redis_host=mesh.redis_host,
             redis_port=mesh.redis_port,
             redis_user=mesh.redis_coordinator.user,

@@ -11,7 +11,8 @@ from pathlib import Path
 from towpath.bus.connecting import Login
 from towpath.contracts.site import EngineSpec, Observation
 from towpath.engine.masters import is_cluster
-from towpath.mesh.state import Home, MeshState
+from towpath.mesh.home import Home
+from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access
 
 
@@ -34,13 +35,14 @@ class Settings:
     def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> Settings:
         """Settings of a site of the mesh at `home`; `memory` is a heap other than the site's."""
         access = MeshState.load(Home(home)).site(site)
+        login = access.login("engine")
         spec, directory = access.spec.engine, Home(home).engine(site)
         return cls(
             site=site,
             spec=spec if memory is None else spec.model_copy(update={"memory": memory}),
             nats_url=access.nats_url,
-            user=access.engine.user,
-            password=access.engine.password,
+            user=login.user,
+            password=login.password,
             directory=directory if job is None else directory / "jobs" / job,
             observation=access.spec.observation,
             job=job,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from towpath.mesh.service import run_service
+from towpath.mesh.service_process import run_service
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings
 

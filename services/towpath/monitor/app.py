@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from towpath.mesh.liveness import showing_life
-from towpath.mesh.service import connected
+from towpath.mesh.service_process import at_hub
 from towpath.monitor.comparisons import Comparisons
 from towpath.monitor.handlers import MonitorHandlers
 from towpath.monitor.settings import MonitorSettings
@@ -16,10 +15,9 @@ log = logging.getLogger(__name__)
 
 async def run(settings: MonitorSettings, stop: asyncio.Event) -> None:
     """Monitor until `stop` is set. The next monitor continues comparisons under way."""
-    connection = await connected(settings, "monitor", stop)
-    if connection is None:
-        return
-    async with connection as bus, showing_life(bus):
+    async with at_hub(settings, "monitor", stop) as bus:
+        if bus is None:
+            return
         comparisons = Comparisons(bus)
         try:
             await MonitorHandlers(comparisons).serve(bus)

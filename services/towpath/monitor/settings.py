@@ -21,4 +21,5 @@ class MonitorSettings:
     def from_home(cls, home: Path) -> MonitorSettings:
         """Return the settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
-        return cls(hub_url=mesh.hub_url, hub_user=mesh.monitor.user, hub_password=mesh.monitor.password)
+        login = mesh.login("monitor")
+        return cls(hub_url=mesh.hub_url, hub_user=login.user, hub_password=login.password)

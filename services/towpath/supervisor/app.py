@@ -1,4 +1,4 @@
-"""The wiring of a local mesh: its processes, their order, and their end."""
+"""The wiring of the supervisor: the processes of a mesh, their order, and their end."""
 
 from __future__ import annotations
 
@@ -7,108 +7,55 @@ import hashlib
 import logging
 import signal
 import sys
-from dataclasses import replace
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
-from towpath.mesh.state import MeshState, reachable
+from towpath.mesh.service_table import SERVERS, Service, services
+from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, Supervisor
 
 log = logging.getLogger(__name__)
 
-AGENT_STOP_S = 8.0
-"""Time for an agent to end its engine, which commits or interrupts a micro-batch, and then its broker."""
-
-SERVICE_STOP_S = 2.0
-"""Time for services and servers. They keep everything on disk and can end at any moment.
-
-With the agents' time this stays within the ten seconds in which a mesh must be down."""
-
 
 def children(state: MeshState, home: Home) -> list[ChildSpec]:
     """Return all processes, servers first. Writes the servers' configurations."""
-    root, needed = state.spec.artefact_root or "", ("hub", "redis")
-    coordinator = service("coordinator", ["towpath.coordinator"], state, home, after=needed, version=root)
-    api = _api(state, home)
-    links = [_links(state, home)] if state.spec.emulate_links else []
-    monitor = service("monitor", ["towpath.monitor"], state, home, after=("hub",))
-    faults = state.spec.faults.enabled
-    injector = [service("injector", ["towpath.lab.injector"], state, home, after=("hub",))] if faults else []
-    collector = service("collector", ["towpath.collector"], state, home, after=("hub",))
-    agents = [
-        service(
-            agent_name(site),
-            ["towpath.agent", "--site", site],
-            state,
-            home,
-            scope=site,
-            after=("coordinator", *(child.name for child in links)),
-            stop_s=AGENT_STOP_S,
-            version=_version(
-                access.model_dump_json(), repr(state.leaf_remote(access)), repr(state.redis_remote(access))
-            ),
-        )
-        for site, access in state.sites.items()
+    started = [s for s in services().values() if s.runs(state.spec) and not s.started_by_agent]
+    programs = [
+        service_process(service, state, home, scope)
+        for service in started
+        for scope in (state.sites if service.one_per_site else (HUB_SCOPE,))
     ]
-    servers = [hub_server(state, home), redis_server(state, home)]
-    return [*servers, coordinator, monitor, *injector, collector, api, *links, *agents]
+    return [hub_server(state, home), redis_server(state, home), *programs]
 
 
-def _api(state: MeshState, home: Home) -> ChildSpec:
-    version = _version(state.spec.listen, str(state.spec.api_port), state.api_token, state.hub_url)
-
-    async def ready() -> bool:
-        return await port_open(reachable(state.spec.listen), state.spec.api_port)
-
-    child = service("api", ["towpath.api"], state, home, after=("coordinator",), version=version)
-    return replace(child, ready=ready)
-
-
-def _links(state: MeshState, home: Home) -> ChildSpec:
-    ports = {site: (access.link_port, access.link_redis_port) for site, access in state.sites.items()}
-    version = _version(repr(ports), str(state.leaf_port), str(state.redis_port), state.spec.listen)
-
-    async def ready() -> bool:
-        return await port_open(state.links_host, next(iter(ports.values()))[-1])
-
-    child = service("links", ["towpath.lab.links"], state, home, after=("hub",), version=version)
-    return replace(child, ready=ready)
-
-
-def _version(*settings: str) -> str:
-    """Return a digest of the settings that a process read. It is restarted when they change."""
-    return hashlib.sha256("\n".join(settings).encode()).hexdigest()[:16]
-
-
-def agent_name(site: str) -> str:
-    """Return the process name of a site's agent."""
-    return f"{site}-agent"
-
-
-def service(
-    name: str,
-    module: list[str],
-    state: MeshState,
-    home: Home,
-    *,
-    after: tuple[str, ...],
-    scope: str = HUB_SCOPE,
-    stop_s: float = SERVICE_STOP_S,
-    version: str = "",
-) -> ChildSpec:
-    """Return a service of Towpath as a process: this interpreter and home, and the mesh's hooks."""
+def service_process(service: Service, state: MeshState, home: Home, scope: str = HUB_SCOPE) -> ChildSpec:
+    """Return a service as a process: this interpreter and home, and the mesh's hooks."""
+    name = service.process(scope)
+    site = ("--site", scope) if service.one_per_site else ()
+    there = {*SERVERS, *(other.name for other in services().values() if other.runs(state.spec))}
     environment = state.process_environment(home, scope, name)
+    read = [*service.settings(state, scope), *(["faults"] if environment else [])]
+
+    async def ready() -> bool:
+        return service.address is None or await port_open(*service.address(state))
+
     return ChildSpec(
         name=name,
-        command=(sys.executable, "-m", *module, "--home", str(home.root)),
+        command=(sys.executable, "-m", service.module, "--home", str(home.root), *site),
         log=home.log(name),
         environment={"PYTHONUNBUFFERED": "1", **environment},
-        after=after,
-        stop_s=stop_s,
-        version=_version(version, "faults") if environment else version,
+        ready=ready if service.address else None,
+        after=tuple(other for other in service.after if other in there),
+        stop_s=service.stop_s,
+        version=_version(read) if read else "",
     )
+
+
+def _version(settings: list[str]) -> str:
+    """Return a digest of the settings that a process has read. It is restarted when they change."""
+    return hashlib.sha256("\n".join(settings).encode()).hexdigest()[:16]
 
 
 async def run(home: Home) -> None:

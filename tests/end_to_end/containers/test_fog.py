@@ -130,7 +130,7 @@ async def test_link_when_given_a_delay_then_takes_it_both_ways_between_container
 ) -> None:
     async with standing(home, topology) as stage:
         access = stage.mesh.site("edge")
-        user = access.agent
+        user = access.login("agent")
         async with await Bus.connect(
             access.nats_url, user.user, user.password, name="test", within_s=WITHIN_S
         ) as bus:

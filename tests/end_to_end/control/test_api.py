@@ -35,7 +35,7 @@ FORGOTTEN_S = 60.0
 
 async def said(api: Api, *events: Event) -> None:
     """Have the mesh say something."""
-    user = api.running.state.coordinator
+    user = api.running.state.login("coordinator")
     async with await Bus.connect(api.running.state.hub_url, user.user, user.password, name="test") as bus:
         stream = bus.connection.jetstream()
         for event in events:
@@ -255,7 +255,9 @@ async def test_service_when_it_listens_then_only_this_machine_reaches_it(api: Ap
 
 async def test_service_s_user_when_it_asks_for_more_than_routes_need_then_is_refused(servers: Mesh) -> None:
     refused: asyncio.Queue[Exception] = asyncio.Queue()
-    async with servers.client(servers.state.hub_url, servers.state.api, error_cb=refused.put) as user:
+    async with servers.client(
+        servers.state.hub_url, servers.state.login("api"), error_cb=refused.put
+    ) as user:
         for subject in (
             "towpath.v1.command.jfk.start-job",
             "towpath.v1.event.site.jfk.changed",

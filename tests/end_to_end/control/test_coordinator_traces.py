@@ -70,8 +70,12 @@ async def test_trace_of_an_event_when_its_engine_has_told_it_then_is_listed_amon
     jfk = trial.running.state.sites["jfk"]
     told = EventSpan.model_validate({**EventSpan.example, "site": "jfk"})
     async with (
-        await Bus.connect(jfk.nats_url, jfk.agent.user, jfk.agent.password, name="agent") as agent,
-        await Bus.connect(jfk.nats_url, jfk.engine.user, jfk.engine.password, name="engine") as engine,
+        await Bus.connect(
+            jfk.nats_url, jfk.login("agent").user, jfk.login("agent").password, name="agent"
+        ) as agent,
+        await Bus.connect(
+            jfk.nats_url, jfk.login("engine").user, jfk.login("engine").password, name="engine"
+        ) as engine,
     ):
         await ensure_span_streams(agent.connection)
         await engine.connection.request(told.to_subject(), told.to_bytes(), timeout=WITHIN_S)

@@ -26,6 +26,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobState
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+from towpath.mesh.permissions import inbox
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
 
@@ -92,9 +93,9 @@ class Trial:
         access = self.state.sites["jfk"]
         connection = await nats.connect(
             access.nats_url,
-            user=access.agent.user,
-            password=access.agent.password,
-            inbox_prefix=f"_INBOX.{access.agent.user}",
+            user=access.login("agent").user,
+            password=access.login("agent").password,
+            inbox_prefix=inbox(access.login("agent").user),
         )
         try:
             yield connection

@@ -21,8 +21,9 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
 from towpath.contracts.metrics import METRICS_TABLE, EntityKind, QueryMetrics, ReadMetrics, Series, SeriesList
 from towpath.mesh import lifecycle
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 from towpath.processes import find
 
 pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
@@ -84,7 +85,7 @@ def events_flowing(home: Home) -> Iterator[None]:
 @asynccontextmanager
 async def collector(home: Home) -> AsyncIterator[Bus]:
     state = await asyncio.to_thread(MeshState.load, home)
-    async with connected(state, state.collector) as bus:
+    async with connected(state, state.login("collector")) as bus:
         yield bus
 
 

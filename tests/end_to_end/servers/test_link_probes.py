@@ -10,8 +10,8 @@ from running.waiting import WITHIN_S, eventually
 from towpath.agent.traffic import Traffic
 from towpath.bus import Bus
 from towpath.contracts.metrics import Echo
+from towpath.mesh.credentials import Credential
 from towpath.mesh.link_probe import echo, probe
-from towpath.mesh.state import Credential
 
 
 @asynccontextmanager
@@ -25,9 +25,9 @@ async def connected(url: str, credential: Credential) -> AsyncIterator[Bus]:
 async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh: Mesh) -> None:
     jfk, lga = mesh.state.sites["jfk"], mesh.state.sites["lga"]
     async with (
-        connected(jfk.nats_url, jfk.agent) as here,
+        connected(jfk.nats_url, jfk.login("agent")) as here,
         connected(lga.nats_url, lga.agent) as there,
-        connected(mesh.state.hub_url, mesh.state.collector) as hub,
+        connected(mesh.state.hub_url, mesh.state.login("collector")) as hub,
     ):
         await there.serve(Echo, echo, site="lga")
         await hub.serve(Echo, echo, site="hub")
@@ -40,7 +40,7 @@ async def test_ways_when_sites_and_hub_answer_then_are_measured_from_a_site(mesh
 
 async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> None:
     jfk = mesh.state.sites["jfk"]
-    async with connected(jfk.nats_url, jfk.agent) as here:
+    async with connected(jfk.nats_url, jfk.login("agent")) as here:
         assert await probe(here, "lga") == []
 
 
@@ -54,7 +54,7 @@ async def test_traffic_when_users_send_and_receive_then_each_has_its_own_over_al
 ) -> None:
     jfk = mesh.state.sites["jfk"]
     payload = b"x" * 100_000
-    async with connected(jfk.nats_url, jfk.agent) as agent:
+    async with connected(jfk.nats_url, jfk.login("agent")) as agent:
         traffic = Traffic(agent.connection)
         before = await traffic.look()
 
@@ -62,7 +62,7 @@ async def test_traffic_when_users_send_and_receive_then_each_has_its_own_over_al
             during = await traffic.look()
             return during if received(during) - received(before) >= len(payload) else None
 
-        async with connected(jfk.nats_url, jfk.engine) as engine:
+        async with connected(jfk.nats_url, jfk.login("engine")) as engine:
             await engine.connection.publish("$JS.API.INFO", payload)
             await engine.connection.flush()
             # A server adds to its counts after it has answered.
@@ -70,7 +70,7 @@ async def test_traffic_when_users_send_and_receive_then_each_has_its_own_over_al
         sent = during["jfk.engine"]["process.network.sent"]
         assert 100_000 <= sent < 200_000
         assert received(during) - received(before) >= sent
-        async with connected(jfk.nats_url, jfk.engine):
+        async with connected(jfk.nats_url, jfk.login("engine")):
             after = await traffic.look()
         assert sent <= after["jfk.engine"]["process.network.sent"] < sent + 10_000
         assert after["jfk.agent"]["process.network.received"] > 0

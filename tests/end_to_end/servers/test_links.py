@@ -193,8 +193,7 @@ async def test_site_cannot_command_links_when_it_tries(mesh: Mesh) -> None:
 async def test_links_can_only_speak_of_links_when_they_try_more(mesh: Mesh) -> None:
     event = "towpath.v1.event.link.jfk.changed"
     forged = ["towpath.v1.event.site.jfk.changed", QUESTION.format(site="jfk")]
-    links = mesh.state.links
-    assert links is not None
+    links = mesh.state.login("links")
     async with mesh.client(mesh.state.hub_url, links) as sender, mesh.operator() as operator:
         assert await passed(sender, operator, [*forged, event]) == {event}
 

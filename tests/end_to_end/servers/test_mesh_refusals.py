@@ -17,7 +17,7 @@ from nats.aio.client import Client
 from running.mesh import REFUSED_S, Mesh, last_is, publish_qos1
 from running.promises import promise
 from running.waiting import WITHIN_S
-from towpath.mesh.state import Credential
+from towpath.mesh.credentials import Credential
 
 DENIED = [
     ("agent", "towpath.v1.heartbeat.lga"),
@@ -66,7 +66,8 @@ async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[obje
         told.put_nowait(str(error))
 
     at_hub = user in ("operator", "coordinator", "injector")
-    credential: Credential = getattr(mesh.state if at_hub else mesh.state.sites["jfk"], user)
+    there = mesh.state if at_hub else mesh.state.sites["jfk"]
+    credential = mesh.state.operator if user == "operator" else there.login(user)
     url = mesh.state.hub_url if at_hub else mesh.state.sites["jfk"].nats_url
     async with mesh.client(url, credential, error_cb=on_error) as client:
         await act(client)
@@ -86,7 +87,10 @@ async def test_nats_client_is_refused_when_the_user_is_for_something_else(mesh: 
 @pytest.mark.parametrize("password", ["", "wrong"])
 async def test_connection_is_refused_when_the_password_is_wrong(mesh: Mesh, password: str) -> None:
     site = mesh.state.sites["jfk"]
-    for url, user in ((mesh.state.hub_url, mesh.state.operator.user), (site.nats_url, site.agent.user)):
+    for url, user in (
+        (mesh.state.hub_url, mesh.state.operator.user),
+        (site.nats_url, site.login("agent").user),
+    ):
         with pytest.raises(nats.errors.Error, match=r"(?i)authorization"):
             await nats.connect(url, user=user, password=password, allow_reconnect=False, error_cb=_ignore)
     with pytest.raises(aiomqtt.MqttError):

@@ -17,8 +17,8 @@ from running.mesh import REFUSED_S, Mesh, last_is, received, running_mesh
 from running.promises import promise
 from running.waiting import eventually
 from towpath.contracts import data_plane
+from towpath.mesh.credentials import Credential
 from towpath.mesh.nats_config import ACCOUNT, site_config
-from towpath.mesh.state import Credential
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ class Cues:
 async def listening(stage: Stage, job: str, step: str) -> AsyncIterator[Cues]:
     """Hear the cues of a step from now on."""
     cues = Cues(job, step)
-    coordinator = stage.mesh.coordinator.user
+    coordinator = stage.mesh.login("coordinator").user
     operator, prompter = stage.bus.connection, stage.prompter.connection
 
     async def on_step(message: Msg) -> None:

@@ -19,12 +19,13 @@ from towpath.contracts.topology import Topology
 from towpath.lab.containers.projects import remove_project
 from towpath.lab.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
 from towpath.lab.topology.health import parts, why
-from towpath.lab.topology.secrets import SERVERS, write_secrets
+from towpath.lab.topology.secrets import write_secrets
 from towpath.lab.topology.sites import mesh_spec
 from towpath.mesh.home import Home
 from towpath.mesh.private_file import make_private_directory, write_private_file
+from towpath.mesh.provisioning import provision
+from towpath.mesh.service_table import SERVERS, hub_services
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import SECRETS
 
 COMPOSE_S = 300.0
 """For the compose command: it makes some twenty containers and networks."""
@@ -80,7 +81,7 @@ class Project:
         make_private_directory(self.home.root)
         write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
         spec = mesh_spec(topology, artefact_root).model_copy(update={"faults": FaultSettings(enabled=True)})
-        mesh = MeshState.create_or_extend(self.home, spec)
+        mesh = provision(self.home, spec)
         settings = ComposeSettings.of(topology, str(self.home.secrets), tag)
         write_secrets(mesh, self.home.secrets)
         write_private_file(self.compose_file, compose_text(compose(mesh, settings)))
@@ -97,7 +98,7 @@ class Project:
     def create(self) -> None:
         """Make all containers, and start those that are no nodes. Raises `TowpathError`."""
         self._compose("up", "--no-start", "--remove-orphans", profiles=(SPARE,))
-        self._compose("up", "--detach", *SERVERS, *SECRETS)
+        self._compose("up", "--detach", *SERVERS, *(service.name for service in hub_services()))
 
     def remove(self) -> list[str]:
         """Take everything away: containers, networks, volumes, and the directory. What there was.

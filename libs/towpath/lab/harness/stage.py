@@ -18,9 +18,10 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec, SiteState, SiteStatus
 from towpath.mesh import lifecycle
+from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
-from towpath.mesh.names import processes_of
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.service_table import processes_of
+from towpath.mesh.state import MeshState
 from towpath.processes import find
 from towpath.streams.stream_view import stream_view
 from towpath.tasks import to_the_end
@@ -112,8 +113,7 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        spec = self.mesh.spec
-        names = processes_of(self.mesh.sites, emulate_links=spec.emulate_links, faults=spec.faults.enabled)
+        names = processes_of(self.mesh.spec, self.mesh.sites)
         return [name for name in names if find(self.home.run, name) is None]
 
 
@@ -198,7 +198,7 @@ async def standing(home: Home) -> AsyncIterator[Stage]:
     mesh = await asyncio.to_thread(MeshState.load, home)
     async with (
         await connection_to(mesh, mesh.operator, "laboratory") as bus,
-        await connection_to(mesh, mesh.coordinator, "laboratory prompter") as prompter,
+        await connection_to(mesh, mesh.login("coordinator"), "laboratory prompter") as prompter,
     ):
         up = Stage(home, mesh, bus, prompter)
         await up.until_settled(None, UP_S)

@@ -8,10 +8,12 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.scenario import Scenario, Step
 from towpath.contracts.scenario_load import StandardJob
+from towpath.contracts.site import FaultSettings, MeshSpec
 from towpath.lab.faults.validation import problems as rule_problems
 from towpath.lab.faults.world import World
 from towpath.lab.scenarios.checking_nodes import node_problems
-from towpath.mesh.names import SUPERVISOR, processes_of
+from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.service_table import processes_of
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -121,7 +123,11 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
 def world_of(scenario: Scenario) -> World:
     """What will exist on the scenario's mesh."""
     sites = scenario.mesh.sites
-    processes = processes_of(sites, emulate_links=scenario.mesh.emulate_links, faults=True)
+    # Not validated: what is wrong with the sites is said above.
+    spec = MeshSpec.model_construct(
+        emulate_links=scenario.mesh.emulate_links, faults=FaultSettings(enabled=True)
+    )
+    processes = processes_of(spec, sites)
     targets = [rule.event for rule in rules_of(scenario) if isinstance(rule.event, OnTarget)]
     return World(
         sites=frozenset(sites),

@@ -59,7 +59,7 @@ async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Emulate
     async with (
         emulation(home) as running,
         await connection_to(mesh, mesh.operator, "scenario") as bus,
-        await connection_to(mesh, mesh.coordinator, "scenario prompter") as prompter,
+        await connection_to(mesh, mesh.login("coordinator"), "scenario prompter") as prompter,
     ):
         yield EmulatedStage(home, mesh, bus, prompter, running)
 

@@ -15,9 +15,11 @@ import yaml
 
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.topology import Topology
-from towpath.lab.topology.secrets import CONTAINER_HOME, SERVERS, digest_name, secret_name
+from towpath.lab.services.links import LINKS
+from towpath.lab.topology.secrets import CONTAINER_HOME, digest_name, secret_name
+from towpath.mesh.service_table import SERVERS, Service, hub_services
+from towpath.mesh.services.agent import AGENT
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import services_of
 from towpath.telemetry.logs import FORMAT_VARIABLE
 
 Description = dict[str, Any]
@@ -26,9 +28,6 @@ SERVICES_IMAGE, SITE_IMAGE = "towpath-services", "towpath-site"
 
 SERVICES = "services"
 """Name of the network of all that is no site."""
-
-MODULES = {"injector": "towpath.lab.injector", "links": "towpath.lab.links"}
-"""Services of the laboratory. All others are modules of the product, called as they are."""
 
 ALIVE = "/tmp/alive"
 """File that a process touches as long as it works, see `towpath.mesh.liveness`."""
@@ -59,9 +58,6 @@ USER = 10001
 
 PID_FILES = f"{CONTAINER_HOME.run}:uid={USER},gid={USER},mode=0700"
 """They go with the container: in the next one the same number is somebody else."""
-
-KEEPS = frozenset({"hub", "redis", "injector", "collector", "links"})
-"""What keeps something. Sites do, too; of the other services everything is in Redis."""
 
 PASSED_ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", FORMAT_VARIABLE)
 """Variables that processes go by, as they are set where `docker compose up` is said."""
@@ -98,12 +94,13 @@ class ComposeSettings:
 
 def compose(mesh: MeshState, settings: ComposeSettings) -> Description:
     """The containers of a mesh: servers and services, and one a site."""
+    services = [service for service in hub_services() if service.runs(mesh.spec)]
     parts = {
         **{name: _server(name, mesh, settings) for name in SERVERS},
-        **{name: _service(name, mesh, settings) for name in services_of(mesh.spec)},
+        **{service.name: _service(service, mesh, settings) for service in services},
         **{name: _site(name, mesh, settings) for name in mesh.sites},
     }
-    volumes = [*(name for name in parts if name in KEEPS or name in mesh.sites)]
+    volumes = [*SERVERS, *(service.name for service in services if service.keeps_files), *mesh.sites]
     if mesh.spec.faults.enabled:
         volumes.append(FAULTS_VOLUME)
     return {
@@ -142,7 +139,8 @@ def _server(name: str, mesh: MeshState, settings: ComposeSettings) -> Descriptio
         "redis": ["redis-server", secret],
     }[name]
     return {
-        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings, mesh, None),
+        **_part(name, SERVICES_IMAGE, command, settings),
+        "volumes": [_volume(name)],
         "networks": [SERVICES],
         **({"ports": [_published(port)]} if name == "hub" else {}),
         **_limits(SERVER_MEMORY_MB, SERVICE_PROCESSES),
@@ -151,62 +149,73 @@ def _server(name: str, mesh: MeshState, settings: ComposeSettings) -> Descriptio
     }
 
 
-def _service(name: str, mesh: MeshState, settings: ComposeSettings) -> Description:
-    command = ["python", "-m", MODULES.get(name, f"towpath.{name}"), "--home", str(CONTAINER_HOME.root)]
+def _service(service: Service, mesh: MeshState, settings: ComposeSettings) -> Description:
+    name = service.name
+    volumes = [_volume(name)] if service.keeps_files else []
+    environment = _environment(name, name, HUB_SCOPE, mesh)
+    if mesh.spec.faults.enabled:
+        volumes.append(f"{FAULTS_VOLUME}:{CONTAINER_HOME.faults}")
+    if service.reads_artefacts and mesh.spec.artefact_root is not None:
+        volumes.append(f"{settings.artefacts or mesh.spec.artefact_root}:{CONTAINER_HOME.artefacts}:ro")
+        environment["TOWPATH_ARTEFACTS"] = str(CONTAINER_HOME.artefacts)
     description = {
-        **_part(name, f"{SERVICES_IMAGE}:{settings.tag}", command, settings, mesh, HUB_SCOPE),
+        **_part(name, SERVICES_IMAGE, _command(service), settings),
+        "environment": environment,
+        "volumes": volumes,
         "networks": [SERVICES],
         **_limits(SERVICE_MEMORY_MB, SERVICE_PROCESSES),
         "healthcheck": _health(_touched(), SERVICE_START_S),
         "stop_grace_period": f"{SERVICE_STOP_S}s",
-        "depends_on": ["hub", "redis"] if name in ("coordinator", "links") else ["hub"],
+        "depends_on": [*service.after],
     }
-    if mesh.spec.faults.enabled:
-        description["volumes"].append(f"{FAULTS_VOLUME}:{CONTAINER_HOME.faults}")
-    if name == "links":
+    if service is LINKS:
         description["networks"] = [SERVICES, *(site_network(site) for site in mesh.sites)]
-    if name == "api":
-        description["ports"] = [_published(mesh.spec.api_port)]
-    if name == "coordinator" and mesh.spec.artefact_root is not None:
-        source = settings.artefacts or mesh.spec.artefact_root
-        description["volumes"].append(f"{source}:{CONTAINER_HOME.artefacts}:ro")
-        description["environment"]["TOWPATH_ARTEFACTS"] = str(CONTAINER_HOME.artefacts)
+    if service.published and service.address is not None:
+        description["ports"] = [_published(service.address(mesh)[1])]
     return description
 
 
 def _site(name: str, mesh: MeshState, settings: ComposeSettings) -> Description:
     spec = mesh.site(name).spec
-    command = ["python", "-m", "towpath.agent", "--home", str(CONTAINER_HOME.root), "--site", name]
     return {
-        **_part(name, f"{SITE_IMAGE}:{settings.tag}", command, settings, mesh, name),
+        **_part(name, SITE_IMAGE, [*_command(AGENT), "--site", name], settings),
+        "environment": _environment(name, AGENT.process(name), name, mesh),
+        "volumes": [_volume(name)],
         "tmpfs": [f"/tmp:exec,mode=1777,size={SCRATCH_MB}m", PID_FILES],
         "networks": [site_network(name)],
         "ports": [_published(spec.nats_port), _published(spec.mqtt_port)],
         **_limits(settings.memory_mb.get(name), SITE_PROCESSES),
         "healthcheck": _health(_touched(), SITE_START_S),
         "stop_grace_period": f"{SITE_STOP_S}s",
-        "depends_on": ["links"],
+        "depends_on": [LINKS.name],
         **({"profiles": ["spare"]} if name in settings.spare else {}),
     }
 
 
-def _part(
-    name: str, image: str, command: list[str], settings: ComposeSettings, mesh: MeshState, scope: str | None
-) -> Description:
-    """What all containers have in common; `scope` is of those that are no servers."""
-    environment: dict[str, str] = {}
-    if scope is not None:
-        environment |= {"TOWPATH_STATE": f"/run/secrets/{secret_name(name)}", "TOWPATH_ALIVE": ALIVE}
-        process = name if scope == HUB_SCOPE else f"{name}-agent"
-        environment |= mesh.process_environment(CONTAINER_HOME, scope, process)
-        environment |= {variable: f"${{{variable}:-}}" for variable in PASSED_ON}
-    volumes = [f"{name}:{CONTAINER_HOME.root}"] if name in KEEPS or scope == name else []
+def _command(service: Service) -> list[str]:
+    return ["python", "-m", service.module, "--home", str(CONTAINER_HOME.root)]
+
+
+def _volume(name: str) -> str:
+    return f"{name}:{CONTAINER_HOME.root}"
+
+
+def _environment(container: str, process: str, scope: str, mesh: MeshState) -> dict[str, str]:
+    """Return the variables of a container with a program of Towpath."""
     return {
-        "image": image,
+        "TOWPATH_STATE": f"/run/secrets/{secret_name(container)}",
+        "TOWPATH_ALIVE": ALIVE,
+        **mesh.process_environment(CONTAINER_HOME, scope, process),
+        **{variable: f"${{{variable}:-}}" for variable in PASSED_ON},
+    }
+
+
+def _part(name: str, image: str, command: list[str], settings: ComposeSettings) -> Description:
+    """Return what all containers have in common."""
+    return {
+        "image": f"{image}:{settings.tag}",
         "command": command,
-        **({"environment": environment} if environment else {}),
         "secrets": [{"source": name, "target": secret_name(name)}],
-        "volumes": volumes,
         "init": True,
         "read_only": True,
         "env_file": [f"{settings.secrets}/{digest_name(name)}"],

@@ -10,16 +10,15 @@ from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config
 from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.redis_config import redis_config
+from towpath.mesh.service_table import SERVERS, hub_services
 from towpath.mesh.state import MeshState
-from towpath.mesh.views import EVERYWHERE, service_view, services_of, site_view
+from towpath.mesh.views import EVERYWHERE, service_view, site_view
 
 CONTAINER_HOME = Home(Path("/var/lib/towpath"))
 """The mesh's directory in every container: what the container keeps."""
 
 ADDRESSES = Addresses(hub="hub", redis="redis", links="links")
 """Containers find each other under the names that they have in the compose file."""
-
-SERVERS = ("hub", "redis")
 
 DIGEST = "TOWPATH_SECRET_DIGEST"
 """Environment variable of each container."""
@@ -46,7 +45,11 @@ def secrets_of(mesh: MeshState) -> dict[str, str]:
         "hub": hub_config(listening, CONTAINER_HOME),
         "redis": redis_config(listening, CONTAINER_HOME),
     }
-    services = {name: service_view(mesh, name, ADDRESSES).to_text() for name in services_of(mesh.spec)}
+    services = {
+        service.name: service_view(mesh, service.name, ADDRESSES).to_text()
+        for service in hub_services()
+        if service.runs(mesh.spec)
+    }
     sites = {name: site_view(mesh, name, ADDRESSES).to_text() for name in mesh.sites}
     return {**servers, **services, **sites}
 

@@ -21,6 +21,7 @@ from towpath.lab.topology.reading import read
 from towpath.lab.topology.secrets import write_secrets
 from towpath.lab.topology.sites import mesh_spec
 from towpath.mesh.home import Home
+from towpath.mesh.provisioning import provision
 from towpath.mesh.state import MeshState
 
 HUB_PORT, REDIS_PORT, API_PORT = 14222, 16379, 18080
@@ -108,7 +109,7 @@ def compose_command(
     spec = spec_of(described, hub_port, redis_port, api_port, root)
     spec = spec.model_copy(update={"faults": FaultSettings(enabled=faults)})
     mark_as_containers(files.home)
-    mesh = MeshState.create_or_extend(files.home, spec)
+    mesh = provision(files.home, spec)
     write_secrets(mesh, files.home.secrets)
     written = text_of(described, mesh, files, tag)
     if not files.file.exists() or files.file.read_text() != written:

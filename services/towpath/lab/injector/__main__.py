@@ -6,7 +6,7 @@ import sys
 
 from towpath.lab.injector.app import run
 from towpath.lab.injector.settings import Settings
-from towpath.mesh.service import run_service
+from towpath.mesh.service_process import run_service
 
 if __name__ == "__main__":
     sys.exit(run_service("towpath.lab.injector", __doc__, Settings.from_home, run))

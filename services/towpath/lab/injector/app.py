@@ -14,8 +14,7 @@ from towpath.lab.injector.record import Record
 from towpath.lab.injector.rules import Rules
 from towpath.lab.injector.settings import Settings
 from towpath.lab.injector.surroundings import Surroundings
-from towpath.mesh.liveness import showing_life
-from towpath.mesh.service import connected
+from towpath.mesh.service_process import at_hub
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
@@ -26,10 +25,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 
     What an earlier injector has loaded is unloaded first.
     """
-    connection = await connected(settings, "injector", stop)
-    if connection is None:
-        return
-    async with connection as bus, showing_life(bus):
+    async with at_hub(settings, "injector", stop) as bus:
+        if bus is None:
+            return
         await _inject(settings, bus, stop)
 
 

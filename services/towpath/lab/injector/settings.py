@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mesh.credentials import Credential
 from towpath.mesh.hub_settings import HubSettings
-from towpath.mesh.state import Credential, MeshState
+from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
@@ -30,4 +31,4 @@ class Settings(HubSettings):
                 value=False,
                 allowed="true",
             )
-        return mesh.injector
+        return mesh.login("injector")

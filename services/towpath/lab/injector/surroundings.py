@@ -17,8 +17,10 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.lab.faults.world import World, looking_processes
 from towpath.lab.guard.scopes import guard_name
+from towpath.lab.services.links import LINKS
 from towpath.mesh.home import Home
-from towpath.mesh.names import LINKS_PROCESS, SUPERVISOR, processes_of
+from towpath.mesh.names import SUPERVISOR
+from towpath.mesh.service_table import processes_of
 from towpath.mesh.state import MeshState
 from towpath.processes import listed
 
@@ -78,7 +80,7 @@ class Surroundings:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
         # Also while one of them is just being started anew.
-        expected = {SUPERVISOR, *processes_of(sites, emulate_links=mesh.spec.emulate_links, faults=True)}
+        expected = {SUPERVISOR, *processes_of(mesh.spec, sites)}
         return World(
             sites=frozenset(sites),
             processes=frozenset(known | expected),
@@ -95,7 +97,7 @@ def looking(rule: Rule, world: World) -> list[str]:
         return looking_processes(rule, world)
     if event.target is TargetKind.CONTAINER:
         return [event.name] if event.name in world.containers else []
-    hit = LINKS_PROCESS if event.target is TargetKind.LINK else event.name
+    hit = LINKS.name if event.target is TargetKind.LINK else event.name
     return [name for name in sorted(world.processes) if name == hit]
 
 

@@ -7,15 +7,12 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from towpath.bus import Bus
-from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.links.handlers import Handlers
 from towpath.lab.links.record import Record
 from towpath.lab.links.settings import Settings
 from towpath.lab.proxy import Link
-from towpath.mesh.liveness import showing_life
+from towpath.mesh.service_process import at_hub
 from towpath.tasks import end
-from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     record = Record(settings.record)
     # The links work before commands do: sites and hub find each other through them.
     async with _links(settings, record, restored) as links, asyncio.TaskGroup() as tasks:
-        commands = tasks.create_task(_take_commands(settings, links, record, restored))
+        commands = tasks.create_task(_take_commands(settings, links, record, restored, stop))
         await stop.wait()
         await end([commands])
 
@@ -51,11 +48,15 @@ async def _links(
 
 
 async def _take_commands(
-    settings: Settings, links: dict[str, Link], record: Record, restored: asyncio.Queue[str]
+    settings: Settings,
+    links: dict[str, Link],
+    record: Record,
+    restored: asyncio.Queue[str],
+    stop: asyncio.Event,
 ) -> None:
-    connection = await Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name="links")
-    async with connection as bus, showing_life(bus):
-        bus.ship(start_tracing("links", HUB_SCOPE))
+    async with at_hub(settings, "links", stop) as bus:
+        if bus is None:
+            return
         handlers = Handlers(links, record, bus)
         await handlers.serve()
         await handlers.tell_of_restored(restored)

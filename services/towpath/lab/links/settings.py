@@ -27,7 +27,7 @@ class Settings:
     def from_home(cls, home: Path) -> Settings:
         """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
-        if not mesh.spec.emulate_links or mesh.links is None:
+        if not mesh.spec.emulate_links:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
                 "this mesh emulates no links",
@@ -35,13 +35,14 @@ class Settings:
                 value=False,
                 allowed="true",
             )
+        login = mesh.login("links")
         hub = mesh.hub_host.strip("[]"), mesh.leaf_port
         redis = mesh.redis_host.strip("[]"), mesh.redis_port
         listen = mesh.spec.listen
         return cls(
             hub_url=mesh.hub_url,
-            hub_user=mesh.links.user,
-            hub_password=mesh.links.password,
+            hub_user=login.user,
+            hub_password=login.password,
             routes={
                 site: (
                     Route((listen, access.link_port), hub),

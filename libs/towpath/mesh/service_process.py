@@ -1,4 +1,4 @@
-"""How a service beside the hub runs as a process: options, log, signals, exit status."""
+"""Run a service beside the hub as a process: options, log, signals, exit status, connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.hooks.extension import watch
+from towpath.mesh.liveness import showing_life
 from towpath.tasks import end
 from towpath.telemetry.logs import start_logging
 from towpath.telemetry.tracing import start_tracing
@@ -22,21 +24,21 @@ Settings = TypeVar("Settings")
 
 
 class HubAccess(Protocol):
-    """Settings that say how a service logs in at the hub."""
+    """Settings with the address of the hub, and the service's user there."""
 
     @property
     def hub_url(self) -> str:
-        """Where the hub is."""
+        """Address of the hub."""
         ...
 
     @property
     def hub_user(self) -> str:
-        """The service's user there."""
+        """User of the service at the hub."""
         ...
 
     @property
     def hub_password(self) -> str:
-        """Its password."""
+        """Password of that user."""
         ...
 
 
@@ -64,20 +66,29 @@ def run_service(
     return 0
 
 
-async def connected(settings: HubAccess, name: str, stop: asyncio.Event) -> Bus | None:
-    """The service's connection to the hub, for the caller to close; null if `stop` was set before there was
-    one. Its spans leave over it."""
+@asynccontextmanager
+async def at_hub(settings: HubAccess, name: str, stop: asyncio.Event) -> AsyncIterator[Bus | None]:
+    """Connect a service to the hub; None if `stop` was set before it was connected.
+
+    The service's spans leave over this connection, and its health check passes while it is connected.
+    """
+    connection = await _connected(settings, name, stop)
+    if connection is None:
+        yield None
+        return
+    async with connection as bus, showing_life(bus):
+        bus.ship(start_tracing(name, HUB_SCOPE))
+        yield bus
+
+
+async def _connected(settings: HubAccess, name: str, stop: asyncio.Event) -> Bus | None:
     connecting = asyncio.create_task(
         Bus.connect(settings.hub_url, settings.hub_user, settings.hub_password, name=name)
     )
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({connecting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
-            return None
-        bus = connecting.result()
-        bus.ship(start_tracing(name, HUB_SCOPE))
-        return bus
+        return connecting.result() if connecting.done() else None
     finally:
         await end([stopping] if connecting.done() else [stopping, connecting])
 

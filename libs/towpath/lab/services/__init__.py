@@ -1,0 +1,1 @@
+"""Descriptions of the laboratory's services, as `towpath.mesh.service_table` reads them."""

@@ -1,0 +1,60 @@
+"""Users of a mesh's servers with their passwords."""
+
+from __future__ import annotations
+
+import secrets
+
+from pydantic import ConfigDict, Field
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import Model
+
+PASSWORD_BYTES = 24
+"""192 random bits. No one can guess them, not even offline."""
+
+
+class Credential(Model):
+    """A user name and its password."""
+
+    user: str
+    password: str
+
+    @classmethod
+    def random(cls, user: str) -> Credential:
+        """Return a fresh password for `user`. A URL or a configuration need not quote it."""
+        return cls(user=user, password=secrets.token_hex(PASSWORD_BYTES))
+
+
+def random_token() -> str:
+    """Return a fresh bearer token."""
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+class Logins(Model):
+    """A model that holds the credentials of services beside its fields, each under the name of its service.
+
+    A service that this installation does not know keeps its credential.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    __pydantic_extra__: dict[str, Credential | None] = Field(init=False)  # type: ignore[assignment]
+    """None: the service never ran here."""
+
+    @property
+    def logins(self) -> dict[str, Credential]:
+        """Service → its credential."""
+        return {name: login for name, login in self.__pydantic_extra__.items() if login is not None}
+
+    def login(self, service: str) -> Credential:
+        """Return the credential of a service. Raises `TowpathError` (not allowed) when it has none."""
+        try:
+            return self.logins[service]
+        except KeyError:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                f"this mesh has no credential for the service {service!r} yet: run `towpath up`",
+                field="service",
+                value=service,
+                allowed=sorted(self.logins),
+            ) from None

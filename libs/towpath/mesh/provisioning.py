@@ -1,0 +1,193 @@
+"""Give a mesh what it keeps: a free port for each listener, and a credential for each user.
+
+Whatever a mesh has been given stays, also while it is not needed: links that are emulated again have the same
+ports.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
+from towpath.mesh.broker_description import broker_password, check_broker
+from towpath.mesh.credentials import Credential, Logins, random_token
+from towpath.mesh.home import Home
+from towpath.mesh.ports import free_port
+from towpath.mesh.service_table import Service, hub_services, site_services
+from towpath.mesh.state import MeshState, SiteAccess
+
+
+def new_mesh(spec: MeshSpec) -> MeshState:
+    """Return a new mesh: random passwords, a free port where the spec leaves it open."""
+    return _extended(spec, None)
+
+
+def provision(home: Home, spec: MeshSpec) -> MeshState:
+    """Bring the saved mesh to `spec`, or make a new one. Save it when it differs, and return it.
+
+    Sites and services keep ports and credentials, except where the spec now names a port. New sites are
+    added. Sites that the spec no longer names stay as they are.
+    """
+    home.create()
+    with _exclusively(home):
+        old = MeshState.load(home) if home.state.exists() else None
+        state = _extended(spec, old)
+        if old is None or home.state.read_text() != state.to_text():
+            state.save(home)
+    for name in state.sites:
+        home.create_site(name)
+    return state
+
+
+def _extended(spec: MeshSpec, old: MeshState | None) -> MeshState:
+    named = {site.name for site in spec.sites}
+    stay = [] if old is None else [a.spec for name, a in old.sites.items() if name not in named]
+    taken = _explicit_ports(spec) | (_ports(old) if old else set())
+    sites = [_with_ports(s, old.sites.get(s.name) if old else None, taken) for s in [*stay, *spec.sites]]
+    filled = spec.model_copy(
+        update={
+            "sites": sites,
+            "hub_port": _port(spec.hub_port, old.spec.hub_port if old else 0, spec.listen, taken),
+            "redis_port": _port(spec.redis_port, old.spec.redis_port if old else 0, spec.listen, taken),
+            "api_port": _port(spec.api_port, old.spec.api_port if old else 0, spec.listen, taken),
+            "emulate_links": _kept("emulate_links", spec, old),
+            "faults": _kept("faults", spec, old),
+            "artefact_root": spec.artefact_root or (old.spec.artefact_root if old else None),
+        }
+    )
+    return _with_brokers(_with_links(_with_credentials(filled, old, taken), taken), taken)
+
+
+def _with_credentials(filled: MeshSpec, old: MeshState | None, taken: set[int]) -> MeshState:
+    needed = [service for service in hub_services() if service.runs(filled)]
+    return MeshState(
+        spec=filled,
+        leaf_port=_port(0, old.leaf_port if old else 0, filled.listen, taken),
+        operator=old.operator if old else Credential.random("hub.operator"),
+        api_token=old.api_token if old else random_token(),
+        redis_coordinator=old.redis_coordinator if old else Credential.random("coordinator"),
+        sites={s.name: _site(s, old.sites.get(s.name) if old else None) for s in filled.sites},
+        **_logins(old, HUB_SCOPE, needed),
+    )
+
+
+def _site(spec: SiteSpec, old: SiteAccess | None) -> SiteAccess:
+    name = spec.name
+    logins = _logins(old, name, site_services())
+    if old is not None:
+        return old.model_copy(update={"spec": spec, **logins})
+    return SiteAccess(
+        spec=spec,
+        device=Credential.random(f"{name}.device"),
+        leaf=Credential.random(f"{name}.leaf"),
+        redis=Credential.random(name),
+        **logins,
+    )
+
+
+def _logins(old: Logins | None, scope: str, needed: list[Service]) -> Mapping[str, Any]:
+    """Return the credentials of services that there are, and fresh ones for those that now need one."""
+    fresh = {service.name: Credential.random(service.user(scope)) for service in needed}
+    return fresh | (old.logins if old else {})
+
+
+def _kept(setting: str, spec: MeshSpec, old: MeshState | None) -> Any:
+    """Return a setting as the spec says; a spec that does not say leaves it as it was."""
+    said = spec if old is None or setting in spec.model_fields_set else old.spec
+    return getattr(said, setting)
+
+
+def _with_links(state: MeshState, taken: set[int]) -> MeshState:
+    """Add ports for each link, if links are emulated."""
+    if not state.spec.emulate_links:
+        return state
+    listen = state.spec.listen
+    sites = {
+        name: access.model_copy(
+            update={
+                "link_port": _port(0, access.link_port, listen, taken),
+                "link_redis_port": _port(0, access.link_redis_port, listen, taken),
+            }
+        )
+        for name, access in state.sites.items()
+    }
+    return state.model_copy(update={"sites": sites})
+
+
+def _with_brokers(state: MeshState, taken: set[int]) -> MeshState:
+    """Add what bridges need, and what devices use at a broker that was there before."""
+    sites = {name: _with_broker(access, taken) for name, access in state.sites.items()}
+    return state.model_copy(update={"sites": sites})
+
+
+def _with_broker(access: SiteAccess, taken: set[int]) -> SiteAccess:
+    name, broker = access.spec.name, access.spec.broker
+    device = access.device
+    if device.user != f"{name}.device":
+        device = Credential.random(f"{name}.device")  # The site had a broker of other people before.
+    port = access.broker_port
+    if access.is_bridged:
+        check_broker(broker)
+    if access.is_bridged and broker.host is not None:
+        device = Credential(user=broker.user or "", password=broker_password(broker))
+        port = broker.port or (8883 if broker.tls else 1883)
+    elif access.is_bridged:
+        port = _port(broker.port, port, access.spec.listen, taken)
+    bridge = access.bridge or (Credential.random(f"{name}.bridge") if access.is_bridged else None)
+    return access.model_copy(update={"device": device, "broker_port": port, "bridge": bridge})
+
+
+def _with_ports(site: SiteSpec, old: SiteAccess | None, taken: set[int]) -> SiteSpec:
+    nats_port = _port(site.nats_port, old.spec.nats_port if old else 0, site.listen, taken)
+    mqtt_port = _port(site.mqtt_port, old.spec.mqtt_port if old else 0, site.listen, taken)
+    return site.model_copy(update={"nats_port": nats_port, "mqtt_port": mqtt_port})
+
+
+def _port(wanted: int, kept: int, listen: str, taken: set[int]) -> int:
+    port = wanted or kept or free_port(taken, address=listen)
+    taken.add(port)
+    return port
+
+
+def _ports(state: MeshState) -> set[int]:
+    sites = {p for a in state.sites.values() for p in _listeners(a)}
+    return sites | {state.leaf_port, state.spec.hub_port, state.spec.redis_port, state.spec.api_port}
+
+
+def _listeners(access: SiteAccess) -> tuple[int, ...]:
+    own_broker = 0 if access.spec.broker.host else access.broker_port
+    links = access.link_port, access.link_redis_port
+    return access.spec.nats_port, access.spec.mqtt_port, *links, own_broker
+
+
+def _explicit_ports(spec: MeshSpec) -> set[int]:
+    """Return the ports that the spec names. Raises `TowpathError` when two listeners have the same one."""
+    named = {"hub_port": spec.hub_port, "redis_port": spec.redis_port, "api_port": spec.api_port}
+    for index, site in enumerate(spec.sites):
+        named |= {f"sites.{index}.nats_port": site.nats_port, f"sites.{index}.mqtt_port": site.mqtt_port}
+        if site.broker.kind is not BrokerKind.NATS and site.broker.host is None:
+            named[f"sites.{index}.broker.port"] = site.broker.port
+    seen: set[int] = set()
+    for field, port in named.items():
+        if port in seen:
+            raise TowpathError(
+                ErrorCode.INVALID,
+                "two listeners on one port",
+                field=field,
+                value=port,
+                allowed="a port of its own, or 0 for any",
+            )
+        seen |= {port} - {0}
+    return seen
+
+
+@contextmanager
+def _exclusively(home: Home) -> Iterator[None]:
+    with home.state_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

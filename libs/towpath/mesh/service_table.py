@@ -1,0 +1,142 @@
+"""The table of services: one description for each process of Towpath that runs in a mesh.
+
+A service registers itself when the module of its description is loaded. The supervisor, the configurations of
+the servers, the saved mesh, and the compose file all follow this table.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from towpath.contracts.message import HUB_SCOPE
+from towpath.contracts.site import MeshSpec
+from towpath.contracts.traces import Span
+from towpath.mesh.permissions import Permissions, Rights, inbox
+
+if TYPE_CHECKING:
+    from towpath.mesh.state import MeshState
+
+PACKAGE, LABORATORY = "towpath.mesh.services", "towpath.lab.services"
+"""Each module of these packages registers a service. An installation may have no laboratory."""
+
+SERVERS = (HUB_SCOPE, "redis")
+"""Processes beside the services that every mesh has."""
+
+SITE_SERVER = "nats"
+"""The process beside the services that every site has."""
+
+STOP_S = 2.0
+"""Services keep everything on disk, and can end at any moment. With an agent's time this stays within the ten
+seconds in which a mesh must be down."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A program of Towpath that runs in a mesh. `docs/extending/service.md` says how to add one."""
+
+    name: str
+    """Name of the service, its process, and its commands: `towpath.v1.command.<name>.…`."""
+    summary: str
+    """For people: no full stop, no capital."""
+    module: str
+    """The program: `python -m <module> --home <directory>`, at a site also `--site <site>`."""
+    rights: Callable[[str], Rights]
+    """What it may publish and subscribe to beside its inbox and its spans, by its scope: `hub` or a site."""
+    one_per_site: bool = False
+    """Each site has one. Otherwise the mesh has one, beside the hub."""
+    started_by_agent: bool = False
+    """The site's agent starts it. Otherwise the supervisor does."""
+    runs: Callable[[MeshSpec], bool] = lambda spec: True
+    """Tells if a mesh with these settings has the service."""
+    after: tuple[str, ...] = (HUB_SCOPE,)
+    """Servers and services that must be ready before it starts, of those that the mesh has."""
+    address: Callable[[MeshState], tuple[str, int]] | None = None
+    """Host and port: it is ready as soon as it listens there. None: as soon as it runs."""
+    stop_s: float = STOP_S
+    """Seconds between SIGTERM and SIGKILL."""
+    settings: Callable[[MeshState, str], Sequence[str]] = lambda state, scope: ()
+    """What it has read of the mesh when it started, by its scope. When this changes, it is restarted."""
+    commanded_by_clients: bool = False
+    """People and the command line may command it."""
+    secrets: frozenset[str] = frozenset()
+    """Fields of the saved mesh that it needs beside its own credential, and that others must not see."""
+    reads_artefacts: bool = False
+    """It reads the directory of users' code."""
+    keeps_files: bool = False
+    """It keeps files in the mesh's directory. In a container it needs a volume."""
+    published: bool = False
+    """Clients connect to its address. A container publishes the port."""
+
+    def process(self, scope: str) -> str:
+        """Return the name of its process: its own name, or `<site>-<name>`."""
+        return f"{scope}-{self.name}" if self.one_per_site else self.name
+
+    def user(self, scope: str) -> str:
+        """Return its user at the hub's or the site's server."""
+        return f"{scope}.{self.name}"
+
+    def permissions(self, scope: str) -> Permissions:
+        """Return the permissions of its user: its rights, its inbox, and its spans."""
+        rights = self.rights(scope)
+        return Rights(
+            publish=[*rights.publish, Span.wildcard()],
+            subscribe=[inbox(self.user(scope)), *rights.subscribe],
+            answers=rights.answers,
+        ).permissions()
+
+
+REGISTERED: dict[str, Service] = {}
+"""By name. Read it through `services`, which loads what is not loaded yet."""
+
+
+def register(service: Service) -> Service:
+    """Make a service known. Raises `ValueError` when another one has its name."""
+    if service.name in REGISTERED:
+        raise ValueError(f"there are two services {service.name!r}")
+    REGISTERED[service.name] = service
+    return service
+
+
+def services() -> Mapping[str, Service]:
+    """Return all services by name, in the order of their names."""
+    _load()
+    return dict(sorted(REGISTERED.items()))
+
+
+def hub_services() -> list[Service]:
+    """Return the services of which a mesh has one."""
+    return [service for service in services().values() if not service.one_per_site]
+
+
+def site_services() -> list[Service]:
+    """Return the services of which each site has one."""
+    return [service for service in services().values() if service.one_per_site]
+
+
+def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
+    """Return the names of the processes of a mesh with these settings and sites, without the supervisor."""
+    running = [service for service in services().values() if service.runs(spec)]
+    shared = [service.name for service in running if not service.one_per_site]
+    at_sites = [service for service in running if service.one_per_site]
+    parts = [
+        name
+        for site in sites
+        for name in (f"{site}-{SITE_SERVER}", *(service.process(site) for service in at_sites))
+    ]
+    return [*SERVERS, *shared, *parts]
+
+
+@cache
+def _load() -> None:
+    packages = [importlib.import_module(PACKAGE)]
+    with suppress(ModuleNotFoundError):
+        packages.append(importlib.import_module(LABORATORY))
+    for package in packages:
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)

@@ -1,0 +1,47 @@
+"""A site's agent: answers the site's commands, speaks for the site, runs its JetStream."""
+
+from __future__ import annotations
+
+from towpath.contracts.message import ROOT
+from towpath.contracts.metrics import Echo, Metric
+from towpath.mesh.names import SERVER_QUESTIONS
+from towpath.mesh.permissions import Rights, own_jetstream, results_of
+from towpath.mesh.service_table import Service, register
+from towpath.mesh.state import MeshState
+
+STOP_S = 8.0
+"""An agent ends its engine, which commits or interrupts a micro-batch, and then its broker."""
+
+
+def settings(state: MeshState, site: str) -> list[str]:
+    """Return the site's settings, and where its server finds the hub and Redis."""
+    access = state.site(site)
+    return [access.model_dump_json(), repr(state.leaf_remote(access)), repr(state.redis_remote(access))]
+
+
+AGENT = register(
+    Service(
+        name="agent",
+        summary="runs the site's server and engine; starts, stops and moves jobs",
+        module="towpath.agent",
+        one_per_site=True,
+        rights=lambda site: Rights(
+            publish=[
+                f"{ROOT}.event.>",
+                f"{ROOT}.heartbeat.{site}",
+                Metric.wildcard(site=site),
+                Echo.wildcard(),
+                f"{ROOT}.engine.{site}.>",
+                *results_of(site),
+                *own_jetstream(site),
+                *SERVER_QUESTIONS,
+            ],
+            subscribe=[f"{ROOT}.command.{site}.>"],
+            answers=True,
+        ),
+        after=("coordinator", "links"),
+        settings=settings,
+        stop_s=STOP_S,
+        keeps_files=True,
+    )
+)

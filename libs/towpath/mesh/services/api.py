@@ -1,0 +1,43 @@
+"""The REST interface: sends the coordinator's commands that have a route, and reads the EVENTS stream."""
+
+from __future__ import annotations
+
+from towpath.contracts.events import EVENTS_STREAM
+from towpath.mesh.permissions import Rights, own_calls
+from towpath.mesh.service_table import Service, register
+from towpath.mesh.state import MeshState, reachable
+
+
+def rights(_: str) -> Rights:
+    """Return the commands of all routes, and what reading one stream takes."""
+    # Here: other processes that read this table need no routes.
+    from towpath.contracts.rest_routes import ROUTES
+
+    asked = [kind for route in ROUTES for kind in (route.command, route.dry_run) if kind is not None]
+    reading = (
+        f"STREAM.INFO.{EVENTS_STREAM}",
+        f"CONSUMER.CREATE.{EVENTS_STREAM}.>",
+        f"CONSUMER.MSG.NEXT.{EVENTS_STREAM}.*",
+        f"CONSUMER.DELETE.{EVENTS_STREAM}.*",
+    )
+    return Rights(publish=[*sorted({kind.subject for kind in asked}), *own_calls(reading)])
+
+
+def settings(state: MeshState, _: str) -> list[str]:
+    """Return address, token, and the address of the hub."""
+    return [state.spec.listen, str(state.spec.api_port), state.api_token, state.hub_url]
+
+
+API = register(
+    Service(
+        name="api",
+        summary="serves REST and the live page",
+        module="towpath.api",
+        rights=rights,
+        after=("coordinator",),
+        address=lambda state: (reachable(state.spec.listen), state.spec.api_port),
+        settings=settings,
+        secrets=frozenset({"api_token"}),
+        published=True,
+    )
+)

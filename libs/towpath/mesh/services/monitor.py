@@ -1,0 +1,25 @@
+"""The monitor: asks agents how far jobs are, reads outputs, publishes where results are diverted."""
+
+from __future__ import annotations
+
+from towpath.contracts.message import ROOT
+from towpath.mesh.permissions import LOOK_UP, OWN_RESULTS, Rights, site_calls
+from towpath.mesh.service_table import Service, register
+
+MONITOR = register(
+    Service(
+        name="monitor",
+        summary="compares two runs of one job, and forwards diverted results",
+        module="towpath.monitor",
+        rights=lambda _: Rights(
+            publish=[
+                f"{ROOT}.command.*.report-progress",
+                f"{ROOT}.command.*.recompute-window",
+                *OWN_RESULTS,
+                *site_calls("*", LOOK_UP),
+            ],
+            subscribe=[f"{ROOT}.command.monitor.>"],
+            answers=True,
+        ),
+    )
+)
