@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from running.mesh import Mesh
@@ -26,6 +27,7 @@ from towpath.contracts.job import JobState, JobStatus, ResolvedInput, ResolvedOu
 from towpath.contracts.migration import AmendedResult, OpenShadow, Recomputed, RecomputeWindow, ReportProgress
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, StopMonitor, Watch
 from towpath.contracts.site import Retention
+from towpath.mesh.home import Home
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings
 from towpath.streams.pages import StoredMessage, read_after
@@ -210,7 +212,7 @@ class MonitoredJob:
 async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
     """A monitor on the hub at `url`. It must end by itself."""
     stop = asyncio.Event()
-    task = asyncio.create_task(run(MonitorSettings(url, "", ""), stop))
+    task = asyncio.create_task(run(MonitorSettings(Home(Path()), url, "", ""), stop))
     try:
         yield task
     finally:

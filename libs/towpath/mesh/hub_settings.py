@@ -1,10 +1,10 @@
-"""What a service beside the hub must be told."""
+"""Settings of a service beside the hub."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home
@@ -13,24 +13,27 @@ from towpath.mesh.state import MeshState
 
 @dataclass(frozen=True)
 class HubSettings:
-    """Where the hub is, and the mesh's directory: which sites there are is read when it matters.
+    """Address of the hub, and the mesh's directory: a service reads its sites when it needs them.
 
-    Each service has a class of its own that says who it logs in as.
+    Each service has a class of its own with its name.
     """
+
+    service: ClassVar[str]
+    """Name of the service, as in its description."""
 
     home: Home
     hub_url: str
     hub_user: str
     hub_password: str
 
-    @staticmethod
-    def credential(mesh: MeshState) -> Credential:
-        """What the service logs in with."""
-        raise NotImplementedError
+    @classmethod
+    def credential(cls, mesh: MeshState) -> Credential:
+        """Return the service's credential. Raises `TowpathError` when this mesh does not have the service."""
+        return mesh.login(cls.service)
 
     @classmethod
     def from_home(cls, root: Path) -> Self:
-        """The settings of the mesh that was set up in the directory `root`. Raises `TowpathError`."""
+        """Return the settings of the mesh that was set up in the directory `root`. Raises `TowpathError`."""
         home = Home(root)
         mesh = MeshState.load(home)
         user = cls.credential(mesh)

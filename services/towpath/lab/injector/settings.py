@@ -13,15 +13,17 @@ from towpath.mesh.state import MeshState
 
 @dataclass(frozen=True)
 class Settings(HubSettings):
-    """Where the hub is, and where the rules are written down."""
+    """Address of the hub, and the place of the rules."""
+
+    service = "injector"
 
     @property
     def record(self) -> Path:
         """File that keeps what is loaded, for an injector that follows this one."""
         return self.home.root / "injector.json"
 
-    @staticmethod
-    def credential(mesh: MeshState) -> Credential:
+    @classmethod
+    def credential(cls, mesh: MeshState) -> Credential:
         """See `HubSettings.credential`. Raises `TowpathError` (not allowed) where fault rules are off."""
         if not mesh.spec.faults.enabled:
             raise TowpathError(
@@ -31,4 +33,4 @@ class Settings(HubSettings):
                 value=False,
                 allowed="true",
             )
-        return mesh.login("injector")
+        return super().credential(mesh)
