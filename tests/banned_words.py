@@ -35,7 +35,6 @@ NOT_YET = (
     "libs/towpath/checkpoints/",
     "libs/towpath/hooks/",
     "libs/towpath/lab/",
-    "libs/towpath/mesh/",
     "libs/towpath/operators/",
     "libs/towpath/protocols/",
     "libs/towpath/streams/",

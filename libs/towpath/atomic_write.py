@@ -1,4 +1,4 @@
-"""Replacing a file whole or not at all."""
+"""Replace a file whole or not at all; keep it to its owner."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def write_atomically(
         raise
     if durable:
         _sync_directory(path.parent)
+
+
+def write_private_file(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Put `text` at `path` with this mode, on the disk when this returns. See `write_atomically`."""
+    write_atomically(path, text, mode=mode)
+
+
+def make_private_directory(path: Path) -> Path:
+    """Create a directory for the owner alone (mode 0700), with its parents. Return it."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.chmod(0o700)
+    return path
 
 
 def _write(scratch: Path, content: bytes, mode: int | None, *, durable: bool) -> None:

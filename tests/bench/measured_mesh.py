@@ -19,6 +19,7 @@ from load import LoadSpec
 from natsrpy.js import JetStreamMessage
 from reports import TOPIC
 
+from towpath.atomic_write import write_private_file
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.cli.starting import wait_until_up
@@ -38,7 +39,6 @@ from towpath.contracts.operators import Operator
 from towpath.contracts.site import FaultSettings, MeshSpec, SiteSpec
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import write_private_file
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access, LogReader
 

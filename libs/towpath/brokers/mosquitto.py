@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.brokers import mosquitto_config
 from towpath.brokers.intake import Intake
 from towpath.brokers.outlet import Outlet
@@ -18,7 +19,6 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.binaries import mosquitto_binary
 from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
 from towpath.mqtt.connection import BrokerAddress

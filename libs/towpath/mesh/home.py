@@ -1,4 +1,4 @@
-"""Where a mesh on one machine keeps its things: every path under one directory."""
+"""Paths of a mesh on one machine, all under one directory."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from towpath.mesh.private_file import make_private_directory
+from towpath.atomic_write import make_private_directory
 
 
 @dataclass(frozen=True)
 class Home:
-    """The directory of one mesh. Paths are only named here; `create` makes the shared ones."""
+    """Directory of one mesh. The properties only name paths; `create` makes the shared ones."""
 
     root: Path
 
     @classmethod
     def default(cls) -> Home:
-        """The directory in the environment variable TOWPATH_HOME, else `~/.towpath`."""
+        """Return the directory in the environment variable TOWPATH_HOME, else `~/.towpath`."""
         return cls(Path(os.environ.get("TOWPATH_HOME") or Path.home() / ".towpath").expanduser().absolute())
 
     def create(self) -> Home:
-        """Make the directories that all services share, for their owner alone. Returns itself."""
+        """Make the directories that all services share, for their owner alone. Return itself."""
         shared = (self.run, self.logs, self.hub, self.redis, self.artefacts, self.root / "sites", self.faults)
         for directory in (self.root, *shared):
             make_private_directory(directory)
         return self
 
     def create_site(self, site: str) -> Home:
-        """Make the directories of a site. Returns itself."""
+        """Make the directories of a site. Return itself."""
         for directory in (self.site(site), self.nats(site), self.jobs(site), self.engine(site), self.faults):
             make_private_directory(directory)
         return self
 
     @property
     def state(self) -> Path:
-        """Ports and credentials of the mesh. In the environment variable TOWPATH_STATE it may lie elsewhere:
-        what a container is given as a secret is not among what it keeps."""
+        """Ports and credentials of the mesh.
+
+        The environment variable TOWPATH_STATE may name another file: a container is given it as a secret.
+        """
         return Path(os.environ.get("TOWPATH_STATE") or self.root / "mesh.json")
 
     @property
@@ -55,7 +57,7 @@ class Home:
         return self.root / "logs"
 
     def log(self, name: str) -> Path:
-        """The log of one process."""
+        """Return the log of one process."""
         return self.logs / f"{name}.log"
 
     @property
@@ -70,35 +72,34 @@ class Home:
 
     @property
     def artefacts(self) -> Path:
-        """What users' code must lie in, unless the mesh names another directory."""
+        """Directory of users' code, unless the mesh names another one."""
         return self.root / "artefacts"
 
     @property
     def secrets(self) -> Path:
-        """What each container of the mesh is given. Only a mesh of containers has this directory."""
+        """Secrets of the containers. Only a mesh of containers has this directory."""
         return self.root / "secrets"
 
     @property
     def own_commands(self) -> Path:
-        """How people command a mesh of containers, where that is not `docker compose`: the first line
-        starts it, the second one is its compose command."""
+        """File with the commands of a mesh of containers: one that starts it, and its compose command."""
         return self.root / "commands.txt"
 
     @property
     def faults(self) -> Path:
-        """The rules that processes of this mesh carry out, and what they report of them."""
+        """Rules that processes of this mesh carry out, and reports on them."""
         return self.root / "faults"
 
     def fault_rules(self, scope: str) -> Path:
-        """All rules of a scope, `hub` or a site: the file that its processes look at."""
+        """Return the file with all rules of a scope, `hub` or a site. Its processes look at it."""
         return self.faults / f"{scope}.json"
 
     def fault_reports(self, scope: str) -> Path:
-        """One file for each process of a scope that carries out rules: how often they acted."""
+        """Return the directory in which each process of a scope reports how often rules acted."""
         return self.faults / "reports" / scope
 
     def fault_environment(self, scope: str, process: str) -> dict[str, str]:
-        """What tells the process of this name, and those it starts, where its rules are."""
+        """Return variables that tell the process of this name, and those it starts, where its rules are."""
         return {
             "TOWPATH_HOOKS": "towpath.lab.extension",
             "TOWPATH_FAULTS": str(self.fault_rules(scope)),
@@ -106,7 +107,7 @@ class Home:
         }
 
     def scope_of(self, process: str) -> str:
-        """The site whose name the process's begins with, or `hub`. Of two sites the longer name counts."""
+        """Return the site with whose name a process's begins, or `hub`. Of two the longer name counts."""
         sites = (path.name for path in (self.root / "sites").glob("*"))
         fitting = [site for site in sites if process.startswith(f"{site}-")]
         # Here: every command names its home, and few need contracts.
@@ -115,25 +116,25 @@ class Home:
         return max(fitting, key=len, default=HUB_SCOPE)
 
     def site(self, site: str) -> Path:
-        """Everything of one site."""
+        """Return the directory of one site."""
         return self.root / "sites" / site
 
     def nats(self, site: str) -> Path:
-        """A site's server configuration and its streams."""
+        """Return the directory of a site's server configuration and its streams."""
         return self.site(site) / "nats"
 
     def broker(self, site: str) -> Path:
-        """What the broker and the bridge of a site keep, where devices do not use the site's own server."""
+        """Return the directory of a site's bridge and broker, if devices do not use the site's own server."""
         return self.site(site) / "broker"
 
     def jobs(self, site: str) -> Path:
-        """A site's jobs with their checkpoints."""
+        """Return the directory of a site's jobs with their checkpoints."""
         return self.site(site) / "jobs"
 
     def site_artefacts(self, site: str) -> Path:
-        """User code that a site fetched from the hub."""
+        """Return the directory of user code that a site fetched from the hub."""
         return self.site(site) / "artefacts"
 
     def engine(self, site: str) -> Path:
-        """Scratch space of a site's engine."""
+        """Return the scratch space of a site's engine."""
         return self.site(site) / "engine"

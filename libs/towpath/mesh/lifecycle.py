@@ -1,4 +1,4 @@
-"""Brings the mesh of a home up and down. Everything here blocks: it is for the command line."""
+"""Bring the mesh of a home up and down. Everything here blocks: it is for the command line."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from towpath.processes import find, listed, rotate_log, status, stop
 from towpath.processes.claim import ALREADY_CLAIMED
 
 START_DEADLINE_S = 20.0
-"""For the supervisor to claim its home."""
+"""Time for the supervisor to claim its home."""
 
 STOP_DEADLINE_S = 9.0
-"""For the supervisor to end everything in order; whatever then remains is killed within the tenth second."""
+"""Time for the supervisor to end everything in order. The rest is killed within the tenth second."""
 
 LEFTOVER_GRACE_S = 3.0
-"""For processes that no supervisor looks after any more, if the supervisor's time leaves so much."""
+"""Time for processes that no supervisor looks after any more, if the supervisor's time leaves it."""
 
 
 def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -> MeshState:
-    """Bring the mesh to `spec` and have a supervisor run it. Returns when the supervisor runs.
+    """Bring the mesh to `spec` and have a supervisor run it. Return when the supervisor runs.
 
-    Harmless when the mesh is up: ports and credentials stay, new sites are added to what runs.
-    `supervisor` is the command that runs instead of our own. Raises `TowpathError`, before anything starts
-    when something is missing that the sites need.
+    Harmless when the mesh is up: ports and credentials stay, and new sites are added. `supervisor` is the
+    command that runs instead of our own. Raises `TowpathError`, before anything starts when the sites miss
+    something.
     """
     if supervisor is None:
         check_requirements(spec)
@@ -46,17 +46,17 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     if running is None:
         _start(home, supervisor or (sys.executable, "-m", "towpath.supervisor", "--home", str(home.root)))
     elif home.state.read_bytes() != before:
-        # If it ends this very moment, the next `up` starts one that reads the new state.
+        # If it ends at this moment, the next `up` starts one that reads the new state.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.pid, signal.SIGHUP)
     return state
 
 
 def down(home: Home) -> list[str]:
-    """End everything of the mesh within ten seconds. Returns the names of what was running.
+    """End everything of the mesh within ten seconds. Return the names of the processes that were running.
 
-    The supervisor ends its children in order. What it has not ended by then, or what an earlier one
-    left behind, is killed with all descendants. Harmless when nothing runs.
+    The supervisor ends its children in order. Processes that it has not ended by then, or that an earlier one
+    left behind, are killed with all descendants. Harmless when nothing runs.
     """
     end = time.monotonic() + STOP_DEADLINE_S + 0.5
     alive = [record.name for record in listed(home.run) if record.process is not None]
@@ -71,7 +71,7 @@ def down(home: Home) -> list[str]:
 
 
 def processes(home: Home) -> list[ProcessStatus]:
-    """How the processes of the mesh are, by name. Those that ended in good order are not listed."""
+    """Return the status of the processes of the mesh. Those that ended in good order are not listed."""
     return [status(record) for record in listed(home.run)]
 
 

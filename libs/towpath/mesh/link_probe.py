@@ -1,4 +1,4 @@
-"""Measures the way to a site or the hub by a command that comes back."""
+"""Measure latency and bandwidth to a site or the hub by a command that comes back."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ from towpath.telemetry.intervals import BANDWIDTH_INTERVAL_S, samples_of
 log = logging.getLogger(__name__)
 
 SMALL_PROBES = 5
-"""Their median: one that waits behind a checkpoint says nothing of the link."""
+"""Round trips of which the median counts: one that waits behind a checkpoint says nothing of the link."""
 
 LARGE_BYTES = 64 * 1024
 
 Send = Callable[[str], Awaitable[object]]
-"""Sends a text and returns when it has come back; raises when it does not."""
+"""Send a text and return when it has come back; raise when it does not."""
 
 ANSWER_S = 2.0
-"""For a small message there and back. What takes longer is no sample: the other side may be cut off."""
+"""Time for a small message there and back. A longer time is no sample: the other side may be cut off."""
 
 LARGE_S = 10.0
-"""The same for the large one: over 0.15 Mbit/s it comes back in time."""
+"""Time for the large message there and back: over 0.15 Mbit/s it comes back in time."""
 
 _FAILURES = (TowpathError, TimeoutError, NatsError, OSError)
 
 
 class LinkProbe:
-    """Measures the ways to others, one after the other: two at a time would slow each other."""
+    """Measures the links to others, one after the other: two at a time would slow each other."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._bandwidth_due: dict[str, float] = {}
-        """Site, or the hub → when its bandwidth is measured next, by the monotonic clock."""
+        """Site, or the hub → time of its next measurement of bandwidth, by the monotonic clock."""
 
     async def measure(self, other: str) -> list[Sample]:
-        """Samples of the way to a site or the hub; none when it does not answer in time. Bandwidth is among
-        them from time to time, unless the link is too narrow."""
+        """Return samples of the link to a site or the hub; none when it does not answer in time.
+
+        Bandwidth is among them from time to time, unless the link is too narrow.
+        """
         with_bandwidth = monotonic() >= self._bandwidth_due.get(other, 0.0)
         samples = await probe(self._bus, other, with_bandwidth=with_bandwidth)
         # Also after a large message that did not come back: a narrow link must not be filled with them.
@@ -56,8 +58,10 @@ class LinkProbe:
 
 
 async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sample]:
-    """Samples of the way to a site or the hub; none when it does not answer in time. A link that does not
-    bring a large message back in time has a round trip all the same."""
+    """Return samples of the link to a site or the hub; none when it does not answer in time.
+
+    A link that does not bring a large message back in time has a round trip all the same.
+    """
 
     def sending(within_s: float) -> Send:
         async def send(payload: str) -> EchoAnswer:
@@ -73,18 +77,18 @@ async def probe(bus: Bus, other: str, *, with_bandwidth: bool = True) -> list[Sa
             values["link.bandwidth"] = await measured_bandwidth(sending(LARGE_S), round_trip_s)
     except _FAILURES as error:
         measured = ", ".join(values) or "nothing"
-        log.debug("of the way to %s %s is measured: %s", other, measured, error)
+        log.debug("of the link to %s %s is measured: %s", other, measured, error)
     return samples_of(f"link:{other}", time(), values)
 
 
 async def measured_round_trip(send: Send) -> float:
-    """Seconds that a small message takes there and back. Raises what `send` raises."""
+    """Return the seconds that a small message takes there and back. Raises what `send` raises."""
     return median([await _trip_s(send, "") for _ in range(SMALL_PROBES)])
 
 
 async def measured_bandwidth(send: Send, round_trip_s: float) -> float:
-    """Bytes a second, by one large message beside small ones' `round_trip_s`. Raises what `send` raises."""
-    # Links between servers compress: what is sent must not become smaller by that.
+    """Return bytes per second, by one large message beside small ones' `round_trip_s`."""
+    # Links between servers compress: random bytes do not become smaller.
     payload = base64.b64encode(secrets.token_bytes(LARGE_BYTES * 3 // 4)).decode()
     return bandwidth(await _trip_s(send, payload), round_trip_s)
 
@@ -96,13 +100,13 @@ async def _trip_s(send: Send, payload: str) -> float:
 
 
 def bandwidth(large_s: float, round_trip_s: float) -> float:
-    """Bytes a second of the large message that went there and back in `large_s`, beside a small one's trip.
+    """Return bytes per second of the large message that went there and back in `large_s`.
 
-    What the small one takes as well is delay, not bandwidth; at least a tenth is left, where noise is more.
+    The time of a small message is delay, not bandwidth. At least a tenth is left, where noise is more.
     """
     return 2 * LARGE_BYTES / max(large_s - round_trip_s, large_s / 10)
 
 
 async def echo(command: Echo) -> EchoAnswer:
-    """See `Echo`."""
+    """Answer `Echo`."""
     return EchoAnswer(payload=command.payload)

@@ -1,7 +1,7 @@
-"""The sign of life of a process that others watch over: a file that it touches as long as it works.
+"""Show that a process lives: it touches a file as long as it works.
 
-What watches, such as the health check of a container, needs no more than the file's age. A loop that hangs
-touches nothing, and neither does one that has lost its mesh.
+A health check, such as a container's, needs no more than the age of the file. A loop that hangs touches
+nothing, and neither does a process that has lost its mesh.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from towpath.tasks import end
 log = logging.getLogger(__name__)
 
 FILE = "TOWPATH_ALIVE"
-"""Environment variable: the file's path. Nobody watches where it is not set."""
+"""Environment variable: path of the file. Without it nothing is touched."""
 
 EVERY_S = 2.0
 
@@ -46,7 +46,7 @@ async def _touch(path: Path, works: Callable[[], bool], every_s: float) -> None:
 
 
 def _touch_once(path: Path) -> None:
-    """Not in a thread: it shall say that the loop turns, and threads may be what does not."""
+    """Touch the file on the loop itself: a thread would also touch it while the loop hangs."""
     try:
         path.touch()
     except OSError as error:

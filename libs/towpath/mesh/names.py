@@ -1,4 +1,4 @@
-"""Names of a mesh's processes, and the subjects on which a server tells about itself."""
+"""Names of a mesh's processes, and the subjects on which a server answers questions about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picks TCP ports that are free now and are likely to stay so."""
+"""Pick TCP ports that are free now and are likely to stay so."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import socket
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 PORTS = range(15000, 32768)
-"""Below the ports that systems hand to outgoing connections: a mesh keeps its ports while it is down,
-and nothing that happens meanwhile should take them by chance."""
+"""Below the ports that systems hand to outgoing connections: a mesh keeps its ports while it is down, and no
+connection should take them by chance."""
 
 ATTEMPTS = 500
 
 
 def free_port(taken: set[int], *, address: str = "127.0.0.1") -> int:
-    """A free port on `address`, none of `taken`, to which it is added. Raises `TowpathError`."""
+    """Return a free port on `address`, none of `taken`, and add it to these. Raises `TowpathError`."""
     for _ in range(ATTEMPTS):
         port = random.choice(PORTS)
         if port not in taken and _is_free(address, port):

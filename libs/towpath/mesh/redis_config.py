@@ -1,4 +1,4 @@
-"""Renders the configuration of Redis: the coordinator's registry, and the way of state between sites."""
+"""Render the configuration of Redis. It keeps the coordinator's registry, and carries state between sites."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from towpath.mesh.state import MeshState
 
 COORDINATOR_KEYS = "towpath:*"
 TRANSFER_KEYS = "towpath:transfer:*"
-"""State on its way from one site to another: all that sites may touch."""
+"""State on its way from one site to another. Sites may touch no other keys."""
 
 REWRITE_FROM = "64mb"
-"""Above this, Redis writes its file anew, without what is outdated, whenever it has doubled. Chunks of state
-pass through the file, too: with 1 MB it would be written anew after every ten or so."""
+"""From this size on, Redis rewrites its file without outdated entries when it has doubled. Chunks of state
+pass through the file, too: from 1 MB on, it would be rewritten after about ten of them."""
 
 _COORDINATOR_COMMANDS = "+@all -@admin -@dangerous +info"
 _SITE_COMMANDS = (
@@ -25,7 +25,7 @@ _SITE_COMMANDS = (
 
 
 def redis_config(state: MeshState, home: Home) -> str:
-    """The configuration. Everything written is on the disk before it is acknowledged."""
+    """Return the configuration. Everything is on the disk before it is acknowledged."""
     users = [_user(state.redis_coordinator, COORDINATOR_KEYS, _COORDINATOR_COMMANDS)]
     users += [_user(a.redis, TRANSFER_KEYS, _SITE_COMMANDS) for _, a in sorted(state.sites.items())]
     lines = [

@@ -1,4 +1,4 @@
-"""What sites on this machine need and a bare installation does not have: packages of an extra, and Java."""
+"""Check that this machine has what sites need beside a bare installation: packages of an extra, and Java."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec
 
 OLDEST_JAVA = 17
-"""What Spark 4 runs on."""
+"""Spark 4 needs this release or a later one."""
 
 AGENT_NEEDS = ("pyarrow", "xxhash")
-"""To read checkpoints. An agent is a process of this machine wherever its engine runs."""
+"""Packages that read checkpoints. An agent is a process of this machine wherever its engine runs."""
 
 ENGINE_NEEDS = ("pandas", "pyspark")
 
 JAVA_DEADLINE_S = 30.0
-"""To say its version. It takes a tenth of a second; on a machine that is busy, seconds."""
+"""Time for Java to say its version. It takes a tenth of a second, on a busy machine several seconds."""
 
 
 def check_requirements(spec: MeshSpec) -> None:
-    """See to it that everything is here that the sites of `spec` need. Blocks.
-
-    Raises `TowpathError` that says what is missing, and what installs it.
-    """
+    """Raise `TowpathError` when the sites of `spec` miss something: it says how to install it. Blocks."""
     engines = any(not site.container.is_docker for site in spec.sites)
     needed = [*AGENT_NEEDS, *ENGINE_NEEDS] if engines else [*AGENT_NEEDS]
     missing = [package for package in needed if importlib.util.find_spec(package) is None]
@@ -56,7 +53,7 @@ def _check_java() -> None:
 
 
 def _java_version(java: str) -> int | None:
-    """The feature release, such as 17; None if that is no Java. Before 9 it was called 1.8."""
+    """Return the feature release, such as 17; None if that is no Java. Before 9 it was called 1.8."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=JAVA_DEADLINE_S)
     except (OSError, subprocess.TimeoutExpired):

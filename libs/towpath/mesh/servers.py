@@ -1,4 +1,4 @@
-"""The servers of a mesh as processes: writes their configuration, says how to start and probe them."""
+"""Describe the servers of a mesh as processes, and write their configuration."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import contextlib
 import hashlib
 from pathlib import Path
 
+from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
-from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.state import MeshState, reachable
 from towpath.processes import ChildSpec
 
 STOP_S = 5.0
-"""For a server to flush its streams when it ends."""
+"""Time for a server to flush its streams when it ends."""
 
 
 def hub_server(state: MeshState, home: Home) -> ChildSpec:
-    """The hub's nats-server, with its configuration written."""
+    """Write the configuration of the hub's nats-server, and return its process."""
     return _nats("hub", hub_config(state, home), home.hub, home, state.spec.listen, state.spec.hub_port)
 
 
 def site_server(state: MeshState, site: str, home: Home) -> ChildSpec:
-    """A site's nats-server, with its configuration written. Its process is called `<site>-nats`."""
+    """Write the configuration of a site's nats-server, and return its process `<site>-nats`."""
     spec = state.site(site).spec
     text = site_config(state, site, home)
     return _nats(f"{site}-nats", text, home.nats(site), home, spec.listen, spec.nats_port)
 
 
 def redis_server(state: MeshState, home: Home) -> ChildSpec:
-    """The Redis of the mesh, with its configuration written."""
+    """Write the configuration of the mesh's Redis, and return its process."""
     path, version = _write(home.redis / "redis.conf", redis_config(state, home))
 
     async def ready() -> bool:
@@ -49,7 +49,7 @@ def redis_server(state: MeshState, home: Home) -> ChildSpec:
 
 
 async def port_open(host: str, port: int) -> bool:
-    """Whether somebody listens. nats-server opens its ports when its streams are restored."""
+    """Return True if a server listens. nats-server opens its ports when its streams are restored."""
     try:
         _, writer = await asyncio.open_connection(host.strip("[]"), port)
     except OSError:
@@ -61,7 +61,7 @@ async def port_open(host: str, port: int) -> bool:
 
 
 async def redis_answers(state: MeshState) -> bool:
-    """Whether Redis has loaded its file and answers the coordinator."""
+    """Return True if Redis has loaded its file and answers the coordinator."""
     # Here: most processes that import this start no Redis.
     import redis.asyncio
     import redis.exceptions

@@ -47,7 +47,7 @@ class Service:
     module: str
     """The program: `python -m <module> --home <directory>`, at a site also `--site <site>`."""
     rights: Callable[[str], Rights]
-    """What it may publish and subscribe to beside its inbox and its spans, by its scope: `hub` or a site."""
+    """Subjects of its own beside its inbox and its spans, by its scope: `hub` or a site."""
     one_per_site: bool = False
     """Each site has one. Otherwise the mesh has one, beside the hub."""
     started_by_agent: bool = False
@@ -61,7 +61,7 @@ class Service:
     stop_s: float = STOP_S
     """Seconds between SIGTERM and SIGKILL."""
     settings: Callable[[MeshState, str], Sequence[str]] = lambda state, scope: ()
-    """What it has read of the mesh when it started, by its scope. When this changes, it is restarted."""
+    """Settings that it reads when it starts, by its scope. When they change, it is restarted."""
     commanded_by_clients: bool = False
     """People and the command line may command it."""
     secrets: frozenset[str] = frozenset()

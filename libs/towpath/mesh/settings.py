@@ -1,4 +1,4 @@
-"""Reads what a mesh shall be: from a TOML file, or from a list of site names."""
+"""Read the settings of a mesh from a TOML file, or from a list of site names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.contracts.site import MeshSpec, SiteSpec
 
 
 def load_spec(path: Path) -> MeshSpec:
-    """The mesh that a `towpath.toml` describes. Raises `TowpathError` with field, value and allowed."""
+    """Return the mesh that a `towpath.toml` describes. Raises `TowpathError` with field and allowed."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -28,13 +28,13 @@ def load_spec(path: Path) -> MeshSpec:
     spec = parse_spec(content)
     if spec.artefact_root is None:
         return spec
-    # Relative to the file: whoever reads the spec works in another directory.
+    # Relative to the file: the processes of the mesh work in another directory.
     root = (path.parent / Path(spec.artefact_root).expanduser()).resolve()
     return spec.model_copy(update={"artefact_root": str(root)})
 
 
 def spec_of_sites(names: str) -> MeshSpec:
-    """A mesh of sites with default settings, from names as in `--sites jfk,lga,cloud`."""
+    """Return a mesh of sites with default settings, from names as in `--sites jfk,lga,cloud`."""
     sites = [name.strip() for name in names.split(",")]
     for name in sites:
         if not is_name(name):
@@ -45,7 +45,7 @@ def spec_of_sites(names: str) -> MeshSpec:
 
 
 def parse_spec(content: dict[str, Any]) -> MeshSpec:
-    """A spec from parsed TOML. Raises `TowpathError`."""
+    """Return the spec in parsed TOML. Raises `TowpathError`."""
     try:
         return MeshSpec.model_validate(content)
     except ValidationError as error:
@@ -53,7 +53,7 @@ def parse_spec(content: dict[str, Any]) -> MeshSpec:
 
 
 def _explained(error: ValidationError) -> TowpathError:
-    """The first problem, with what would have been allowed there."""
+    """Return the first problem, with what is allowed there."""
     detail = TowpathError.of_validation(error).detail
     first = error.errors(include_url=False)[0]
     allowed = detail.allowed
@@ -65,7 +65,7 @@ def _explained(error: ValidationError) -> TowpathError:
 
 
 def _settings_at(location: tuple[int | str, ...]) -> list[str]:
-    """Names of the settings of the model at `location`."""
+    """Return the names of the settings of the model at `location`."""
     model: type[BaseModel] = MeshSpec
     for part in location:
         if isinstance(part, str):

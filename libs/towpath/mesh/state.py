@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field, ValidationError
 
+from towpath.atomic_write import write_private_file
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import BrokerKind, MeshSpec, SiteSpec
 from towpath.mesh.credentials import Credential, Logins, random_token
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import write_private_file
 
 
 class SiteAccess(Logins):

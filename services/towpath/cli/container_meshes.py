@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from towpath.atomic_write import make_private_directory
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import make_private_directory
 
 COMPOSE = {"up": "up --detach", "down": "stop", "status": "ps", "logs": "logs"}
 """Our command → that of compose which does the same."""

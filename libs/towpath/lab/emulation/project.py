@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.containers.images import is_present
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import FaultSettings
@@ -22,7 +23,6 @@ from towpath.lab.topology.health import parts, why
 from towpath.lab.topology.secrets import write_secrets
 from towpath.lab.topology.sites import mesh_spec
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.provisioning import provision
 from towpath.mesh.service_table import SERVERS, hub_services
 from towpath.mesh.state import MeshState

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from towpath.atomic_write import write_atomically
+from towpath.atomic_write import make_private_directory, write_atomically
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet
 from towpath.contracts.metrics import Metric
@@ -28,7 +28,6 @@ from towpath.lab.guard.rule_file import is_guarded
 from towpath.lab.guard.scopes import guard_name, held_path
 from towpath.lab.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
-from towpath.mesh.private_file import make_private_directory
 from towpath.processes import find, launch, stop
 from towpath.tasks import check_cancelled
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from towpath.atomic_write import make_private_directory, write_private_file
 from towpath.contracts.site import Addresses
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config
-from towpath.mesh.private_file import make_private_directory, write_private_file
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.service_table import SERVERS, hub_services
 from towpath.mesh.state import MeshState

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from towpath.atomic_write import write_private_file
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model, now
-from towpath.mesh.private_file import write_private_file
 from towpath.tasks import to_the_end
 
 log = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from towpath.atomic_write import write_private_file
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model, now
-from towpath.mesh.private_file import write_private_file
 
 log = logging.getLogger(__name__)
 
