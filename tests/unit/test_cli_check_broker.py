@@ -10,7 +10,8 @@ import pytest
 from towpath.checker import collector
 from towpath.cli.check_broker import PASSWORD, ForeignBroker, broker_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.mqtt.broker_address import BrokerAddress
+from towpath.mqtt.connection import MqttConnection
 
 NONE: dict[str, Any] = {"broker": None, "username": None, "tls": False, "ca_file": None}
 BROKER = {**NONE, "broker": "broker.example:8883"}

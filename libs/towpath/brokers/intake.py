@@ -27,7 +27,8 @@ from towpath.brokers.site_log import Identity, SiteLog, connected
 from towpath.brokers.topics import RefusedTopics, storable_subject
 from towpath.mesh.nats_config import MAX_PAYLOAD
 from towpath.mesh.state import SiteAccess
-from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.mqtt.broker_address import BrokerAddress
+from towpath.mqtt.connection import MqttConnection
 
 log = logging.getLogger(__name__)
 

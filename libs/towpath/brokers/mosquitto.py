@@ -21,7 +21,7 @@ from towpath.mesh.broker_description import broker_password, check_broker
 from towpath.mesh.home import Home
 from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
-from towpath.mqtt.connection import BrokerAddress
+from towpath.mqtt.broker_address import BrokerAddress
 from towpath.processes import ChildSpec
 
 STOP_S = 5.0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from towpath.mesh.credentials import Credential
-from towpath.mqtt.connection import WINDOW
+from towpath.mqtt.broker_address import WINDOW
 
 SAVE_EVERY_S = 5
 """Between two writes of all sessions. They are normally small, because stored messages are forgotten."""

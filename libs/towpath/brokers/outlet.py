@@ -28,7 +28,8 @@ from towpath.contracts.data_plane import (
     topic_of,
 )
 from towpath.mesh.state import SiteAccess
-from towpath.mqtt.connection import BrokerAddress, MqttConnection
+from towpath.mqtt.broker_address import BrokerAddress
+from towpath.mqtt.connection import MqttConnection
 from towpath.streams.stream_view import StreamView, stream_view
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from paho.mqtt.client import MQTTMessage
 from towpath.checker.identity import IdentityOf, identity_of
 from towpath.checker.observation import Observation, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.connection import MQTT_3_1_1, BrokerAddress, MqttConnection
+from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
+from towpath.mqtt.connection import MqttConnection
 from towpath.tasks import end
 
 _log = logging.getLogger(__name__)

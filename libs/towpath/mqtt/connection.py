@@ -7,55 +7,24 @@ import contextlib
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, Client, ConnectFlags, DisconnectFlags, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
-from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.client import Client, ConnectFlags, DisconnectFlags, MQTTMessage
+from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.mqtt.broker_address import CONNECT_WITHIN_S, WINDOW, BrokerAddress
 
-WINDOW = 1000
-"""Messages that a broker of MQTT 5 may send before it has an acknowledgement.
-
-A broker of 3.1.1 has a window of its own. Mosquitto 2.0 sends a whole backlog when a session returns."""
-
-MQTT_3_1_1 = "3.1.1"
-"""Version that every broker speaks, nats-server among them."""
-
-_CONNECT_WITHIN_S = 5.0
-_KEEPALIVE_S = 15
 _MAINTAIN_EVERY_S = 1.0
 _READS_AT_ONCE = 250
 """Packets read between two turns of the event loop: about 5 ms of work."""
 _MOST_ARRIVED = 5000
 """Messages that may wait to be taken. Beyond that the socket is not read, which slows the sender down."""
-_FOR_EVER = 0xFFFFFFFF
 _REFUSED = 0x80
 """Lowest reason code that means a refusal."""
 _LOGIN_REFUSALS = frozenset({"Bad user name or password", "Not authorized"})
-
-
-@dataclass(frozen=True)
-class BrokerAddress:
-    """Address, credentials and protocol version of a broker."""
-
-    host: str
-    port: int
-    version: str = "5"
-    """Version of MQTT: `3.1.1` or `5`."""
-    user: str | None = None
-    password: str | None = None
-    tls: bool = False
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class MqttConnection:
@@ -86,22 +55,9 @@ class MqttConnection:
         """True if the broker knew this client's session."""
         self.window = WINDOW
         """Messages that the broker takes before it has acknowledged one."""
-        self._client = self._new_client(client_id)
+        self._client = self._with_callbacks(address.client(client_id, session=session))
 
-    def _new_client(self, client_id: str) -> Client:
-        version = MQTTProtocolVersion.MQTTv5 if self._is_5 else MQTTProtocolVersion.MQTTv311
-        client = Client(
-            CallbackAPIVersion.VERSION2,
-            client_id=client_id,
-            protocol=version,
-            clean_session=None if self._is_5 else not self._session,
-            reconnect_on_failure=False,
-            manual_ack=True,
-        )
-        client.connect_timeout = _CONNECT_WITHIN_S
-        client.max_inflight_messages_set(0)  # The caller keeps the window.
-        if self._address.user:
-            client.username_pw_set(self._address.user, self._address.password)
+    def _with_callbacks(self, client: Client) -> Client:
         client.on_connect = self._on_connect
         client.on_message = self._on_message
         client.on_publish = lambda client, userdata, mid, code, properties: self._answered(mid, [code])
@@ -113,15 +69,11 @@ class MqttConnection:
         client.on_socket_register_write = lambda client, userdata, sock: None
         return client
 
-    @property
-    def _is_5(self) -> bool:
-        return self._address.version == "5"
-
     async def __aenter__(self) -> Self:
         """Connect and wait until the broker has accepted."""
         try:
-            async with asyncio.timeout(_CONNECT_WITHIN_S * 3):
-                await asyncio.to_thread(self._connect)
+            async with asyncio.timeout(CONNECT_WITHIN_S * 3):
+                await asyncio.to_thread(self._address.connect, self._client, session=self._session)
                 sock = self._client.socket()
                 if sock is None:
                     raise ConnectionError("the broker closed the connection at once")
@@ -138,25 +90,6 @@ class MqttConnection:
             self._close()
             raise
         return self
-
-    def _connect(self) -> None:
-        address = self._address
-        if address.tls:
-            context = ssl.create_default_context(cafile=address.ca_file)
-            if address.certificate_file is not None:
-                context.load_cert_chain(address.certificate_file, address.key_file)
-            self._client.tls_set_context(context)
-        if not self._is_5:
-            self._client.connect(address.host, address.port, _KEEPALIVE_S)
-            return
-        properties = Properties(PacketTypes.CONNECT)
-        properties.ReceiveMaximum = WINDOW
-        if self._session:
-            properties.SessionExpiryInterval = _FOR_EVER
-        clean = False if self._session else MQTT_CLEAN_START_FIRST_ONLY
-        self._client.connect(
-            address.host, address.port, _KEEPALIVE_S, clean_start=clean, properties=properties
-        )
 
     async def __aexit__(self, *_: object) -> None:
         """Disconnect if the broker is still there. Wait for nothing."""

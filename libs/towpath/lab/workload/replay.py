@@ -17,7 +17,8 @@ from typing import Protocol
 from paho.mqtt.reasoncodes import ReasonCode
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.mqtt.connection import MQTT_3_1_1, BrokerAddress, MqttConnection
+from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
+from towpath.mqtt.connection import MqttConnection
 
 MAX_INFLIGHT = 60_000
 """Below the 65,535 message ids that one MQTT connection has."""
