@@ -22,14 +22,8 @@ from towpath.contracts.data_plane import output_stream
 from towpath.contracts.job import Input, Output
 from towpath.contracts.message import Command
 from towpath.contracts.operators import Forward
-from towpath.contracts.pipeline import (
-    ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    DeletePipeline,
-    PipelineJob,
-    PipelineSpec,
-)
+from towpath.contracts.pipeline import ApplyState, ApplyView, PipelineJob, PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline
 
 TRIGGER_S = 1.0
 """The default. In a chain every job waits for its trigger after the one before has published."""

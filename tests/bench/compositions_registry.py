@@ -24,10 +24,12 @@ from redis.exceptions import RedisError
 from towpath.bus import Bus
 from towpath.contracts.job import Assignment, JobState, JobStatus
 from towpath.contracts.message import Model
-from towpath.contracts.migration import SITE_COMMANDS, SiteCommand, StartJob
-from towpath.contracts.pipeline import ApplyPipeline, ApplyState
+from towpath.contracts.migration import SiteCommand
+from towpath.contracts.pipeline import ApplyState
+from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.contracts.reply import Done
 from towpath.contracts.site import MeshSpec, SiteState, SiteStatus
+from towpath.contracts.site_commands import SITE_COMMANDS, StartJob
 from towpath.mesh.binaries import redis_server_binary
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision

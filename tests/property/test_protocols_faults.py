@@ -15,8 +15,9 @@ from towpath.contracts.commands import EXAMPLE_SPEC, OperationKind, OperationSta
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
+from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site_commands import StartJob
 from towpath.coordinator.reconciliation import SiteDifference, corrections, differences
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner

@@ -24,9 +24,10 @@ from towpath.contracts.commands import ListJobs, ListSites, MigrateJob, Strategy
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command, Model, now
-from towpath.contracts.migration import SITE_COMMANDS, MeasureState, StateSize, StepCommand
+from towpath.contracts.migration import StepCommand
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site_commands import SITE_COMMANDS, MeasureState, StateSize
 from towpath.coordinator.registry.jobs import PREFIX, UNFINISHED
 from towpath.coordinator.registry.pipelines import APPLIES, UNANNOUNCED
 from towpath.tasks import end

@@ -24,9 +24,10 @@ from towpath.contracts.data_plane import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, JobStatus, ResolvedInput, ResolvedOutput
-from towpath.contracts.migration import AmendedResult, OpenShadow, Recomputed, RecomputeWindow, ReportProgress
+from towpath.contracts.migration import AmendedResult, OpenShadow
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, StopMonitor, Watch
 from towpath.contracts.site import Retention
+from towpath.contracts.site_commands import Recomputed, RecomputeWindow, ReportProgress
 from towpath.mesh.home import Home
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings

@@ -14,9 +14,6 @@ from towpath.contracts.message import Model
 from towpath.contracts.migration import (
     RECONCILIATION,
     AssignRole,
-    CheckSpec,
-    CloseOutput,
-    DropOutput,
     DropShadow,
     Launched,
     LaunchRetrieve,
@@ -24,8 +21,6 @@ from towpath.contracts.migration import (
     OpenShadow,
     Paused,
     PauseTransfer,
-    PrepareOutput,
-    ReportProgress,
     ResetRole,
     Resumed,
     ResumeJob,
@@ -34,12 +29,19 @@ from towpath.contracts.migration import (
     ShipCheckpoint,
     Shipped,
     SiteCommand,
+)
+from towpath.contracts.operators import ProcessingWindow
+from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import (
+    CheckSpec,
+    CloseOutput,
+    DropOutput,
+    PrepareOutput,
+    ReportProgress,
     StartJob,
     StopJob,
     TryCode,
 )
-from towpath.contracts.operators import ProcessingWindow
-from towpath.contracts.reply import Done
 
 if TYPE_CHECKING:
     from simulation.mesh import SimulatedMesh

@@ -20,8 +20,9 @@ from simulation.weakness import Violation, Weakness
 from towpath.contracts.commands import JournalEntry, OperationKind, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import SiteCommand, StartJob, StepCommand
+from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site_commands import StartJob
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.runner import Runner
 from towpath.protocols.table import strategies

@@ -11,7 +11,6 @@ from towpath.contracts.commands import OperationAnswer, OperationKind, Operation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command, Event
-from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import (
     Action,
@@ -22,6 +21,7 @@ from towpath.contracts.pipeline import (
     PlannedChange,
 )
 from towpath.contracts.site import Capacity, SiteState
+from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.jobs.plans import complete, new_entry
 from towpath.coordinator.jobs.topics import resolve_inputs
 from towpath.coordinator.pipelines.apply_run import ApplyRun

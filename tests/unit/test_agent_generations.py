@@ -12,7 +12,8 @@ from towpath.agent.reception import Reception
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, Derivation, JobState, JobStatus
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, StartJob
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.contracts.site_commands import StartJob
 
 BEFORE = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 INPUT = BEFORE.inputs[0].model_copy(update={"after_serial": 0})

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from towpath.agent.outputs import Outputs
 from towpath.contracts.job import ResolvedOutput
-from towpath.contracts.migration import CloseOutput, SetEpoch, Settlement
+from towpath.contracts.migration import SetEpoch, Settlement
+from towpath.contracts.site_commands import CloseOutput
 
 OUTPUT = ResolvedOutput(site="jfk", stream="OUT_a", topic="a", rejected_topic="a/rejected")
 CLOSE = CloseOutput(site="jfk", operation="u1", job="a", epoch=5, output=OUTPUT)

@@ -13,7 +13,8 @@ from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, StopJob
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
+from towpath.contracts.site_commands import StopJob
 
 ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 JOB = ASSIGNMENT.spec.name

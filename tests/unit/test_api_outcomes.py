@@ -31,15 +31,17 @@ from towpath.contracts.message import Command, now
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,
     Action,
-    ApplyPipeline,
     ApplyState,
     ApplyView,
     ChangeState,
     ChangeView,
-    DeletePipeline,
     PipelineSpec,
     PipelineView,
     PlannedChange,
+)
+from towpath.contracts.pipeline_commands import (
+    ApplyPipeline,
+    DeletePipeline,
     PlanPipeline,
     RollbackPipeline,
     ShowPipeline,

@@ -16,7 +16,7 @@ from towpath.artefacts.archive import pack
 from towpath.artefacts.entry_check import check_entry
 from towpath.artefacts.shelf import Shelf
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.migration import TryCode
+from towpath.contracts.site_commands import TryCode
 
 GOOD = "def run(events, parameters):\n    return events\n"
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from towpath.cli.__main__ import app
 from towpath.cli.metric_views import BLOCKS, MOST_BLOCKS, blocks, quantity
 from towpath.cli.moments import moment_of, seconds_of
-from towpath.contracts.metrics import METRICS_TABLE
+from towpath.contracts.metrics_table import METRICS_TABLE
 
 
 def run(home: Path, *arguments: str) -> Result:

@@ -9,12 +9,8 @@ from coordinator_trial import WAITING, Played, entry, job, pipeline, planned
 
 from towpath.contracts.commands import DeployJob, MigrateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.migration import DropOutput, PrepareOutput
-from towpath.contracts.pipeline import (
-    Action,
-    ChangeState,
-    PipelineJob,
-)
+from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
+from towpath.contracts.site_commands import DropOutput, PrepareOutput
 from towpath.coordinator.jobs.plans import plan_deploy
 from towpath.coordinator.pipelines import apply_run
 from towpath.coordinator.pipelines.decisions import decide

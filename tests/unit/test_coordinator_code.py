@@ -11,9 +11,9 @@ from towpath.api.handlers.jobs import names_code
 from towpath.contracts.commands import UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.migration import TryCode
 from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
 from towpath.contracts.site import SiteState
+from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.jobs.plans import plan_update
 from towpath.coordinator.pipelines.decisions import Decision, decide
 from towpath.coordinator.pipelines.user_code import tried_code

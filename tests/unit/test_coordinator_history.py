@@ -12,15 +12,8 @@ from coordinator_trial import Played, apply_record, job, pipeline, planned
 from running.waiting import WITHIN_S
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Event
-from towpath.contracts.pipeline import (
-    Action,
-    ApplyEnded,
-    ApplyState,
-    ChangeState,
-    PipelineVersion,
-    RollbackPipeline,
-    ShowPipelineHistory,
-)
+from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineVersion
+from towpath.contracts.pipeline_commands import ApplyEnded, RollbackPipeline, ShowPipelineHistory
 from towpath.coordinator.pipelines import commands as pipelines
 from towpath.coordinator.pipelines.applies import Applies, ended_record, pipeline_after
 from towpath.coordinator.pipelines.commands import PipelineCommands

@@ -13,7 +13,7 @@ from engine_reports import INPUT, PROGRESS, idle, report, reports
 
 from running.waiting import WITHIN_S
 from towpath.contracts.message import now
-from towpath.contracts.metrics import METRICS_BY_NAME, EntityKind
+from towpath.contracts.metrics_table import METRICS_BY_NAME, EntityKind
 from towpath.engine.batch_reports import BatchReport
 from towpath.engine.job_measures import JobMeasures, Measured, quantiles
 from towpath.engine.job_telemetry import MOST_RESULTS, latencies

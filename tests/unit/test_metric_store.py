@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.metrics import METRICS_BY_NAME, Aggregation, MetricSelection, Sample, Series
+from towpath.contracts.metrics import Aggregation, MetricSelection, Sample, Series
+from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.selection import matches
 
@@ -172,7 +173,7 @@ def test_store_when_the_disk_refuses_a_while_then_goes_on_with_what_it_has(tmp_p
 ENDLESS = """
 import sys
 from pathlib import Path
-from towpath.contracts.metrics import Sample
+from towpath.contracts.metrics import (Sample)
 from towpath.telemetry.metric_store import MetricStore
 store = MetricStore(Path(sys.argv[1]), clock=lambda: 1.8e9)
 for n in range(10**9):

@@ -21,7 +21,8 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Event, Model
-from towpath.contracts.migration import StartJob, StepCommand
+from towpath.contracts.migration import StepCommand
+from towpath.contracts.site_commands import StartJob
 from towpath.coordinator.migrations.aborts import check_abortable, rolled_back
 from towpath.protocols.abort import ABORTED
 from towpath.protocols.progress import StepPhase

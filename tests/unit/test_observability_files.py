@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from towpath.contracts.metrics import METRICS_TABLE, EntityKind, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind
 from towpath.contracts.rest_routes import ROUTES
 from towpath.telemetry.exposition import exposition
 

@@ -9,7 +9,8 @@ from typing import Any
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData, Sum
 
 from towpath.collector.otlp import MetricExport
-from towpath.contracts.metrics import METRICS_TABLE, EntityKind, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind
 from towpath.telemetry.exposition import exposition
 
 Sent = set[tuple[str, frozenset[tuple[str, str]], float]]

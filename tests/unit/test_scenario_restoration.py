@@ -20,16 +20,8 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
-from towpath.contracts.pipeline import (
-    ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    DeletePipeline,
-    PipelineList,
-    PipelineSpec,
-    PipelineView,
-    RollbackPipeline,
-)
+from towpath.contracts.pipeline import ApplyState, ApplyView, PipelineSpec, PipelineView
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, PipelineList, RollbackPipeline
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios import restoration
 from towpath.lab.scenarios.restoration import Restoration

@@ -9,8 +9,9 @@ from pydantic import Field, StringConstraints
 from towpath.contracts.job import Assignment, JobStatus
 from towpath.contracts.message import ROOT, Command, JobName, Model, SiteName
 from towpath.contracts.metrics import Sample
-from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused, Recomputed
+from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
 from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import Recomputed
 
 _ENGINE = f"{ROOT}.engine.{{site}}.{{engine}}"
 

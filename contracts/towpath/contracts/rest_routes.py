@@ -36,19 +36,6 @@ from towpath.contracts.faults import (
 from towpath.contracts.job import JobSpec
 from towpath.contracts.live import LiveChange, ReadResults
 from towpath.contracts.metrics import DescribeMetrics, QueryMetrics
-from towpath.contracts.pipeline import (
-    EXAMPLE_PIPELINE,
-    ApplyPipeline,
-    ApplyState,
-    DeletePipeline,
-    ListPipelines,
-    PipelineSpec,
-    PlanPipeline,
-    RetryPipeline,
-    RollbackPipeline,
-    ShowPipeline,
-    ShowPipelineHistory,
-)
 from towpath.contracts.rest import (
     ANY_ERRORS,
     BODY_ERRORS,
@@ -56,7 +43,6 @@ from towpath.contracts.rest import (
     EXPOSITION,
     JSON,
     MERGE_PATCH,
-    YAML,
     Body,
     EventsQuery,
     Health,
@@ -64,6 +50,7 @@ from towpath.contracts.rest import (
     SeriesQuery,
     fields_of,
 )
+from towpath.contracts.rest_pipeline_routes import PIPELINES
 from towpath.contracts.traces import ListTraces, ShowTrace
 
 _DRY_RUN: Any = (
@@ -71,11 +58,7 @@ _DRY_RUN: Any = (
     Field(default=False, description="Only say what it would do, and what it is expected to cost."),
 )
 _JOB = {"name": "job"}
-_PIPELINE = {"name": "pipeline"}
 _OPERATION = {"id": "operation"}
-_DOCUMENT = Body(
-    PipelineSpec, field="spec", media_types=(JSON, YAML), other_formats=True, example=EXAMPLE_PIPELINE
-)
 
 JOBS = (
     Route(
@@ -196,90 +179,6 @@ MIGRATIONS = (
     ),
 )
 
-PIPELINES = (
-    Route(
-        "PUT",
-        "/pipelines/{name}",
-        "applyPipeline",
-        ApplyPipeline,
-        path_fields=_PIPELINE,
-        query=fields_of(ApplyPipeline, "ApplyQuery", "now", "drop_state", "at_once"),
-        body=_DOCUMENT,
-        errors=CHANGE_ERRORS | BODY_ERRORS,
-        follow="/pipelines/{pipeline}",
-        created="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
-    ),
-    Route("GET", "/pipelines", "listPipelines", ListPipelines),
-    Route(
-        "GET",
-        "/pipelines/{name}",
-        "showPipeline",
-        ShowPipeline,
-        path_fields=_PIPELINE,
-        errors=ANY_ERRORS | {404},
-        addressed=ErrorCode.UNKNOWN_PIPELINE,
-    ),
-    Route(
-        "DELETE",
-        "/pipelines/{name}",
-        "deletePipeline",
-        DeletePipeline,
-        path_fields=_PIPELINE,
-        query=fields_of(DeletePipeline, "DeleteQuery", "now", "purge", "at_once"),
-        errors=CHANGE_ERRORS | {404},
-        addressed=ErrorCode.UNKNOWN_PIPELINE,
-        follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
-    ),
-    Route(
-        "POST",
-        "/pipelines/{name}/plan",
-        "planPipeline",
-        PlanPipeline,
-        path_fields=_PIPELINE,
-        query=fields_of(PlanPipeline, "PlanQuery", "drop_state", "at_once"),
-        body=_DOCUMENT,
-        errors=CHANGE_ERRORS | BODY_ERRORS,
-    ),
-    Route(
-        "GET",
-        "/pipelines/{name}/versions",
-        "showPipelineHistory",
-        ShowPipelineHistory,
-        path_fields=_PIPELINE,
-        query=fields_of(ShowPipelineHistory, "VersionsQuery", "version", "before"),
-        errors=ANY_ERRORS | {404},
-        addressed=ErrorCode.UNKNOWN_PIPELINE,
-    ),
-    Route(
-        "POST",
-        "/pipelines/{name}/rollback",
-        "rollbackPipeline",
-        RollbackPipeline,
-        path_fields=_PIPELINE,
-        body=Body(
-            fields_of(RollbackPipeline, "RollbackRequest", "version", "now", "drop_state", "at_once"),
-            optional=True,
-        ),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
-        addressed=ErrorCode.UNKNOWN_PIPELINE,
-        follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
-    ),
-    Route(
-        "POST",
-        "/pipelines/{name}/retry",
-        "retryPipeline",
-        RetryPipeline,
-        path_fields=_PIPELINE,
-        body=Body(fields_of(RetryPipeline, "RetryRequest", "at_once"), optional=True),
-        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
-        addressed=ErrorCode.UNKNOWN_PIPELINE,
-        follow="/pipelines/{pipeline}",
-        succeeds=ApplyState.COMPLETED,
-    ),
-)
 
 FAULTS = (
     Route("GET", "/faults", "describeFaults", DescribeFaults, errors=ANY_ERRORS | {409}),

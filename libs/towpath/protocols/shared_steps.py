@@ -15,9 +15,9 @@ from towpath.contracts.migration import (
     Role,
     SetEpoch,
     ShadowOpened,
-    StopJob,
 )
 from towpath.contracts.monitor import StopMonitor, Watch
+from towpath.contracts.site_commands import StopJob
 from towpath.protocols.epochs import highest_epoch, is_source_disturbed, undo_epoch
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes

@@ -11,7 +11,8 @@ from towpath.contracts.commands import ListJobs, OperationView, ShowOperation
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import now
 from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, Series
-from towpath.contracts.pipeline import PipelineVersion, ShowPipeline, ShowPipelineHistory
+from towpath.contracts.pipeline import PipelineVersion
+from towpath.contracts.pipeline_commands import ShowPipeline, ShowPipelineHistory
 from towpath.contracts.traces import ShowTrace, Trace
 from towpath.reports.facts import Measured, MigrationFacts, PipelineFacts
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from towpath.contracts.commands import JobView, OperationView
-from towpath.contracts.metrics import METRICS_BY_NAME, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.contracts.pipeline import PipelineVersion, PipelineView
 from towpath.contracts.traces import Trace
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from towpath.contracts.metrics import METRICS_BY_NAME, EntityKind, MetricDefinition, MetricKind
+from towpath.contracts.metrics_table import METRICS_BY_NAME, EntityKind, MetricDefinition, MetricKind
 from towpath.telemetry.selection import RULE_PREFIX
 
 PREFIX = "towpath."

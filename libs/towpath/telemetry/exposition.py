@@ -9,7 +9,8 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from towpath.contracts.metrics import MetricKind, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import MetricKind
 from towpath.telemetry.exported_names import Exported, entity_labels, exported
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

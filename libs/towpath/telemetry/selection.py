@@ -7,13 +7,8 @@ from fnmatch import fnmatchcase
 from math import ceil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.metrics import (
-    MAX_POINTS,
-    METRICS_BY_NAME,
-    Aggregation,
-    MetricKind,
-    MetricSelection,
-)
+from towpath.contracts.metrics import MAX_POINTS, Aggregation, MetricSelection
+from towpath.contracts.metrics_table import METRICS_BY_NAME, MetricKind
 
 RULE_PREFIX = "rule."
 """Prefix of metrics that rules measure. Their names are not known beforehand."""

@@ -15,9 +15,9 @@ from towpath.artefacts.root import FIELD
 from towpath.artefacts.shelf import Shelf
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import TryCode
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from towpath.atomic_write import write_atomically
 from towpath.checkpoints.derivation import derive
 from towpath.checkpoints.layout import digest_of_inventory, inventory, is_transient, relocate
 from towpath.contracts.job import Assignment, DesiredState
-from towpath.contracts.migration import StateSize
+from towpath.contracts.site_commands import StateSize
 
 
 class AssignmentStore:

@@ -16,7 +16,8 @@ from towpath.contracts.engine import (
     RunQuery,
 )
 from towpath.contracts.job import Assignment
-from towpath.contracts.migration import Paused, Recomputed
+from towpath.contracts.migration import Paused
+from towpath.contracts.site_commands import Recomputed
 
 LIST_S = 3.0
 RUN_S = 30.0

@@ -15,8 +15,9 @@ from towpath.agent.settings import AgentSettings
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec
-from towpath.contracts.migration import Paused, Recomputed
+from towpath.contracts.migration import Paused
 from towpath.contracts.site import SMALLEST_HEAP_MB, EngineSpec
+from towpath.contracts.site_commands import Recomputed
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec, Supervisor, listed, stop
 

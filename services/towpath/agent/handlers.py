@@ -19,10 +19,12 @@ from towpath.agent.roles import START_S
 from towpath.checkpoints.layout import unfinished_batch
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
-from towpath.contracts.migration import (
+from towpath.contracts.migration import Paused
+from towpath.contracts.operators import ProcessingWindow
+from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import (
     CheckSpec,
     MeasureState,
-    Paused,
     Recomputed,
     RecomputeWindow,
     ReportProgress,
@@ -30,8 +32,6 @@ from towpath.contracts.migration import (
     StateSize,
     StopJob,
 )
-from towpath.contracts.operators import ProcessingWindow
-from towpath.contracts.reply import Done
 from towpath.streams.ownership import epoch_is_over
 
 POLL_S = 0.1

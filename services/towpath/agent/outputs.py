@@ -5,16 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from towpath.contracts.migration import (
-    CloseOutput,
-    DropOutput,
-    DropShadow,
-    OpenShadow,
-    PrepareOutput,
-    SetEpoch,
-    ShadowOpened,
-)
+from towpath.contracts.migration import DropShadow, OpenShadow, SetEpoch, ShadowOpened
 from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import CloseOutput, DropOutput, PrepareOutput
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
 

@@ -11,10 +11,9 @@ from towpath.bus import Bus
 from towpath.contracts.commands import OperationAnswer, OperationState, ShowOperation
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, Model
-from towpath.contracts.pipeline import (
+from towpath.contracts.pipeline import ApplyState, ApplyView
+from towpath.contracts.pipeline_commands import (
     ApplyPipeline,
-    ApplyState,
-    ApplyView,
     DeletePipeline,
     PlanPipeline,
     RetryPipeline,

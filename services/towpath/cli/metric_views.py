@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from towpath.cli.output import clock
-from towpath.contracts.metrics import MetricDefinition, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import MetricDefinition
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 

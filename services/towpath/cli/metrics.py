@@ -20,7 +20,8 @@ from towpath.cli.output import clock, print_json, print_json_line, print_rich, s
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
-from towpath.contracts.metrics import METRICS_TABLE, Aggregation, QueryMetrics, SeriesList
+from towpath.contracts.metrics import Aggregation, QueryMetrics, SeriesList
+from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.mesh.home import Home
 from towpath.telemetry.selection import check_metrics
 

@@ -16,12 +16,10 @@ from towpath.cli.pipeline_progress import Progress, changing, is_terminal, shown
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import StepDone
 from towpath.contracts.message import Event
-from towpath.contracts.pipeline import (
+from towpath.contracts.pipeline import ApplyState, ApplyView, ChangeState
+from towpath.contracts.pipeline_commands import (
     ApplyEnded,
     ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    ChangeState,
     DeletePipeline,
     JobApplied,
     RetryPipeline,

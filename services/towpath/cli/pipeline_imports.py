@@ -18,7 +18,8 @@ from towpath.composition.deployment_plan import import_plan, plan_name
 from towpath.composition.export import plain, to_yaml
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.home import Home
 

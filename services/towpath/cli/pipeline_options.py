@@ -12,7 +12,8 @@ from towpath.cli.connection import ask, open_bus
 from towpath.cli.pipeline_applying import Change, carry_out
 from towpath.cli.settings import home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.pipeline import PipelineSpec, ShowPipeline
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline_commands import ShowPipeline
 from towpath.mesh.home import Home
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Description, YAML or JSON, ours or SpecK's.")]

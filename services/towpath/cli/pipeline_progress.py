@@ -14,15 +14,8 @@ from rich.table import Table
 
 from towpath.cli.output import say
 from towpath.contracts.events import StepDone
-from towpath.contracts.pipeline import (
-    Action,
-    ApplyEnded,
-    ApplyView,
-    ChangeState,
-    ChangeView,
-    JobApplied,
-    PlannedChange,
-)
+from towpath.contracts.pipeline import Action, ApplyView, ChangeState, ChangeView, PlannedChange
+from towpath.contracts.pipeline_commands import ApplyEnded, JobApplied
 
 STYLES = {
     ChangeState.WAITING: "dim",

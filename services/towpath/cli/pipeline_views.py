@@ -9,13 +9,7 @@ from towpath.cli.pipeline_applying import print_outcome
 from towpath.cli.pipeline_progress import what
 from towpath.composition.field_changes import FieldChange
 from towpath.composition.versions import differences
-from towpath.contracts.pipeline import (
-    Action,
-    PipelinePlan,
-    PipelineSpec,
-    PipelineVersion,
-    PipelineView,
-)
+from towpath.contracts.pipeline import Action, PipelinePlan, PipelineSpec, PipelineVersion, PipelineView
 from towpath.reports.costs import amount, seconds
 
 

@@ -33,12 +33,11 @@ from towpath.cli.pipeline_views import (
 )
 from towpath.cli.settings import AsJson, home_of
 from towpath.composition.export import plain, to_yaml
-from towpath.contracts.pipeline import (
+from towpath.contracts.pipeline import PipelineSpec, PipelineVersion
+from towpath.contracts.pipeline_commands import (
     ApplyPipeline,
     DeletePipeline,
     ListPipelines,
-    PipelineSpec,
-    PipelineVersion,
     PlanPipeline,
     RetryPipeline,
     RollbackPipeline,

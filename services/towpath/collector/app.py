@@ -16,7 +16,8 @@ from towpath.collector.settings import CollectorSettings
 from towpath.collector.traces import Traces
 from towpath.contracts.live import ReadResults
 from towpath.contracts.message import HUB_SCOPE
-from towpath.contracts.metrics import METRICS_TABLE, DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
+from towpath.contracts.metrics import DescribeMetrics, Echo, MetricCatalogue, QueryMetrics
+from towpath.contracts.metrics_table import METRICS_TABLE
 from towpath.contracts.site import SiteStatus
 from towpath.mesh.link_probe import echo
 from towpath.mesh.service_process import at_hub

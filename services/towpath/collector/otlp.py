@@ -15,7 +15,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
-from towpath.contracts.metrics import MetricKind, Series
+from towpath.contracts.metrics import Series
+from towpath.contracts.metrics_table import MetricKind
 from towpath.telemetry.exported_names import Exported, entity_labels, exported
 from towpath.telemetry.exposition import fresh
 

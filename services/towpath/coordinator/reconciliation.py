@@ -17,8 +17,9 @@ from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobState
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand, StartJob, StopJob
+from towpath.contracts.migration import RECONCILIATION, ResetRole, SetEpoch, SiteCommand
 from towpath.contracts.site import SiteState, SiteStatus
+from towpath.contracts.site_commands import StartJob, StopJob
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.settings import Settings

@@ -25,8 +25,9 @@ from towpath.contracts.engine import (
     RunQuery,
 )
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import Paused, Recomputed
+from towpath.contracts.migration import Paused
 from towpath.contracts.reply import Done
+from towpath.contracts.site_commands import Recomputed
 from towpath.engine.binder import Engine
 from towpath.engine.masters import Executors, is_cluster
 from towpath.engine.measures import keep_sampling

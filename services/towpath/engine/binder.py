@@ -34,7 +34,8 @@ from typing import Protocol
 
 from towpath.contracts.job import Assignment, JobStatus
 from towpath.contracts.metrics import Sample
-from towpath.contracts.migration import Paused, Recomputed
+from towpath.contracts.migration import Paused
+from towpath.contracts.site_commands import Recomputed
 
 
 class Engine(Protocol):

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.metrics import Sample
-from towpath.contracts.migration import AmendedResult, Paused, Recomputed
+from towpath.contracts.migration import AmendedResult, Paused
+from towpath.contracts.site_commands import Recomputed
 from towpath.engine.measures import SampleBuffer
 from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window

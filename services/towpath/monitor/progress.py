@@ -13,8 +13,8 @@ from nats.errors import Error as NatsError
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobState, JobStatus
-from towpath.contracts.migration import ReportProgress
 from towpath.contracts.monitor import Watch
+from towpath.contracts.site_commands import ReportProgress
 from towpath.telemetry.tracing import untraced
 
 LEAST_LAG_S = 0.3

@@ -18,8 +18,9 @@ from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
 from towpath.contracts.data_plane import rejected_subject, shadow_stream, shadow_subject, sink_subject
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.migration import AmendedResult, RecomputeWindow, Role
+from towpath.contracts.migration import AmendedResult, Role
 from towpath.contracts.monitor import Consistent, Watch
+from towpath.contracts.site_commands import RecomputeWindow
 from towpath.monitor.forwarding import Forwarding
 from towpath.monitor.progress import RunProgress
 from towpath.monitor.windows import WindowResult, Windows

@@ -14,15 +14,11 @@ from running.waiting import WITHIN_S, eventually
 from towpath.contracts.commands import DeployJob, ListJobs, StrategyName
 from towpath.contracts.errors import ErrorCode
 from towpath.contracts.message import new_identifier
-from towpath.contracts.pipeline import (
-    Action,
+from towpath.contracts.pipeline import Action, ApplyState, ApplyView, ChangeState, PipelineSpec
+from towpath.contracts.pipeline_commands import (
     ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    ChangeState,
     DeletePipeline,
     ListPipelines,
-    PipelineSpec,
     PlanPipeline,
     RetryPipeline,
     RollbackPipeline,

@@ -18,7 +18,8 @@ from running.waiting import WITHIN_S, eventually
 from running.whole_mesh import WholeMesh
 from towpath.contracts.commands import DeployJob, JobView, ListJobs
 from towpath.contracts.faults import ListRules
-from towpath.contracts.pipeline import ApplyPipeline, ListPipelines, PipelineSpec
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline, ListPipelines
 from towpath.contracts.scenario_load import StandardJob
 from towpath.contracts.traces import ListTraces, ShowTrace, Span
 from towpath.lab.harness.journal import FILE, read_journal

@@ -16,7 +16,8 @@ from running.whole_mesh import WholeMesh
 from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import JobView, ListJobs
-from towpath.contracts.pipeline import Action, ApplyPipeline, ApplyState, DeletePipeline, PipelineSpec
+from towpath.contracts.pipeline import Action, ApplyState, PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial

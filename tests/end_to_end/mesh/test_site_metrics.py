@@ -19,7 +19,8 @@ from running.places import EXAMPLES
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions, RestoreLink, ShapeLink
-from towpath.contracts.metrics import METRICS_TABLE, EntityKind, QueryMetrics, ReadMetrics, Series, SeriesList
+from towpath.contracts.metrics import QueryMetrics, ReadMetrics, Series, SeriesList
+from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind
 from towpath.mesh import lifecycle
 from towpath.mesh.credentials import Credential
 from towpath.mesh.home import Home

@@ -21,14 +21,8 @@ from towpath.bus import Bus
 from towpath.cli.connection import open_bus
 from towpath.contracts.commands import ListJobs
 from towpath.contracts.links import ListLinks
-from towpath.contracts.pipeline import (
-    Action,
-    ApplyPipeline,
-    ApplyState,
-    ChangeState,
-    JobApplied,
-    PipelineSpec,
-)
+from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline, JobApplied
 from towpath.lab.workload.departures import departures
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home

@@ -20,7 +20,8 @@ from running.servers import Server
 from towpath.bus import Bus, spans
 from towpath.contracts.engine import HaltQuery, ListQueries, ReadMeasures, RunQuery
 from towpath.contracts.job import Assignment, JobState
-from towpath.contracts.metrics import METRICS_BY_NAME, Sample
+from towpath.contracts.metrics import Sample
+from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, Span
 from towpath.engine.app import serve
 from towpath.engine.measures import keep_sampling

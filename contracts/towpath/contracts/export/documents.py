@@ -20,13 +20,14 @@ from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
 from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS
-from towpath.contracts.migration import SITE_COMMANDS
 from towpath.contracts.monitor import MONITOR_COMMANDS
-from towpath.contracts.pipeline import PIPELINE_COMMANDS, PIPELINE_EVENTS, PipelineSpec
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.scenario import Scenario
 from towpath.contracts.site import MeshSpec, SiteStatus
+from towpath.contracts.site_commands import SITE_COMMANDS
 from towpath.contracts.topology import Topology
 from towpath.contracts.traces import SPANS, TRACE_COMMANDS
 

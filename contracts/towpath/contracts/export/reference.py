@@ -30,29 +30,16 @@ from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS
 from towpath.contracts.message import Command, Message
-from towpath.contracts.metrics import (
-    METRIC_COMMANDS,
-    METRICS,
-    METRICS_TABLE,
-    SITE_METRIC_COMMANDS,
-    Aggregation,
-    EntityKind,
-    MetricKind,
-)
-from towpath.contracts.migration import SITE_COMMANDS
+from towpath.contracts.metrics import METRIC_COMMANDS, METRICS, SITE_METRIC_COMMANDS, Aggregation
+from towpath.contracts.metrics_table import METRICS_TABLE, EntityKind, MetricKind
 from towpath.contracts.monitor import MONITOR_COMMANDS
 from towpath.contracts.operators import AggregateFunction, Operator, WindowShape
-from towpath.contracts.pipeline import (
-    PIPELINE_COMMANDS,
-    PIPELINE_EVENTS,
-    Action,
-    ApplyState,
-    ChangeState,
-    PipelineSpec,
-)
+from towpath.contracts.pipeline import Action, ApplyState, ChangeState, PipelineSpec
+from towpath.contracts.pipeline_commands import PIPELINE_COMMANDS, PIPELINE_EVENTS
 from towpath.contracts.reply import Reply
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import BrokerKind, Durability, MeshSpec, SiteState, SiteStatus
+from towpath.contracts.site_commands import SITE_COMMANDS
 from towpath.contracts.traces import SPANS, TRACE_COMMANDS, SpanKind
 
 HEAD = """\

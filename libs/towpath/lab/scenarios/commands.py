@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from towpath.contracts.commands import DeployJob, MigrateJob, RemoveJob, ShowOperation, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.pipeline import ApplyPipeline, PipelineSpec
+from towpath.contracts.pipeline import PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.contracts.scenario import Migration, ProcessRun, Step
 from towpath.contracts.scenario_load import ScenarioJob
 from towpath.lab.harness.held_rules import HeldRules

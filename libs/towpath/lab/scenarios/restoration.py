@@ -17,14 +17,8 @@ from towpath.bus.bus import AnswerT
 from towpath.contracts.commands import DeployJob, JobView, ListJobs, MigrateJob, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier
-from towpath.contracts.pipeline import (
-    ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    DeletePipeline,
-    ListPipelines,
-    RollbackPipeline,
-)
+from towpath.contracts.pipeline import ApplyState, ApplyView
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, ListPipelines, RollbackPipeline
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.scenarios.reversibility import Standing, check_reversible
 from towpath.protocols.asking import SILENCE

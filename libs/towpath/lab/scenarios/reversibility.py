@@ -11,7 +11,8 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
 from towpath.contracts.operators import STATEFUL_KINDS
-from towpath.contracts.pipeline import ApplyPipeline, ApplyState, PipelineView
+from towpath.contracts.pipeline import ApplyState, PipelineView
+from towpath.contracts.pipeline_commands import ApplyPipeline
 from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.table import strategies
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from towpath.contracts.commands import OperationKind
-from towpath.contracts.migration import CheckSpec, DropOutput, SetEpoch, SiteCommand, StartJob, StopJob
+from towpath.contracts.migration import SetEpoch, SiteCommand
+from towpath.contracts.site_commands import CheckSpec, DropOutput, StartJob, StopJob
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import undo_epoch
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange

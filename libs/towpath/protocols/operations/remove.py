@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import ResolvedOutput
-from towpath.contracts.migration import DropOutput, StartJob, StopJob
+from towpath.contracts.site_commands import DropOutput, StartJob, StopJob
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import FormerJob, OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Compensation, asks, writes

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from towpath.contracts.commands import OperationKind
 from towpath.contracts.job import Derivation
-from towpath.contracts.migration import CloseOutput, StartJob, StopJob
+from towpath.contracts.site_commands import CloseOutput, StartJob, StopJob
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored, undo_epoch
 from towpath.protocols.operations import deploy

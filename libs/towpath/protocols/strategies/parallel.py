@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
 from towpath.contracts.job import JobSpec
-from towpath.contracts.migration import OpenShadow, ReportProgress, ResumeJob, SetEpoch, Settlement, StopJob
+from towpath.contracts.migration import OpenShadow, ResumeJob, SetEpoch, Settlement
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
 from towpath.contracts.operators import ProcessingWindow
+from towpath.contracts.site_commands import ReportProgress, StopJob
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored, undo_epoch
 from towpath.protocols.record import OperationRecord

@@ -17,7 +17,7 @@ from towpath.api.responses import answered
 from towpath.composition.documents import ReadDocument, read_document
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorDetail, TowpathError
-from towpath.contracts.pipeline import ApplyPipeline, PlanPipeline
+from towpath.contracts.pipeline_commands import ApplyPipeline, PlanPipeline
 from towpath.contracts.rest import Route
 
 

@@ -13,7 +13,7 @@ from nats.errors import Error as NatsError
 from towpath.contracts.commands import ConsistencyCheck, MigrationForecast, OperationKind, StrategyName
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import MeasureState
+from towpath.contracts.site_commands import MeasureState
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
 from towpath.protocols.table import Strategy, strategy_of

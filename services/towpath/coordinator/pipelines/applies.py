@@ -7,7 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from towpath.contracts.message import Event, now
-from towpath.contracts.pipeline import ApplyBegun, ApplyEnded, ApplyState, ApplyView, ChangeState
+from towpath.contracts.pipeline import ApplyState, ApplyView, ChangeState
+from towpath.contracts.pipeline_commands import ApplyBegun, ApplyEnded
 from towpath.coordinator.durable_tasks import DurableTasks
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.pipelines.apply_run import ApplyRun

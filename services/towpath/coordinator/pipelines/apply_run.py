@@ -17,8 +17,9 @@ from towpath.composition.graph import readers_of
 from towpath.contracts.commands import DeployJob, MigrateJob, OperationAnswer, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import Command, Event, now
-from towpath.contracts.migration import DropOutput, PrepareOutput
-from towpath.contracts.pipeline import Action, ChangeState, JobApplied, PipelineJob
+from towpath.contracts.pipeline import Action, ChangeState, PipelineJob
+from towpath.contracts.pipeline_commands import JobApplied
+from towpath.contracts.site_commands import DropOutput, PrepareOutput
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.jobs.topics import is_read

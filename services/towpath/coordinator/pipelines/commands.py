@@ -10,18 +10,20 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Command, new_identifier
 from towpath.contracts.message import now as present
 from towpath.contracts.pipeline import (
-    ApplyPipeline,
     ApplyView,
     ChangeState,
-    DeletePipeline,
-    ListPipelines,
-    PipelineHistory,
-    PipelineList,
     PipelinePlan,
     PipelineSpec,
     PipelineVersion,
     PipelineView,
     PlannedChange,
+)
+from towpath.contracts.pipeline_commands import (
+    ApplyPipeline,
+    DeletePipeline,
+    ListPipelines,
+    PipelineHistory,
+    PipelineList,
     PlanPipeline,
     RetryPipeline,
     RollbackPipeline,

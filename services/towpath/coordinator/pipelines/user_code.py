@@ -11,10 +11,10 @@ from nats.errors import Error as NatsError
 from towpath.composition.difference import with_path_of
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import TryCode
 from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.site import SiteState
+from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.pipelines.records import ApplyRecord
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry

@@ -8,16 +8,8 @@ from towpath.bus import Bus
 from towpath.composition.documents import read_document
 from towpath.contracts.commands import JobView, ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.pipeline import (
-    ApplyPipeline,
-    ApplyState,
-    ApplyView,
-    ChangeView,
-    DeletePipeline,
-    PipelinePlan,
-    PipelineSpec,
-    PlanPipeline,
-)
+from towpath.contracts.pipeline import ApplyState, ApplyView, ChangeView, PipelinePlan, PipelineSpec
+from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, PlanPipeline
 
 CHANGE_S, ATTEMPT_S = 240.0, 30.0
 LOOK_S, LOOK_ATTEMPT_S = 60.0, 10.0

@@ -1,0 +1,129 @@
+"""Routes of pipelines, as in `towpath.contracts.rest_routes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from towpath.contracts.errors import ErrorCode
+from towpath.contracts.pipeline import EXAMPLE_PIPELINE, ApplyState, PipelineSpec
+from towpath.contracts.pipeline_commands import (
+    ApplyPipeline,
+    DeletePipeline,
+    ListPipelines,
+    PlanPipeline,
+    RetryPipeline,
+    RollbackPipeline,
+    ShowPipeline,
+    ShowPipelineHistory,
+)
+from towpath.contracts.rest import (
+    ANY_ERRORS,
+    BODY_ERRORS,
+    CHANGE_ERRORS,
+    JSON,
+    YAML,
+    Body,
+    Route,
+    fields_of,
+)
+
+_DRY_RUN: Any = (
+    bool,
+    Field(default=False, description="Only say what it would do, and what it is expected to cost."),
+)
+
+
+_PIPELINE = {"name": "pipeline"}
+
+
+_DOCUMENT = Body(
+    PipelineSpec, field="spec", media_types=(JSON, YAML), other_formats=True, example=EXAMPLE_PIPELINE
+)
+
+
+PIPELINES = (
+    Route(
+        "PUT",
+        "/pipelines/{name}",
+        "applyPipeline",
+        ApplyPipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(ApplyPipeline, "ApplyQuery", "now", "drop_state", "at_once"),
+        body=_DOCUMENT,
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+        follow="/pipelines/{pipeline}",
+        created="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route("GET", "/pipelines", "listPipelines", ListPipelines),
+    Route(
+        "GET",
+        "/pipelines/{name}",
+        "showPipeline",
+        ShowPipeline,
+        path_fields=_PIPELINE,
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+    ),
+    Route(
+        "DELETE",
+        "/pipelines/{name}",
+        "deletePipeline",
+        DeletePipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(DeletePipeline, "DeleteQuery", "now", "purge", "at_once"),
+        errors=CHANGE_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/plan",
+        "planPipeline",
+        PlanPipeline,
+        path_fields=_PIPELINE,
+        query=fields_of(PlanPipeline, "PlanQuery", "drop_state", "at_once"),
+        body=_DOCUMENT,
+        errors=CHANGE_ERRORS | BODY_ERRORS,
+    ),
+    Route(
+        "GET",
+        "/pipelines/{name}/versions",
+        "showPipelineHistory",
+        ShowPipelineHistory,
+        path_fields=_PIPELINE,
+        query=fields_of(ShowPipelineHistory, "VersionsQuery", "version", "before"),
+        errors=ANY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/rollback",
+        "rollbackPipeline",
+        RollbackPipeline,
+        path_fields=_PIPELINE,
+        body=Body(
+            fields_of(RollbackPipeline, "RollbackRequest", "version", "now", "drop_state", "at_once"),
+            optional=True,
+        ),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+    Route(
+        "POST",
+        "/pipelines/{name}/retry",
+        "retryPipeline",
+        RetryPipeline,
+        path_fields=_PIPELINE,
+        body=Body(fields_of(RetryPipeline, "RetryRequest", "at_once"), optional=True),
+        errors=CHANGE_ERRORS | BODY_ERRORS | {404},
+        addressed=ErrorCode.UNKNOWN_PIPELINE,
+        follow="/pipelines/{pipeline}",
+        succeeds=ApplyState.COMPLETED,
+    ),
+)
