@@ -55,6 +55,16 @@ class ErrorCode(StrEnum):
 RETRYABLE = frozenset({ErrorCode.DEADLINE, ErrorCode.UNREACHABLE, ErrorCode.SITE_DOWN, ErrorCode.BUSY})
 
 
+UNKNOWN = {
+    "site": ErrorCode.UNKNOWN_SITE,
+    "node": ErrorCode.UNKNOWN_SITE,
+    "job": ErrorCode.UNKNOWN_JOB,
+    "pipeline": ErrorCode.UNKNOWN_PIPELINE,
+    "command": ErrorCode.UNKNOWN_COMMAND,
+}
+"""Kind of thing → code of the error that there is none of this name; all others are invalid."""
+
+
 class ErrorDetail(Model):
     """One error: what is wrong, where, and what is allowed."""
 
@@ -124,6 +134,12 @@ class TowpathError(Exception):
             code=code, message=message, field=field, value=value, allowed=allowed, errors=[*errors]
         )
         super().__init__(self.detail.one_line())
+
+    @classmethod
+    def unknown(cls, kind: str, name: str, known: Iterable[str], *, field: str | None = None) -> TowpathError:
+        """Return the error for a name that is none of those known. `field` is the kind, unless given."""
+        code = UNKNOWN.get(kind, ErrorCode.INVALID)
+        return cls(code, f"no such {kind}", field=field or kind, value=name, allowed=[*known])
 
     @classmethod
     def of(cls, detail: ErrorDetail) -> TowpathError:

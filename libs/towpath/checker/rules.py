@@ -33,7 +33,7 @@ def rule_called(name: str, terms: Terms) -> PipelineRule:
     """The rule of that name. Raises `TowpathError` (invalid): no such rule, or it was not told enough."""
     rule = RULES.get(name)
     if rule is None:
-        raise TowpathError(ErrorCode.INVALID, "no such rule", field="rule", value=name, allowed=sorted(RULES))
+        raise TowpathError.unknown("rule", name, sorted(RULES))
     needs = [*rule.needs, *(["time_field"] if terms.size_s is not None else [])]
     for need in needs:
         if getattr(terms, need) in (None, ()):

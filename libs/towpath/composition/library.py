@@ -30,9 +30,7 @@ class Library:
     def text(self, name: str) -> str:
         """Return one description as its file has it. Raises `TowpathError` for an unknown name."""
         if name not in self.names():
-            raise TowpathError(
-                ErrorCode.INVALID, f"no such {self.kind}", field=self.kind, value=name, allowed=self.names()
-            )
+            raise TowpathError.unknown(self.kind, name, self.names())
         return resources.files(self.package).joinpath(name + _SUFFIX).read_text(encoding="utf-8")
 
     def text_of(self, given: str) -> str:

@@ -114,9 +114,7 @@ class MeshState(Logins):
         try:
             return self.sites[name]
         except KeyError:
-            raise TowpathError(
-                ErrorCode.UNKNOWN_SITE, "no such site", field="site", value=name, allowed=sorted(self.sites)
-            ) from None
+            raise TowpathError.unknown("site", name, sorted(self.sites)) from None
 
     @classmethod
     def load(cls, home: Home) -> MeshState:

@@ -30,12 +30,8 @@ def check_metrics(patterns: Iterable[str]) -> None:
     for pattern in patterns:
         known = any(matches(name, [pattern]) for name in METRICS_BY_NAME)
         if not known and not pattern.startswith(RULE_PREFIX):
-            raise TowpathError(
-                ErrorCode.INVALID,
-                "no such metric",
-                field="metrics",
-                value=pattern,
-                allowed=[*METRICS_BY_NAME, f"{RULE_PREFIX}*"],
+            raise TowpathError.unknown(
+                "metric", pattern, [*METRICS_BY_NAME, f"{RULE_PREFIX}*"], field="metrics"
             )
 
 

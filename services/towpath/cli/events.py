@@ -77,9 +77,7 @@ def read_command(verb: str, file: str) -> Command[Any]:
     """The command in a file, or on stdin. Raises `TowpathError` when it breaks the contract."""
     kinds = {kind.verb(): kind for kind in (*COORDINATOR_COMMANDS, *LINK_COMMANDS)}
     if verb not in kinds:
-        raise TowpathError(
-            ErrorCode.UNKNOWN_COMMAND, "no such command", field="verb", value=verb, allowed=sorted(kinds)
-        )
+        raise TowpathError.unknown("command", verb, sorted(kinds), field="verb")
     try:
         body = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:

@@ -50,7 +50,7 @@ def _chosen(home: Home, name: str | None) -> list[Path]:
         return found
     if home.log(name) not in found:
         allowed = [path.stem for path in found]
-        raise TowpathError(ErrorCode.INVALID, "no such log", field="name", value=name, allowed=allowed)
+        raise TowpathError.unknown("log", name, allowed, field="name")
     return [home.log(name)]
 
 

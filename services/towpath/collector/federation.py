@@ -80,9 +80,7 @@ class Federation:
         wanted = known if command.sites is None else list(dict.fromkeys(command.sites))
         for scope in wanted:
             if scope not in known:
-                raise TowpathError(
-                    ErrorCode.UNKNOWN_SITE, "no such site", field="sites", value=scope, allowed=known
-                )
+                raise TowpathError.unknown("site", scope, known, field="sites")
         return wanted
 
     async def _read(self, scope: str, command: QueryMetrics) -> list[Series] | str | TowpathError:

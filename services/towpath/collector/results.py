@@ -40,7 +40,7 @@ class Results:
             if job.spec.name == name:
                 return job
         known = [job.spec.name for job in jobs]
-        raise TowpathError(ErrorCode.UNKNOWN_JOB, "no such job", field="job", value=name, allowed=known)
+        raise TowpathError.unknown("job", name, known)
 
 
 def shown(message: StoredMessage) -> KeptResult:

@@ -86,9 +86,7 @@ class Sites:
     def check_known(self, site: str, field: str) -> None:
         """Raise `TowpathError` (unknown site) for a name no site has."""
         if site not in self.names:
-            raise TowpathError(
-                ErrorCode.UNKNOWN_SITE, "no such site", field=field, value=site, allowed=self.names
-            )
+            raise TowpathError.unknown("site", site, self.names, field=field)
 
     async def check_up(self, site: str, field: str) -> None:
         """Raise `TowpathError`: unknown site, or site down."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from towpath.bus import Bus
 from towpath.contracts.commands import OperationKind
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import Command, new_identifier, now
 from towpath.coordinator.artefacts import Artefacts
 from towpath.coordinator.registry.jobs import Registry, busy
@@ -47,7 +47,7 @@ class Upcoming:
 def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
     """The job's entry. Raises `TowpathError` (unknown job), naming `field`, when there is none."""
     if job not in jobs:
-        raise TowpathError(ErrorCode.UNKNOWN_JOB, "no such job", field=field, value=job, allowed=sorted(jobs))
+        raise TowpathError.unknown("job", job, sorted(jobs), field=field)
     return jobs[job]
 
 

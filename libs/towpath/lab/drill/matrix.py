@@ -152,9 +152,7 @@ def _check(field: str, given: Collection[str], known: Iterable[str]) -> None:
     allowed = list(dict.fromkeys(str(name) for name in known))
     for name in given:
         if name not in allowed:
-            raise TowpathError(
-                ErrorCode.INVALID, f"no such {field}", field=field, value=str(name), allowed=allowed
-            )
+            raise TowpathError.unknown(field, str(name), allowed)
 
 
 def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:

@@ -56,9 +56,7 @@ class Emulation:
         found = self.sizes.get(name) or self.topology.node(name)
         if found is None:
             known = [node.name for node in self.topology.nodes]
-            raise TowpathError(
-                ErrorCode.UNKNOWN_SITE, "no such node", field="node", value=name, allowed=known
-            )
+            raise TowpathError.unknown("node", name, known)
         return found
 
     def share(self, name: str) -> Share:

@@ -74,9 +74,7 @@ def departures_frame(airport: str | None = None, limit: int | None = None) -> pd
     Columns are the event's fields; times are UTC timestamps, what is null in the event is missing here.
     """
     if airport is not None and airport not in AIRPORTS:
-        raise TowpathError(
-            ErrorCode.INVALID, "no such airport", field="airport", value=airport, allowed=list(AIRPORTS)
-        )
+        raise TowpathError.unknown("airport", airport, list(AIRPORTS))
     if limit is not None and limit < 0:
         raise TowpathError(
             ErrorCode.INVALID, "not a number of events", field="limit", value=limit, allowed="0 or more"

@@ -53,13 +53,7 @@ class JobRoutes:
         for job in jobs:
             if job.spec.name == name:
                 return job
-        raise TowpathError(
-            ErrorCode.UNKNOWN_JOB,
-            "no such job",
-            field="name",
-            value=name,
-            allowed=[job.spec.name for job in jobs],
-        )
+        raise TowpathError.unknown("job", name, [job.spec.name for job in jobs], field="name")
 
 
 def names_code(patch: Any) -> bool:

@@ -188,13 +188,7 @@ class PipelineStore:
         """One pipeline. Raises `TowpathError` (unknown pipeline)."""
         known = await self.pipelines()
         if name not in known:
-            raise TowpathError(
-                ErrorCode.UNKNOWN_PIPELINE,
-                "no such pipeline",
-                field="pipeline",
-                value=name,
-                allowed=sorted(known),
-            )
+            raise TowpathError.unknown("pipeline", name, sorted(known))
         return known[name]
 
     async def versions(self, name: str) -> dict[int, PipelineVersion]:

@@ -52,13 +52,7 @@ def replay(
     Example: `towpath replay --site jfk --airport JFK --rate 500 --limit 20000`
     """
     if recording not in RECORDINGS:
-        raise TowpathError(
-            ErrorCode.INVALID,
-            "no such recording",
-            field="recording",
-            value=recording,
-            allowed=list(RECORDINGS),
-        )
+        raise TowpathError.unknown("recording", recording, list(RECORDINGS))
     _check_topic(topic)
     home = home_of(context)
     plan = asyncio.run(_plan(home, site, topic, rate, speed))

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.links import (
     LinkChanged,
     LinkConditions,
@@ -93,9 +93,7 @@ class Handlers:
         try:
             return self._links[site]
         except KeyError:
-            raise TowpathError(
-                ErrorCode.UNKNOWN_SITE, "no such site", field="site", value=site, allowed=sorted(self._links)
-            ) from None
+            raise TowpathError.unknown("site", site, sorted(self._links)) from None
 
 
 def _keep(conditions: LinkConditions, left_s: float | None) -> Kept:
