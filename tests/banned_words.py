@@ -28,7 +28,6 @@ PLAIN_WORDS = {
 NOT_YET = (
     "README.md",
     "docs/",
-    "contracts/",
     "libs/towpath/brokers/outlet.py",
     "libs/towpath/brokers/site_log.py",
     "libs/towpath/checker/",

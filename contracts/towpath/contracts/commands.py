@@ -36,7 +36,7 @@ EXAMPLE_SPEC: dict[str, Any] = {
 
 
 class StrategyName(StrEnum):
-    """How a job changes site."""
+    """A strategy: the way a job changes site."""
 
     RESTART = "restart"
     """Stop, start elsewhere where the source stopped; state is thrown away."""
@@ -63,7 +63,7 @@ class ConsistencyCheck(StrEnum):
 
 
 class OperationState(StrEnum):
-    """How a deploy, update, remove or migrate goes."""
+    """State of a deploy, update, remove or migrate."""
 
     RUNNING = "running"
     ROLLING_BACK = "rolling_back"
@@ -74,7 +74,7 @@ class OperationState(StrEnum):
 
 
 class OperationKind(StrEnum):
-    """What is done to a job."""
+    """Kinds of operations on a job."""
 
     DEPLOY = "deploy"
     UPDATE = "update"
@@ -160,7 +160,7 @@ class MigrateJob(Command[OperationAnswer]):
 
 
 class MigrationForecast(Model):
-    """What a migration would do, and is expected to cost."""
+    """Steps and expected cost of a migration."""
 
     job: JobName
     source: SiteName
@@ -174,11 +174,11 @@ class MigrationForecast(Model):
     state_bytes: int
     """Bytes of state expected to cross."""
     basis: str
-    """What the expectation rests on: earlier migrations, or the measured speed of a plain machine."""
+    """Source of the expectation: earlier migrations, or the measured speed of a plain machine."""
 
 
 class ForecastMigration(Command[MigrationForecast]):
-    """What a migration would do, without doing it. Refused for whatever the migration would be."""
+    """Say what a migration would do, without doing it. Refused whenever the migration would be refused."""
 
     subject = f"{_COORDINATOR}.forecast-migration"
     answer = MigrationForecast
@@ -264,7 +264,7 @@ class JournalEntry(Model):
 
 
 class MigrationFigures(Model):
-    """What a migration cost."""
+    """Cost of a migration."""
 
     total_s: float
     downtime_s: float | None = None
@@ -294,7 +294,7 @@ class OperationView(Model):
     ended_at: datetime | None = None
     note: str = ""
     forecast: MigrationForecast | None = None
-    """What was expected of a migration when it was accepted."""
+    """Forecast of a migration, made when it was accepted."""
     figures: MigrationFigures | None = None
     journal: list[JournalEntry] = []
 

@@ -104,7 +104,7 @@ OUTPUT_STREAM_PREFIX = "OUT_"
 DEAD_LETTER_STREAM_PREFIX = "REJECTED_"
 
 DUPLICATE_WINDOW_S = 120.0
-"""How long a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
+"""Time for which a stream remembers message ids: longer than any restart of an engine or retry of a batch."""
 
 
 def output_stream(job: str, turn: int = 0) -> str:

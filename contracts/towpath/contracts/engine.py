@@ -1,4 +1,4 @@
-"""What an agent and its engine say to each other, over the site's own broker."""
+"""Messages between an agent and its engine, over the site's own broker."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class QueryList(Model):
     """All queries of the engine."""
 
     incarnation: str
-    """Changes when the engine's process starts anew."""
+    """Changes when the engine's process restarts."""
     queries: list[JobStatus]
 
 
 class ListQueries(Command[QueryList]):
-    """How all queries go. Also the engine's sign of life."""
+    """Return the status of all queries. The answer also shows that the engine lives."""
 
     subject = f"{_ENGINE}.list-queries"
     answer = QueryList
@@ -85,10 +85,10 @@ class ListQueries(Command[QueryList]):
 
 
 class Measures(Model):
-    """What an engine has measured of its jobs."""
+    """Measurements of an engine's jobs."""
 
     incarnation: str
-    """Changes when the engine's process starts anew."""
+    """Changes when the engine's process restarts."""
     samples: list[Sample] = []
     last: int
     """Number of the last sample; ask for those after it next time."""

@@ -16,7 +16,7 @@ from towpath.contracts.message import Model
 
 
 class ErrorCode(StrEnum):
-    """What went wrong, for programs. The text beside it is for people."""
+    """Code of an error, for programs. The text beside it is for people."""
 
     INVALID = "invalid"
     """The message or file does not have the form it must have."""
@@ -47,7 +47,7 @@ class ErrorCode(StrEnum):
     DEADLINE = "deadline"
     """The other party did not answer in time."""
     UNREACHABLE = "unreachable"
-    """Nobody listens where the message was sent."""
+    """No one listens where the message was sent."""
     FAILED = "failed"
     """It was tried and did not work; the text says why."""
 
@@ -74,9 +74,9 @@ class ErrorDetail(Model):
     field: str | None = None
     """Path of the offending field, for example `operator.size_s` or `inputs.0.site`."""
     value: Any = None
-    """What was given there."""
+    """The value given there."""
     allowed: str | list[str] | None = None
-    """What may stand there."""
+    """The values allowed there."""
     errors: list[ErrorDetail] = []
     """All that is wrong, where more than one thing was looked for, such as in a pipeline."""
 

@@ -18,7 +18,7 @@ _AT = "2026-01-01T00:00:00Z"
 
 
 class CommandRefused(Event):
-    """A command was refused, and nothing was changed. Sent also when nobody waits for a reply."""
+    """A command was refused, and nothing was changed. Sent also when no one waits for a reply."""
 
     subject = f"{_EVENT}.command.{{command}}.refused"
     example = {
@@ -31,7 +31,7 @@ class CommandRefused(Event):
     command: Identifier
     """The command's `id`, or `unreadable`."""
     request: str
-    """What was asked: the last part of the command's subject."""
+    """The request: the last part of the command's subject."""
     error: ErrorDetail
 
 

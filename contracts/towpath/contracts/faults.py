@@ -1,8 +1,8 @@
 """Fault rules: event – condition – action, loaded into a running mesh and out of it again.
 
 A rule says at which *event* something is to be looked at, under which *condition* something is done, and
-which *actions* that is (the shape is Byteman's). Rules live no longer than their lease: who carries one out
-forgets it by itself when nobody renews it.
+which *actions* that is (the shape is Byteman's). Rules live no longer than their lease: a process that
+carries one out forgets it when no one renews it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INJECTOR = f"{ROOT}.command.injector"
 
 LONGEST_LEASE_S = 300.0
 DEFAULT_LEASE_S = 5.0
-"""Longer than a short pause of the injector, shorter than anybody's patience with a fault nobody holds."""
+"""Longer than a short pause of the injector, shorter than people wait for a fault that no one holds."""
 
 RuleName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
@@ -57,7 +57,7 @@ class AtPoint(Model):
 
 
 class TargetKind(StrEnum):
-    """What outside code can be hit."""
+    """Kinds of targets outside of code."""
 
     PROCESS = "process"
     """A process of the mesh by its name, such as `jfk-engine`, `jfk-nats`, `coordinator`."""
@@ -66,9 +66,9 @@ class TargetKind(StrEnum):
     MACHINE = "machine"
     """CPU and memory where a scope's processes run, by the scope: `hub` or a site."""
     DISK = "disk"
-    """What a process may write, by the process's name."""
+    """The files that a process writes, by the process's name."""
     CLOCK = "clock"
-    """What a Python process of the mesh takes for the time, by the process's name."""
+    """The clock of a Python process of the mesh, by the process's name."""
     CONTAINER = "container"
     """A container by its name."""
 
@@ -106,13 +106,13 @@ class Where(Model):
     process: str | None = None
     """The process of this name: `jfk-engine` stands for the engine and its Python workers."""
     job: JobName | None = None
-    """What passes a data point on behalf of this job."""
+    """Events that pass a data point on behalf of this job."""
     worker: str | None = None
     """On a cluster: Python workers of this Spark executor (its number)."""
 
 
 class RuleAction(Model):
-    """What is done: the name of a fault and its parameters."""
+    """The name of a fault and its parameters."""
 
     fault: str = Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")
     parameters: dict[str, Any] = {}
@@ -151,7 +151,7 @@ class LoadedRule(Model):
 
 
 class RuleSet(Model):
-    """All rules of one scope: a file from which its processes read, written anew with each renewal."""
+    """All rules of one scope: a file that its processes read, rewritten with each renewal."""
 
     scope: Scope
     revision: int
@@ -160,18 +160,18 @@ class RuleSet(Model):
     """After this moment no rule of the file counts, Unix seconds by the clock of the machine it lies on."""
     rules: list[LoadedRule] = []
     shared: dict[str, float] = {}
-    """What conditions may ask of the whole mesh, such as `cpu_percent(jfk)`."""
+    """Functions of the whole mesh for conditions, such as `cpu_percent(jfk)`."""
 
 
 class RuleCount(Model):
-    """How often one version of a rule was looked at and how often it acted, in one process or in all."""
+    """Counts of one version of a rule, in one process or in all: how often it was looked at, and acted."""
 
     rule: RuleName
     version: int
     looked: int = 0
     acted: int = 0
     errors: int = 0
-    """How often a condition or an action failed, so that nothing was done."""
+    """Failures of a condition or an action: nothing was done then."""
     last_error: str | None = None
 
 
@@ -182,7 +182,7 @@ class RuleView(Model):
     version: int
     loaded_at: datetime
     until: datetime | None = None
-    """When it unloads itself, unless somebody renews it; null: it does not."""
+    """Time at which it unloads itself, unless someone renews it; null: it does not."""
     scopes: list[str]
     """Where it is loaded."""
     unreached: list[str] = []
@@ -197,7 +197,7 @@ class RuleList(Model):
 
 
 class Explanation(Model):
-    """What a rule would do."""
+    """Effects of a rule."""
 
     rule: RuleName
     text: str
@@ -229,7 +229,7 @@ class FaultDescription(Model):
 
 
 class FaultCatalogue(Model):
-    """What rules are made of."""
+    """The parts of rules."""
 
     points: dict[str, str]
     """Data point → what passes there."""
@@ -237,7 +237,7 @@ class FaultCatalogue(Model):
     """Kind of target → those there are now."""
     faults: list[FaultDescription]
     functions: dict[str, str]
-    """What conditions may call and name → what it is."""
+    """Function or name for conditions → its meaning."""
 
 
 class RulesToLoad(Model):
@@ -316,7 +316,7 @@ class ListRules(Command[RuleList]):
 
 
 class ExplainRule(Command[Explanation]):
-    """What a rule would do, and what is wrong with it; nothing is loaded."""
+    """Say what a rule would do, and what is wrong with it; nothing is loaded."""
 
     exempt = True
     subject = f"{_INJECTOR}.explain-rule"
@@ -335,7 +335,7 @@ class ExplainRule(Command[Explanation]):
 
 
 class DescribeFaults(Command[FaultCatalogue]):
-    """What rules are made of."""
+    """List the parts of rules."""
 
     exempt = True
     subject = f"{_INJECTOR}.describe-faults"
@@ -357,7 +357,7 @@ class MetricList(Model):
     metrics: list[KeptMetric]
     last: int
     """Serial number of the last one heard, 0 when there is none. Smaller than one seen before: the injector
-    has started anew, and counts again."""
+    has restarted, and counts again."""
 
 
 class ListMetrics(Command[MetricList]):

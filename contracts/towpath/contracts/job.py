@@ -24,12 +24,12 @@ class Input(Model):
 
     @property
     def name(self) -> str:
-        """How the input is called in results and status: `site/topic`."""
+        """Name of the input in results and status: `site/topic`."""
         return f"{self.site}/{self.topic}"
 
     @property
     def from_device(self) -> bool:
-        """Whether devices, not jobs, publish here."""
+        """True if devices, not jobs, publish here."""
         return self.topic.startswith(DEVICE_PREFIX)
 
 
@@ -62,12 +62,12 @@ class Output(Model):
 
 
 class ContainerLimits(Model):
-    """What a container may use of its machine; null: as much as there is."""
+    """Limits of a container; null: as much as its machine has."""
 
     cpus: float | None = Field(default=None, ge=0.01, le=1024)
     """Processors, also parts of one."""
     memory_mb: int | None = Field(default=None, ge=6)
-    """Of 1,048,576 bytes, without swap. What needs more is killed by the system and started anew."""
+    """Of 1,048,576 bytes, without swap. A container that needs more is killed, and restarted."""
 
 
 class JobContainer(ContainerLimits):
@@ -118,13 +118,13 @@ class ResolvedInput(Model):
     subject: str | None
     """Only messages on this subject count; all of the stream when null."""
     from_device: bool
-    """Whether events are bare JSON objects, or results of a job in their envelope."""
+    """Form of the events: bare JSON objects, or results of a job in their envelope."""
     after_serial: int | None = Field(default=None, ge=0)
     """Read from the next serial number; null: the oldest that is kept."""
 
     @property
     def place(self) -> tuple[str, str, str | None]:
-        """What makes two inputs the same, whatever they are called: site, stream, subject."""
+        """Identity of an input, whatever its name: site, stream, subject."""
         return self.site, self.stream, self.subject
 
 
@@ -138,7 +138,7 @@ class ResolvedOutput(Model):
 
 
 class DesiredState(StrEnum):
-    """What an agent makes of an assignment."""
+    """State that an agent keeps a job in."""
 
     RUNNING = "running"
     HELD = "held"
@@ -146,7 +146,7 @@ class DesiredState(StrEnum):
 
 
 class Derivation(Model):
-    """How the first checkpoint of a generation is made from the last one of the generation before.
+    """Makes the first checkpoint of a generation from the last one of the generation before.
 
     State and results go on; what changes is where the job reads on in each input.
     """
@@ -164,11 +164,11 @@ class Assignment(Model):
 
     spec: JobSpec
     epoch: int = Field(ge=1)
-    """How many times the job's ownership changed, from 1. Fences older owners."""
+    """Number of the job's owner, from 1, as a fencing token."""
     generation: int = Field(default=1, ge=1)
     """Which checkpoint: a change that state cannot survive starts the next one."""
     revision: int = Field(default=0, ge=0)
-    """How often the job was adjusted while it ran: tells an older description of the epoch from a newer."""
+    """Number of adjustments while the job ran: tells an older description of the epoch from a newer."""
     inputs: list[ResolvedInput]
     output: ResolvedOutput
     artefact: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
@@ -181,7 +181,7 @@ class Assignment(Model):
 
 
 class JobState(StrEnum):
-    """How a job is at a site."""
+    """State of a job at a site."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -195,7 +195,7 @@ class JobState(StrEnum):
 
 
 class JobStatus(Model):
-    """How a job goes at a site. Part of the site's heartbeat."""
+    """Status of a job at a site. Part of the site's heartbeat."""
 
     job: JobName
     epoch: int

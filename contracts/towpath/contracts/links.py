@@ -18,33 +18,32 @@ LONGEST_S = 7 * 24 * 3600.0
 """A week."""
 
 DEFAULT_RESEND_MS = 200.0
-"""What TCP waits at least before it sends a lost packet again, where nothing tells it earlier."""
+"""Least time after which TCP sends a lost packet again, if nothing tells it earlier."""
 
 SHORTEST_RESET_S = 0.1
 """Connections that live shorter carry nothing: `cut` says better what is meant."""
 
 
 class LinkConditions(Model):
-    """How good a link is. The default is a link that passes everything as fast as it can."""
+    """Conditions of a link. The default is a link that passes everything as fast as it can."""
 
     cut: bool = False
-    """Nothing passes in either direction, and nobody is told, as when a cable is pulled: connections stay
+    """Nothing passes in either direction, and no one is told, as when a cable is pulled: connections stay
     open, new ones are accepted and lead nowhere. When the cut ends, the connections that lived through
-    it are closed, so that both ends connect anew."""
+    it are closed, so that both ends connect again."""
     for_s: float | None = Field(default=None, gt=0, le=LONGEST_S, allow_inf_nan=False)
     """Then the link restores itself, seconds; null: it stays so until it is told otherwise."""
     delay_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
-    """How long everything travels in one direction, milliseconds: a round trip takes twice as long."""
+    """Time in one direction, milliseconds: a round trip takes twice as long."""
     jitter_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
     """The delay varies evenly by as much, up and down, milliseconds. The order is kept."""
     bandwidth_bytes_per_s: int | None = Field(default=None, gt=0)
-    """What passes per second in each direction, bytes; null: no limit."""
+    """Bytes per second in each direction; null: no limit."""
     loss_percent: float = Field(default=0.0, ge=0, le=100, allow_inf_nan=False)
     """Of packets of 1,460 bytes that are lost, each time they are sent. Connections are TCP, which sends
     them again: a loss is felt as a delay, of what comes after on the same connection, too."""
     resend_ms: float = Field(default=DEFAULT_RESEND_MS, gt=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
-    """How long it takes until a lost packet is sent again, milliseconds; twice as long the next time, up
-    to a minute."""
+    """Time until a lost packet is sent again, milliseconds; twice as long the next time, up to a minute."""
     slice_bytes: int | None = Field(default=None, gt=0, le=65_536)
     """Everything is delivered in slices of as many bytes, at most; null: as it came."""
     slice_delay_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
@@ -54,7 +53,7 @@ class LinkConditions(Model):
 
     @property
     def perfect(self) -> bool:
-        """Whether nothing is made worse, whatever `for_s` says."""
+        """True if nothing is made worse, whatever `for_s` says."""
         meant: dict[str, Any] = {"for_s": None}
         if not self.loss_percent:
             meant["resend_ms"] = DEFAULT_RESEND_MS
@@ -69,11 +68,11 @@ class LinkView(Model):
     until: datetime | None = None
     """When it restores itself; null when it will not."""
     connections: int
-    """How many are open now."""
+    """Connections that are open now."""
     bytes_to_hub: int
-    """What passed from the site to the hub since the links' process started."""
+    """Bytes from the site to the hub since the links' process started."""
     bytes_to_site: int
-    """What passed from the hub to the site since the links' process started."""
+    """Bytes from the hub to the site since the links' process started."""
 
 
 class LinkList(Model):

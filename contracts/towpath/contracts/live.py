@@ -1,4 +1,4 @@
-"""What the live page is told: the state of the mesh, then what changes; and the newest results of a job."""
+"""Messages to the live page: the state of the mesh, then its changes; and the newest results of a job."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LiveJob(Model):
 
 
 class LiveChange(Model):
-    """What is new or different, by key; null for what is gone. What is left out is as it was.
+    """New and different parts, by key; null for those that are gone. All others are as they were.
 
     Server-sent events of `/live`: first one `snapshot` with everything, then a `change` about each second in
     which something did change, and a `happened` for each event of the mesh.
@@ -84,7 +84,7 @@ class KeptResult(Model):
     """Its own, in the output stream."""
     bytes: int
     body: dict[str, Any] | None
-    """What was published; null where it is too large to be shown, or no JSON object."""
+    """The published object; null where it is too large to be shown, or no JSON object."""
 
 
 class ResultList(Model):

@@ -152,5 +152,5 @@ class Event(Message):
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` may name a site or a job."""
+    """Return True if `text` may name a site or a job."""
     return re.fullmatch(NAME_PATTERN, text) is not None

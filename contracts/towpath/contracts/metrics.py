@@ -33,7 +33,7 @@ Pattern = Annotated[str, StringConstraints(pattern=PATTERN)]
 
 
 class Aggregation(StrEnum):
-    """What one point says of all samples between it and the next."""
+    """Meaning of a point: what it says of all samples between it and the next."""
 
     MEAN = "mean"
     MIN = "min"
@@ -41,9 +41,9 @@ class Aggregation(StrEnum):
     SUM = "sum"
     LAST = "last"
     COUNT = "count"
-    """How many samples there are."""
+    """Number of samples."""
     RATE = "rate"
-    """By how much a counter grew, per second; a counter that began anew counts from 0."""
+    """Growth of a counter per second; a counter that began again counts from 0."""
 
 
 class MetricSelection(Model):
@@ -61,7 +61,7 @@ class MetricSelection(Model):
     """One point for so many seconds, at whole multiples of them; null: every sample as it was taken. Where
     single samples are gone, no less than 60: see `Series`."""
     aggregation: Aggregation = Aggregation.MEAN
-    """What a point says where `step_s` is given."""
+    """Meaning of a point where `step_s` is given."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
     """At most so many points, over all series; more are refused, not cut off."""
 
@@ -144,7 +144,7 @@ class ReadMetrics(MetricSelection, Command[SeriesList]):
 
 
 class EchoAnswer(Model):
-    """What came, as it came."""
+    """The payload, unchanged."""
 
     payload: str = Field(max_length=MAX_PROBE_BYTES)
 
@@ -186,7 +186,7 @@ class Metric(Message):
     exempt = True
     site: Scope
     entity: str = Field(pattern=r"^[A-Za-z0-9_-]{1,100}$")
-    """What was measured: a process, a job, a link."""
+    """The measured thing: a process, a job, a link."""
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")
     """Ends with its unit: `_s`, `_bytes`, `_events`."""
     value: float

@@ -8,16 +8,16 @@ from towpath.contracts.message import Model
 
 
 class MetricKind(StrEnum):
-    """How the values of a metric follow each other."""
+    """Course of a metric's values."""
 
     GAUGE = "gauge"
     """Goes up and down."""
     COUNTER = "counter"
-    """Only grows, and begins at 0 again when its process starts anew."""
+    """Only grows, and begins at 0 again when its process restarts."""
 
 
 class EntityKind(StrEnum):
-    """What a metric is about. An entity is called `<kind>:<name>`, a site just `site`."""
+    """Kind of thing that a metric is about. An entity is called `<kind>:<name>`, a site just `site`."""
 
     SITE = "site"
     JOB = "job"

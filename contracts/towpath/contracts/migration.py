@@ -63,7 +63,7 @@ class SiteCommand(StepCommand[Answer], Generic[Answer]):
 
 
 class Role(StrEnum):
-    """What a site is in a migration."""
+    """Role of a site in a migration."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -126,7 +126,7 @@ class PauseTransfer(SiteCommand[Paused]):
 
     job: JobName
     have: dict[str, str] = {}
-    """What the target has already: not sent again."""
+    """Files that the target has already: not sent again."""
     transfer_state: bool = True
     """False for `restart`: stop only."""
 
@@ -158,7 +158,7 @@ class ShipCheckpoint(SiteCommand[Shipped]):
 
     job: JobName
     have: dict[str, str] = {}
-    """What the target has already: not sent again."""
+    """Files that the target has already: not sent again."""
     enough_bytes: int = Field(default=2_000_000, ge=0)
     """A round that sent no more than this was the last."""
     rounds: int = Field(default=5, ge=1)
@@ -219,7 +219,7 @@ class AmendedResult(Model):
 
 
 class Settlement(Model):
-    """What the output takes in from the shadow stream before its new owner goes on."""
+    """Results that the output takes in from the shadow stream before its new owner goes on."""
 
     epoch: int
     """Results of this epoch are taken from the shadow, in the order they have there."""
@@ -308,7 +308,7 @@ class ResetRole(SiteCommand[Done]):
 
     job: JobName
     keep_job: bool
-    """Whether the site owns the job from now on."""
+    """True if the site owns the job from now on."""
     epoch: int | None = None
-    """Highest epoch of the operation: a site that has the job under a later one was given it anew since,
+    """Highest epoch of the operation: a site that has the job under a later one was given it again since,
     and leaves it as it is. Null: whatever the epoch."""

@@ -1,4 +1,4 @@
-"""What the coordinator asks of the synchronisation monitor: compare two runs of one job."""
+"""Commands of the coordinator to the monitor: compare two runs of one job."""
 
 from __future__ import annotations
 

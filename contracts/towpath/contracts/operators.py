@@ -1,4 +1,4 @@
-"""What a job computes: one model per operator. The tag is `kind`.
+"""The computation of a job: one model per operator. The tag is `kind`.
 
 Column names: every operator sees the event's own fields plus `serial` (its serial number in the
 input), `input` (position of the input in the job) and `stored_at` (when the site stored it).
@@ -42,7 +42,7 @@ def _own_names(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class FieldRule(Model):
-    """What `clean` demands of one field."""
+    """Demands of `clean` on one field."""
 
     type: FieldType
     required: bool = True
@@ -179,7 +179,7 @@ def _check_declared(fields: dict[str, FieldType], key: list[str], aggregates: di
 
 
 class WindowShape(StrEnum):
-    """How windows lie in time."""
+    """Position of windows in time."""
 
     TUMBLING = "tumbling"
     SLIDING = "sliding"
@@ -201,7 +201,7 @@ class Window(Model):
     event_time: FieldName | None = None
     """Timestamp field that places an event. Without it, the time the site stored the event does."""
     watermark_s: float = Field(default=0.0, ge=0)
-    """How much later than the newest an event may come and still count, seconds of event time.
+    """Delay behind the newest event with which an event still counts, seconds of event time.
     Results do not depend on how events were cut into batches only if this covers the disorder."""
     key: list[FieldName] = []
     aggregates: dict[FieldName, Aggregate] = Field(min_length=1)

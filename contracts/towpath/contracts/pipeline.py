@@ -33,7 +33,7 @@ class Placement(Model):
 
 
 class Demand(Model):
-    """What a job needs of its site. A site that says what it has is never promised more than that."""
+    """Needs of a job at its site. A site that says what it has is never promised more than that."""
 
     cores: float = Field(default=0.0, ge=0)
     memory_mb: int = Field(default=0, ge=0)
@@ -43,12 +43,12 @@ class PipelineJob(JobSpec):
     """A job of a pipeline."""
 
     strategy: StrategyName = StrategyName.AUTO
-    """How it changes site, when a later description names another one."""
+    """Strategy for changing site, when a later description names another one."""
     resources: Demand = Demand()
     placement: Placement = Placement()
 
     def job_spec(self) -> JobSpec:
-        """What is left when the pipeline's own concerns are taken away.
+        """Return the job without the pipeline's own concerns.
 
         A container that says no limits gets what the job needs of its site.
         """
@@ -81,7 +81,7 @@ EXAMPLE_PIPELINE: dict[str, Any] = {"name": "delays", "jobs": [EXAMPLE_SPEC]}
 
 
 class Action(StrEnum):
-    """What an apply does to a job. A job may need several, in this order."""
+    """Step of an apply on a job. A job may need several, in this order."""
 
     KEEP = "keep"
     """Nothing: the same query goes on."""
@@ -107,7 +107,7 @@ class FieldDifference(Model):
 
 
 class PlannedChange(Model):
-    """What an apply will do to one job."""
+    """Plan of an apply for one job."""
 
     job: JobName
     actions: list[Action] = Field(min_length=1)
@@ -141,7 +141,7 @@ class PipelinePlan(Model):
 
 
 class ApplyState(StrEnum):
-    """How an apply goes."""
+    """State of an apply."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -150,7 +150,7 @@ class ApplyState(StrEnum):
 
 
 class ChangeState(StrEnum):
-    """How the change of one job goes."""
+    """State of the change of one job."""
 
     WAITING = "waiting"
     RUNNING = "running"

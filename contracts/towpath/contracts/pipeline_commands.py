@@ -47,7 +47,7 @@ class ApplyPipeline(Command[ApplyView]):
 
 
 class PlanPipeline(Command[PipelinePlan]):
-    """What `ApplyPipeline` would do. Refused for whatever that would be."""
+    """Say what `ApplyPipeline` would do. Refused whenever that would be refused."""
 
     subject = f"{_COORDINATOR}.plan-pipeline"
     answer = PipelinePlan

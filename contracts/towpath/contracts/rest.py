@@ -1,4 +1,4 @@
-"""What the REST interface is made of: a route is one command, with where its fields come from."""
+"""Parts of the REST interface: a route is one command, with the sources of its fields."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STATUS: dict[ErrorCode, int] = {
     ErrorCode.UNREACHABLE: 503,
     ErrorCode.FAILED: 500,
 }
-"""What an error is in HTTP. What a path itself names and does not exist is 404 instead: `Route.addressed`."""
+"""HTTP status of each error. A thing that the path itself names is 404 instead: `Route.addressed`."""
 
 MEANINGS: dict[int, str] = {
     400: "The body, or a header, is not readable.",
@@ -87,7 +87,7 @@ class Problem(Model):
     type: str
     """`urn:towpath:error:` and the code."""
     title: str
-    """What the status means."""
+    """Meaning of the status."""
     status: int
     detail: str
     """One line for people."""
@@ -95,9 +95,9 @@ class Problem(Model):
     field: str | None = None
     """Path of the offending field in the body, or the name of the parameter or header."""
     value: Any = None
-    """What was given there."""
+    """The value given there."""
     allowed: str | list[str] | None = None
-    """What may stand there."""
+    """The values allowed there."""
     errors: list[ErrorDetail] = []
     """All that is wrong, where more than one thing was looked for."""
 
@@ -137,7 +137,7 @@ class SeriesQuery(Model):
     metrics: str = Field(default="*", max_length=_LONGEST_LIST, pattern=_LIST)
     """Names of metrics, separated by commas; `*` stands for any characters."""
     entities: str = Field(default="*", max_length=_LONGEST_LIST, pattern=_LIST)
-    """What they are about, separated by commas; `*` stands for any characters: `job:*`."""
+    """Entities, separated by commas; `*` stands for any characters: `job:*`."""
     sites: str | None = Field(default=None, max_length=_LONGEST_LIST, pattern=_LIST)
     """Only what was measured there, separated by commas. Left out: everywhere, `hub` included."""
     since: str | None = Field(default=None, pattern=_MOMENT)
@@ -149,7 +149,7 @@ class SeriesQuery(Model):
     step_s: float | None = Field(default=None, gt=0, le=7 * 24 * 3600)
     """One point for so many seconds. Left out: every sample as taken, or minutes where those are gone."""
     aggregation: str = Field(default=Aggregation.MEAN.value, pattern=f"^({'|'.join(Aggregation)})$")
-    """What a point says where `step_s` is given."""
+    """Meaning of a point where `step_s` is given."""
     limit: int = Field(default=20_000, ge=1, le=MAX_POINTS)
     """At most so many points, over all series; more are refused, not cut off."""
 
@@ -163,12 +163,12 @@ class Body:
     """The field of the command that is the whole body; null: the body's fields are the command's."""
     media_types: tuple[str, ...] = (JSON,)
     patch: bool = False
-    """A merge patch (RFC 7396) of the model: any part of it, null for what shall be taken away."""
+    """A merge patch (RFC 7396) of the model: any part of it, null for parts to take away."""
     optional: bool = False
     example: Mapping[str, Any] | None = None
-    """What a body may look like."""
+    """Form of a body."""
     other_formats: bool = False
-    """Whether documents of other formats than the model are accepted too, and translated into it."""
+    """Documents of other formats than the model are accepted, too, and translated into it."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Route:
     name: str
     """Of the operation, in the OpenAPI document."""
     command: type[Command[Any]] | None = None
-    """What the request becomes; null for what the service answers by itself."""
+    """Command that the request becomes; null where the service answers by itself."""
     summary: str = ""
     """The first line of the command's description, unless given."""
     answer: type[Model] | None = None
@@ -204,7 +204,7 @@ class Route:
     succeeds: str = OperationState.COMPLETED
     """State of the answer when all went well."""
     dry_run: type[Command[Any]] | None = None
-    """What the request becomes with `?dry_run=true`; it is then answered at once."""
+    """Command that the request becomes with `?dry_run=true`; it is then answered at once."""
     media_type: str = JSON
     """Of the answer when all went well, unless it streams."""
     public: bool = False
@@ -214,7 +214,7 @@ class Route:
 
     @property
     def changing(self) -> bool:
-        """Whether it changes something: then it takes an `Idempotency-Key`."""
+        """True if it changes something: then it takes an `Idempotency-Key`."""
         return self.follow is not None
 
     @property

@@ -1,4 +1,4 @@
-"""What a job publishes: one JSON object per result, in one envelope for every operator."""
+"""The results of a job: one JSON object per result, in one envelope for every operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Result(Model):
     """See `after`. The range is the whole window's, the same for each key."""
     key: dict[str, Any] | None = None
     count: int = 1
-    """How many events it stands for."""
+    """Number of events it stands for."""
     values: dict[str, Any]
 
 

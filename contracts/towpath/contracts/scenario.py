@@ -21,7 +21,7 @@ from towpath.contracts.scenario_nodes import NodeStep
 
 
 class ScenarioMesh(Model):
-    """What a run needs under it. A mesh that runs already must have it."""
+    """The mesh that a run needs. A mesh that runs already must be like this."""
 
     sites: list[SiteName] = Field(default=["jfk", "cloud"], min_length=1)
     emulate_links: bool = True
@@ -46,7 +46,7 @@ class ThroughputProbe(Model):
 
 
 class OutputGapProbe(Model):
-    """How long ago the newest result reached a subscriber."""
+    """Age of the newest result that reached a subscriber."""
 
     probe: Literal["output_gap"] = "output_gap"
     job: JobName
@@ -71,7 +71,7 @@ class LagProbe(Model):
 
 
 class SiteProbe(Model):
-    """Whether a site is up."""
+    """The site is up."""
 
     probe: Literal["site_up"] = "site_up"
     site: SiteName
@@ -87,7 +87,7 @@ class MetricProbe(Model):
     at_least: float | None = None
     at_most: float | None = None
     max_age_s: Seconds = 15.0
-    """An older value counts as none: whoever measured may be gone."""
+    """An older value counts as none: its process may be gone."""
 
 
 class RestProbe(Model):
@@ -209,7 +209,7 @@ class Step(Model):
 
 
 class Phases(Model):
-    """How long each phase lasts."""
+    """Durations of the phases."""
 
     before_s: Seconds = 2.0
     """From the moment when steady state holds."""
@@ -221,7 +221,7 @@ class Phases(Model):
 
 
 class Collection(Model):
-    """What is recorded in the journal besides the probes."""
+    """Records in the journal besides the probes."""
 
     metrics: list[str] = []
     """Names of metrics; `*` for all."""
@@ -229,7 +229,7 @@ class Collection(Model):
 
 
 class Variation(Model):
-    """What a run's seed chooses. Seed 0 leaves everything as it is written."""
+    """Choices by a run's seed. Seed 0 leaves everything as it is written."""
 
     path: str
     """Of a value in this file, such as `timeline.0.load.0.actions.0.parameters.ms`."""

@@ -1,4 +1,4 @@
-"""What makes a run of a scenario a success."""
+"""Conditions for the success of a scenario's run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from towpath.contracts.scenario_load import Seconds
 
 
 class Bounds(Model):
-    """How many there may be."""
+    """Least and greatest number."""
 
     at_least: int = Field(default=0, ge=0)
     at_most: int | None = Field(default=None, ge=0)
 
     def hold(self, count: int) -> bool:
-        """Whether `count` lies between them."""
+        """Return True if `count` lies between them."""
         return count >= self.at_least and (self.at_most is None or count <= self.at_most)
 
 
@@ -36,7 +36,7 @@ ANY = Bounds()
 
 
 class Deviation(StrEnum):
-    """Whether steady state may be left from the beginning of `during` on."""
+    """Steady state may be left from the beginning of `during` on."""
 
     MAY = "may"
     MUST = "must"
@@ -44,7 +44,7 @@ class Deviation(StrEnum):
 
 
 class MoveEnd(StrEnum):
-    """How migrations must end."""
+    """The end that migrations must have."""
 
     COMPLETED = "completed"
     WELL = "well"
@@ -53,7 +53,7 @@ class MoveEnd(StrEnum):
 
 
 class Expectations(Model):
-    """What makes a run a success."""
+    """Conditions for the success of a run."""
 
     deviates: Deviation = Deviation.MAY
     recovers_within_s: Seconds | None = 30.0

@@ -1,4 +1,4 @@
-"""What a scenario sends and runs: loads of device events, and the jobs they are for."""
+"""The load of a scenario: device events, and the jobs they are for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEVICE_TOPIC = "site/scenario"
 
 
 class LoadShape(StrEnum):
-    """How the rate of a synthetic load goes over time."""
+    """Rate of a synthetic load over time."""
 
     CONSTANT = "constant"
     """`rate`, all the time."""
@@ -63,7 +63,7 @@ class SyntheticLoad(Model):
     disorder_s: Seconds = 0.3
     """By how much an event may be older than the newest before it."""
     repeats: float = Field(default=0.0, ge=0, le=1)
-    """How likely the device sends an event a second time, as one that missed an acknowledgement does."""
+    """Probability that the device sends an event twice, as if it had missed an acknowledgement."""
 
     @model_validator(mode="after")
     def _complete(self) -> SyntheticLoad:
@@ -119,7 +119,7 @@ class StandardJob(Model):
     output_site: SiteName | None = None
     """Where its results are kept; null: where it runs first."""
     topic: Topic = DEVICE_TOPIC
-    """What it reads."""
+    """Its inputs."""
     trigger_s: float = Field(default=0.5, ge=0, le=3600)
 
 

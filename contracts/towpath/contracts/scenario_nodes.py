@@ -1,4 +1,4 @@
-"""What a scenario's timeline does to the nodes of an emulated topology, and to their links."""
+"""Steps of a scenario's timeline on the nodes of an emulated topology, and on their links."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Travel(Model):
     do: Literal["travel"]
     node: SiteName
     rounds: int = Field(default=1, ge=1, le=10_000)
-    """How often. Behind the last its link is as the topology has it."""
+    """Number of rounds. After the last, its link is as the topology has it."""
 
 
 class Outages(Model):

@@ -1,4 +1,4 @@
-"""What a site and a mesh are made of, and how a site says how it is."""
+"""Settings of sites and meshes, and the heartbeat of a site."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Durability(StrEnum):
 
 
 class Retention(Model):
-    """How long a site keeps what it stored; whichever limit is reached first."""
+    """Limits of a site's streams. The limit that is reached first counts."""
 
     max_bytes: int = Field(default=4 * 1024**3, gt=0)
     max_age_s: float = Field(default=7 * 24 * 3600.0, ge=0)
@@ -32,7 +32,7 @@ class Retention(Model):
 
 
 class Observation(Model):
-    """What a site measures of itself, and how long it keeps that."""
+    """Measurements of a site, and the time that it keeps them."""
 
     enabled: bool = True
     """False: it takes no samples, and traces no events. Commands are traced all the same."""
@@ -113,14 +113,14 @@ class BrokerSpec(Model):
 
 
 class Capacity(Model):
-    """What a site has for jobs that say what they need; null is as much as anybody asks for."""
+    """Capacity of a site for jobs that say what they need; null: no limit."""
 
     cores: float | None = Field(default=None, gt=0)
     memory_mb: int | None = Field(default=None, gt=0)
 
 
 class SiteRuntime(StrEnum):
-    """How the agent of a site runs the site's server, broker and engine."""
+    """Ways in which the agent runs the site's server, broker and engine."""
 
     PROCESS = "process"
     """As processes beside itself."""
@@ -129,7 +129,7 @@ class SiteRuntime(StrEnum):
 
 
 class ContainerSpec(Model):
-    """How the parts of a site run. Only `runtime` matters where it is `process`."""
+    """Runtime of a site's parts. Only `runtime` matters where it is `process`."""
 
     runtime: SiteRuntime = SiteRuntime.PROCESS
     image: str = Field(default="towpath-site:local", min_length=1)
@@ -147,7 +147,7 @@ class ContainerSpec(Model):
 
     @property
     def is_docker(self) -> bool:
-        """Whether the parts of the site are containers."""
+        """True if the parts of the site are containers."""
         return self.runtime is SiteRuntime.DOCKER
 
 
@@ -231,11 +231,11 @@ class ProcessStatus(Model):
     memory_mb: float = 0.0
     """Resident memory of the process and its children, or what its container uses."""
     error: str | None = None
-    """How it ended the last time, or why it did not start; null if neither is known."""
+    """The reason why it ended the last time, or did not start; null if neither is known."""
 
 
 class SiteState(StrEnum):
-    """How a site is, as the coordinator sees it."""
+    """State of a site, as the coordinator sees it."""
 
     UP = "up"
     STARTING = "starting"

@@ -33,7 +33,7 @@ _SITE = f"{ROOT}.command.{{site}}"
 
 
 class ReportProgress(SiteCommand[JobStatus]):
-    """How a job goes here, now: fresher than the last heartbeat."""
+    """Return the status of a job here, now: fresher than the last heartbeat."""
 
     subject = f"{_SITE}.report-progress"
     answer = JobStatus
@@ -81,7 +81,7 @@ class TryCode(SiteCommand[Done]):
 
 
 class StateSize(Model):
-    """How large a job's checkpoint is."""
+    """Size of a job's checkpoint."""
 
     files: int
     state_bytes: int
@@ -128,7 +128,7 @@ class StopJob(SiteCommand[Paused]):
 
 
 class PrepareOutput(SiteCommand[Done]):
-    """Output site: this output stream exists. One that is made now accepts nobody's results yet.
+    """Output site: this output stream exists. One that is made now accepts no results yet.
 
     So that jobs can be started before those whose results they read.
     """
@@ -148,9 +148,9 @@ class PrepareOutput(SiteCommand[Done]):
 
 
 class CloseOutput(SiteCommand[Done]):
-    """Output site: this output stream accepts nobody's results any more. What is in it stays.
+    """Output site: this output stream accepts no results any more. Its content stays.
 
-    A job whose topic changes publishes into another stream; whoever reads the old one reads it to its end.
+    A job whose topic changes publishes into another stream; readers of the old one read it to its end.
     """
 
     subject = f"{_SITE}.close-output"

@@ -23,7 +23,7 @@ SHORTEST_WINDOW_S = 0.5
 
 
 class PowerProfile(Model):
-    """What a node draws: `idle_w` when it does nothing, `active_w` when all of its cores work, watts.
+    """Power of a node: `idle_w` when it does nothing, `active_w` when all of its cores work, watts.
 
     In between it goes straight, as the linear power models of Fan, Weber and Barroso (2007) have it.
     """
@@ -39,10 +39,10 @@ class PowerProfile(Model):
 
 
 class NodeLink(Model):
-    """How good the link between a node and the hub is, in each direction. The default is a perfect one."""
+    """Conditions of the link between a node and the hub, in each direction. The default is a perfect link."""
 
     delay_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
-    """How long everything travels in one direction: a round trip takes twice as long."""
+    """Time in one direction: a round trip takes twice as long."""
     jitter_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
     """The delay varies evenly by as much, up and down."""
     bandwidth_mbit_s: float | None = Field(default=None, ge=0.001, le=100_000, allow_inf_nan=False)
@@ -82,12 +82,12 @@ class Node(Model):
 
     name: SiteName
     cores: float = Field(gt=0, le=1024, allow_inf_nan=False)
-    """How many it has. A fraction is a part of one."""
+    """Number of cores. A fraction is a part of one."""
     clock_ghz: float | None = Field(default=None, gt=0, le=100, allow_inf_nan=False)
-    """How fast each is; null: as this machine's. Its share of this machine is cores × clock ÷ this
+    """Clock of each core; null: as this machine's. Its share of this machine is cores × clock ÷ this
     machine's clock, for all of its threads together: one thread alone may be faster than one core."""
     memory_mb: int = Field(default=1536, ge=LEAST_MEMORY_MB)
-    """What all of its processes may take together; beyond it the kernel kills one."""
+    """Memory of all its processes together; beyond it the kernel kills one."""
     disk_mb: int | None = Field(default=None, ge=64)
     """Room for what it stores, roughly: each of its streams (what comes in, what a job emits or rejects, a
     copy of another site's) drops what is oldest before it takes more than half of it. More than two full ones
@@ -97,8 +97,8 @@ class Node(Model):
     stability: float | None = Field(default=None, gt=0, le=1)
     """Share of the time that it is up, where a scenario lets nodes fail as they do; null: always."""
     outage_s: Seconds = Field(default=8.0, ge=1)
-    """How long it is away when it failed, on average, until it is started again. What its engine takes to
-    start comes on top; its times up are longer then, so that `stability` holds over a long time."""
+    """Average time until it is started again after a failure. The time that its engine takes to start
+    comes on top; its times up are longer then, so that `stability` holds over a long time."""
     link: NodeLink = NodeLink()
     coverage: list[CoverageWindow] = []
     """The journey of a node that moves: these windows one after the other, then from the beginning again.

@@ -61,7 +61,7 @@ SPECS: tuple[type[BaseModel], ...] = (
     Result,
     Rejected,
 )
-"""What has no subject of its own: files users write, and what jobs publish on topics."""
+"""Documents without a subject of their own: files of users, and what jobs publish on topics."""
 
 OWNED_FOLDERS = ("schemas", "examples")
 """Folders whose JSON files all come from here: a file of a message that no longer exists is drift."""

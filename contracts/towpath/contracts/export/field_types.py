@@ -1,4 +1,4 @@
-"""How a field's type reads for people, taken from its JSON Schema."""
+"""Write the type of a field for people, from its JSON Schema."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _reference(name: str, schema: dict[str, Any]) -> str:
 
 
 def default_of(content: dict[str, Any]) -> str:
-    """The default of a property that may be left out; those made anew each time have none to show."""
+    """The default of a property that may be left out; a default that is made each time cannot be shown."""
     if "default" not in content:
         return "generated"
     value = json.dumps(content["default"], ensure_ascii=False)

@@ -207,7 +207,7 @@ def _content(route: Route, status: int, references: Schemas) -> dict[str, Any]:
 
 
 def _streamed(route: Route, references: Schemas) -> dict[str, Any]:
-    """What the data of each event is. OpenAPI 3.1 has no word for it: an extension, which 3.2 calls so."""
+    """Return the schema of each event's data. OpenAPI 3.1 has no word for it: an extension has 3.2's name."""
     return {} if route.answers is None else {"x-itemSchema": references[route.answers]}
 
 
