@@ -15,7 +15,6 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import MeshSpec, ProcessStatus
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
-from towpath.mesh.provisioning import provision
 from towpath.mesh.requirements import check_requirements
 from towpath.mesh.state import MeshState
 from towpath.processes import find, listed, rotate_log, status, stop
@@ -38,6 +37,9 @@ def up(home: Home, spec: MeshSpec, *, supervisor: Sequence[str] | None = None) -
     command that runs instead of our own. Raises `TowpathError`, before anything starts when the sites miss
     something.
     """
+    # Here: commands that only look at processes need no table of services.
+    from towpath.mesh.provisioning import provision
+
     if supervisor is None:
         check_requirements(spec)
     before = home.state.read_bytes() if home.state.exists() else b""
