@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from towpath.composition.job_changes import is_state_compatible
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import OPERATOR_KINDS, STATEFUL_KINDS, ProcessingWindow
-from towpath.operators.state_compatibility import is_state_compatible
 
 COUNTS: dict[str, Any] = {
     "kind": "processing_window",

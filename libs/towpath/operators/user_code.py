@@ -24,8 +24,8 @@ from towpath.operators.columns import (
 )
 from towpath.operators.json_events import named, wrapped
 from towpath.operators.passage import VALUES, is_one_object
-from towpath.operators.patience import within
 from towpath.operators.publication import Publication, ResultParts
+from towpath.operators.time_limit import within
 
 VALUE = "value"
 """The event's JSON object, for functions that declare no fields."""

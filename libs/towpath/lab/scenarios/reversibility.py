@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from towpath.composition.job_changes import is_state_compatible
 from towpath.contracts.commands import DeployJob, JobView, MigrateJob, RemoveJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
 from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import ApplyPipeline, ApplyState, PipelineView
-from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.table import strategies
 
 WAY_OUT = "a job or pipeline that the scenario itself brings"

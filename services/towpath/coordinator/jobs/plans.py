@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from towpath.composition.difference import with_path_of
+from towpath.composition.job_changes import is_live, is_state_compatible
 from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -14,8 +15,6 @@ from towpath.coordinator.jobs.inputs import ended, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
-from towpath.operators.live_changes import is_live
-from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from towpath.composition.difference import difference, pinned, with_path_of
+from towpath.composition.job_changes import is_state_compatible
 from towpath.composition.schedule import in_order, makespan_s
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.commands import ForecastMigration, OperationKind, OperationState
@@ -22,7 +23,6 @@ from towpath.coordinator.pipelines.upcoming import unserved_elsewhere
 from towpath.coordinator.pipelines.user_code import tried_code
 from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.situation import Situation
-from towpath.operators.state_compatibility import is_state_compatible
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry
 

@@ -41,7 +41,7 @@ def within(limit_s: float, call: Callable[[], Made]) -> Made:
             interrupt(thread, None)  # One that is on its way is called back.
             over.set()
 
-    watching = threading.Thread(target=watch, name="patience", daemon=True)
+    watching = threading.Thread(target=watch, name="time-limit", daemon=True)
     try:
         try:
             watching.start()
