@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import STATEFUL_KINDS, Operator, Window
+from towpath.operators.kind import kind_of
 
 
 def is_live(old: JobSpec, new: JobSpec) -> bool:
@@ -22,18 +20,7 @@ def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
     Only the computation counts. Where an input starts matters to a new job only, and other inputs go on with
     the state (`towpath.checkpoints.derivation`). Output, trigger and rate are not in the checkpoint.
     """
-    if old.operator.kind not in STATEFUL_KINDS and new.operator.kind not in STATEFUL_KINDS:
+    was, will = kind_of(old.operator), kind_of(new.operator)
+    if not was.stateful and not will.stateful:
         return True
-    return _computation(old.operator) == _computation(new.operator)
-
-
-def _computation(operator: Operator) -> dict[str, Any]:
-    """Return what the state of an operator depends on."""
-    computation = operator.model_dump()
-    if isinstance(operator, Window):
-        placing = [operator.event_time] if operator.event_time else []
-        aggregated = [a.field for a in operator.aggregates.values() if a.field]
-        used = {*operator.key, *placing, *aggregated}
-        # A field that only has its type checked leaves no trace in the state.
-        computation["fields"] = {name: kind for name, kind in operator.fields.items() if name in used}
-    return computation
+    return was is will and was.computation(old.operator) == will.computation(new.operator)

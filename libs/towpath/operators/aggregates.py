@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, ProcessingWindow, Window
-from towpath.operators.json_events import named
+from towpath.operators.columns import named
 
 Aggregating = Window | ProcessingWindow
 """Operators that compute aggregates per key."""

@@ -5,7 +5,8 @@ Towpath's own columns have a space in their name, which no field can have, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,6 +23,11 @@ REASON = "reject reason"
 MILLISECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 """All that Spark keeps of a time: for message ids, where two times must not become one."""
+
+
+def named(column: str) -> Column:
+    """A column whose name has a space in it."""
+    return F.col(f"`{column}`")
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
@@ -63,6 +69,11 @@ def instant(time: Column) -> Column:
     return F.date_format(time, MILLISECONDS)
 
 
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all frames; each has the same columns."""
+    return reduce(DataFrame.unionByName, frames)
+
+
 def barrier(rows: DataFrame, *keep: str, of: Column) -> DataFrame:
     """`keep` and the members of struct `of`, behind a generator.
 
@@ -82,9 +93,9 @@ def read_once(rows: DataFrame) -> DataFrame:
     below it are equal, and they stay equal because the barrier keeps each branch's filters and
     pruning above it.
     """
-    text = F.when(F.col(f"`{REASON}`").isNotNull(), F.col(f"`{TEXT}`"))
+    text = F.when(named(REASON).isNotNull(), named(TEXT))
     shared = rows.withColumn(TEXT, text).repartition(F.col(SERIAL))
-    return barrier(shared, of=F.struct(*(F.col(f"`{name}`") for name in shared.columns)))
+    return barrier(shared, of=F.struct(*(named(name) for name in shared.columns)))
 
 
 def first_line(error: Exception) -> str:

@@ -8,8 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.operators.aggregates import Aggregating, partial_aggregates, value_of
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, json_object
-from towpath.operators.json_events import named
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 
 
 def judged(rows: DataFrame, placing: Sequence[str]) -> DataFrame:

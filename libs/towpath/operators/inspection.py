@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.operators import FieldType
-from towpath.operators.columns import TEXT
-from towpath.operators.json_events import UNREAD, VALID, envelope_paths, instant_of, named, wrapped
+from towpath.operators.columns import TEXT, named
+from towpath.operators.json_events import UNREAD, VALID, envelope_paths, instant_of, wrapped
 
 NOT_AN_OBJECT = "not a JSON object"
 

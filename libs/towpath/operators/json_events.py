@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from towpath.operators.columns import INPUT, SERIAL, STORED_AT, TEXT, barrier
+from towpath.operators.columns import INPUT, SERIAL, STORED_AT, TEXT, barrier, named
 
 EVENT = "event"
 END = "end"
@@ -20,11 +20,6 @@ _STRICT = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
-
-
-def named(column: str) -> Column:
-    """A column whose name has a space in it."""
-    return F.col(f"`{column}`")
 
 
 def wrapped(text: Column) -> Column:

@@ -13,18 +13,9 @@ from pyspark.sql import types as T
 
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.operators import FieldType
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, any_of
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, any_of, named
 from towpath.operators.inspection import reason_of
-from towpath.operators.json_events import (
-    END,
-    EVENT,
-    UNREAD,
-    VALID,
-    envelope_paths,
-    instant_of,
-    named,
-    read_messages,
-)
+from towpath.operators.json_events import END, EVENT, UNREAD, VALID, envelope_paths, instant_of, read_messages
 
 _READ_AS: dict[FieldType, T.DataType] = {
     FieldType.STRING: T.StringType(),

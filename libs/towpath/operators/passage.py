@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from towpath.contracts.job import ResolvedInput
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, named
 from towpath.operators.inspection import NOT_AN_OBJECT
-from towpath.operators.json_events import END, EVENT, UNREAD, VALID, named, read_messages
+from towpath.operators.json_events import END, EVENT, UNREAD, VALID, read_messages
+from towpath.operators.publication import ResultParts
 
 VALUES = "result values"
 KEY = "result key"
@@ -43,6 +44,19 @@ def pass_on(messages: DataFrame, source: ResolvedInput, position: int) -> DataFr
         *(part.alias(name) for name, part in members),
         named(TEXT),
         reason.alias(REASON),
+    )
+
+
+def passed_parts() -> ResultParts:
+    """The result of an event that passes: its parts as `pass_on` found them."""
+    return ResultParts(
+        values=named(VALUES),
+        serial=F.col(SERIAL),
+        stored_at=F.col(STORED_AT),
+        input=F.col(INPUT),
+        window=named(WINDOW),
+        count=F.coalesce(named(COUNT), F.lit("1")),
+        key=named(KEY),
     )
 
 

@@ -14,9 +14,8 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.operators import ProcessingWindow
 from towpath.operators.aggregates import check_aggregates
-from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object
+from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 from towpath.operators.grouping import judged, key_columns, partials_sql, prepared, values_of
-from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
 _AFTER = "window after"
@@ -24,9 +23,7 @@ _THROUGH = "window through"
 _REJECTED_SERIAL = "rejected serial"
 
 
-def compile_processing_window(
-    parsed: DataFrame, operator: ProcessingWindow, publication: Publication
-) -> DataFrame:
+def rows_of(parsed: DataFrame, operator: ProcessingWindow, publication: Publication) -> DataFrame:
     """The typed rows of the operator's input, ready to be grouped by `MicroBatchWindow`.
 
     Raises `AnalysisException` if they could not be.
@@ -37,7 +34,7 @@ def compile_processing_window(
     return rows
 
 
-def check_processing_window(assignment: Assignment, operator: ProcessingWindow) -> None:
+def check_inputs(assignment: Assignment, operator: ProcessingWindow) -> None:
     """Raise `TowpathError` if micro-batches of the job's inputs cannot be such windows."""
     if len(assignment.inputs) != 1:
         raise TowpathError(

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.contracts.job import Assignment
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object
-from towpath.operators.json_events import named
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object, named
 from towpath.streams.identity import Identities, text_at
 
 
@@ -130,6 +129,13 @@ class Publication:
             rejected.alias("rejected"),
             F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
         ]
+
+    def of_values(self, rows: DataFrame, values: list[Column], message_id: Column | None = None) -> DataFrame:
+        """One message per event: a result with these values, or the event where it is rejected."""
+        parts = ResultParts(
+            values=json_object(values), serial=F.col(SERIAL), stored_at=F.col(STORED_AT), input=F.col(INPUT)
+        )
+        return self.of_events(rows, self.event_id() if message_id is None else message_id, parts)
 
     def of_results(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
         """One result per row."""

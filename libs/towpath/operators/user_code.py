@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,9 +19,11 @@ from towpath.operators.columns import (
     first_line,
     json_array,
     json_object,
+    named,
     read_once,
+    union,
 )
-from towpath.operators.json_events import named, wrapped
+from towpath.operators.json_events import wrapped
 from towpath.operators.passage import VALUES, is_one_object
 from towpath.operators.publication import Publication, ResultParts
 from towpath.operators.time_limit import within
@@ -42,11 +43,11 @@ def undeclared(passed: DataFrame) -> DataFrame:
     return passed.select(SERIAL, INPUT, STORED_AT, named(VALUES).alias(VALUE), named(TEXT), named(REASON))
 
 
-def compile_python(parsed: list[DataFrame], operator: Python, publication: Publication) -> DataFrame:
+def results_of(parsed: list[DataFrame], operator: Python, publication: Publication) -> DataFrame:
     """Results of the user's function over the good rows, and the rejected events beside them."""
     judged = [read_once(rows) for rows in parsed]
     good = [rows.where(named(REASON).isNull()).select(*_visible(operator)) for rows in judged]
-    events = reduce(DataFrame.unionByName, good)
+    events = union(good)
     with loaded_entry(events.sparkSession.sparkContext, operator) as function:
         made = _called(function, events, operator)
     complete = _completed(made, operator, publication)
@@ -55,7 +56,7 @@ def compile_python(parsed: list[DataFrame], operator: Python, publication: Publi
     else:
         message_id = publication.event_id()
     results = publication.of_results(complete, message_id, _parts(made, operator))
-    return reduce(DataFrame.unionByName, [publication.of_rejected(rows) for rows in judged], results)
+    return union([results, *(publication.of_rejected(rows) for rows in judged)])
 
 
 def _visible(operator: Python) -> list[str]:

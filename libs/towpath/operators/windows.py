@@ -8,17 +8,8 @@ from pyspark.sql import functions as F
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Window, WindowShape
 from towpath.operators.aggregates import check_aggregates
-from towpath.operators.columns import (
-    INPUT,
-    MICROSECONDS,
-    REASON,
-    SERIAL,
-    STORED_AT,
-    TEXT,
-    json_object,
-)
+from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 from towpath.operators.grouping import judged, key_columns, partials_sql, prepared, values_of
-from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
 _TIME = "event time"
@@ -32,7 +23,7 @@ _NEWEST = {SERIAL: f"max({SERIAL})", STORED_AT: f"max({STORED_AT})"}
 """Column → SQL. The same however many inputs there are: state outlives a change of the inputs."""
 
 
-def compile_window(parsed: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
+def windows_of(parsed: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
     """Results and rejected events of a window over the typed rows of each input.
 
     Rejected events cannot go through the aggregation: they have no place in event time, and would

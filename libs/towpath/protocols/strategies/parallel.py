@@ -14,7 +14,7 @@ from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
 from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import OpenShadow, ReportProgress, ResumeJob, SetEpoch, Settlement, StopJob
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
-from towpath.contracts.operators import ProcessingWindow
+from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored, undo_epoch
 from towpath.protocols.record import OperationRecord
@@ -153,7 +153,7 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 def obstacle(spec: JobSpec) -> str | None:
     """It is for processing-time windows over one input."""
-    if not isinstance(spec.operator, ProcessingWindow):
+    if not kind_of(spec.operator).covers_batches:
         return f"only processing-time windows keep no state between results, and {spec.operator.kind} may"
     if len(spec.inputs) > 1:
         return "serial numbers of several inputs cannot be compared"
