@@ -36,7 +36,6 @@ NOT_YET = (
     "libs/towpath/hooks/",
     "libs/towpath/lab/",
     "libs/towpath/mesh/",
-    "libs/towpath/operators/",
     "libs/towpath/protocols/",
     "libs/towpath/streams/",
     "libs/towpath/tasks.py",

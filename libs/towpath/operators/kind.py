@@ -50,7 +50,7 @@ class OperatorKind(Generic[Op]):
     """A kind of operator. `docs/extending/operator.md` says how to add one."""
 
     model: type[Op]
-    """What stands in a job's description; its `kind` is the name."""
+    """The model in a job's description; its `kind` is the name."""
     compile: Callable[[Op, JobEvents], DataFrame]
     """The results and rejected events, see `compilation.compile_job`. Loads Spark when called."""
     reads: Callable[[Op], dict[str, FieldType]]
@@ -62,7 +62,7 @@ class OperatorKind(Generic[Op]):
     stateful: bool = False
     """It keeps state between micro-batches, which must travel with the job."""
     computation: Callable[[Op], dict[str, Any]] = lambda operator: operator.model_dump()
-    """What the state depends on: a change that leaves this as it is keeps the state."""
+    """All that the state depends on: a change keeps the state if it leaves this as it is."""
     watermarked: bool = False
     """Each input has a watermark, which the source restores after a restart."""
     nondeterminism: Callable[[Op], str | None] = _none

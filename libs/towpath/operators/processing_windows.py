@@ -1,8 +1,8 @@
-"""The `processing_window` operator: aggregates per key of what one micro-batch finds.
+"""Plan processing-time windows: aggregates per key of the events that one micro-batch finds.
 
-The streaming plan only reads and types the events; it keeps no state. `MicroBatchWindow` groups the rows
-of one micro-batch, as an ordinary batch query, and makes the messages. So the same code computes a window
-that is made from a range of serial numbers later on.
+The streaming plan only reads and types the events, and keeps no state. `MicroBatchWindow` groups the rows of
+one micro-batch as an ordinary batch query, and makes the messages. So the same code can compute the window of
+a range of serial numbers again later.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_inputs(assignment: Assignment, operator: ProcessingWindow) -> None:
         raise TowpathError(
             ErrorCode.INVALID,
             "a device topic shares its serial numbers with other topics, so a window by number of events "
-            "would not hold so many: forward it first, and read the forwarded topic",
+            "would hold fewer: forward it first, and read the forwarded topic",
             field="inputs.0.topic",
             value=source.name,
             allowed="the output topic of a job",
@@ -68,12 +68,12 @@ def check_inputs(assignment: Assignment, operator: ProcessingWindow) -> None:
 
 
 class MicroBatchWindow:
-    """Makes messages of the rows of one micro-batch. Its columns are built once, not for every one."""
+    """Makes the messages of a micro-batch from its rows. Its columns are built once for all micro-batches."""
 
     def __init__(self, operator: ProcessingWindow, publication: Publication) -> None:
         rejected_serial = F.when(named(REASON).isNotNull(), F.col(SERIAL)).alias(_REJECTED_SERIAL)
-        # A rejected event is a group of its own, so that one reading of the rows serves both. Strings as
-        # grouping columns are cheap where they are null; as aggregates they would make Spark sort.
+        # A rejected event is a group of its own, so that the rows are read once. Strings as grouping columns
+        # are cheap where they are null; as aggregates they would make Spark sort.
         keys = [named(f"key {name}") for name in operator.key]
         self._groups = [*keys, rejected_serial, named(REASON), named(TEXT)]
         kept = {
@@ -87,8 +87,10 @@ class MicroBatchWindow:
         self._messages = publication.columns(_message_id(operator, publication), _parts(operator))
 
     def messages(self, rows: DataFrame, after: int, through: int) -> DataFrame:
-        """Columns `position`, `message_id`, `rejected` and `body`: one result per key, and each rejected
-        event. `rows` are those of the serial numbers `after` < n ≤ `through`."""
+        """One result per key, and each rejected event, with the columns of `compile_job`.
+
+        `rows` are those of the serial numbers `after` < n ≤ `through`.
+        """
         grouped = rows.groupBy(*self._groups).agg(*self._kept)
         placed = grouped.select("*", F.lit(after).alias(_AFTER), F.lit(through).alias(_THROUGH))
         return placed.select(self._messages)

@@ -1,4 +1,4 @@
-"""The `python` operator: gives events to the user's function and turns what it returns into results."""
+"""Give events to the user's function, and make results of what it returns."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ VALUE = "value"
 """The event's JSON object, for functions that declare no fields."""
 
 CALL_S = 25.0
-"""For a function to say what is to be computed, which takes it some milliseconds."""
+"""The time limit of a function, which only has to describe a plan: that takes milliseconds."""
 
 _WINDOW = "window"
 _NOT_VALUES = frozenset({SERIAL, INPUT, STORED_AT, _WINDOW})
 
 
 def undeclared(passed: DataFrame) -> DataFrame:
-    """Events of `passage.pass_on` as a function without declared fields sees them."""
+    """The events of `passage.pass_on`, as a function without declared fields sees them."""
     return passed.select(SERIAL, INPUT, STORED_AT, named(VALUES).alias(VALUE), named(TEXT), named(REASON))
 
 
@@ -67,7 +67,7 @@ def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -
     try:
         made = within(CALL_S, lambda: function(events, dict(operator.parameters)))
     except TimeoutError as error:
-        # Not a refusal: on a machine under load the same code may be in time when it is tried again.
+        # Not a refusal: on a busy machine the same code may be in time when it is tried again.
         raise RuntimeError(f"{operator.entry} {error}") from error
     except (Exception, SystemExit) as error:  # User code may raise anything.
         told = first_line(error) if isinstance(error, Exception) else error
@@ -78,7 +78,7 @@ def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -
 
 
 def _completed(made: DataFrame, operator: Python, publication: Publication) -> DataFrame:
-    """The result with `serial`, `input` and `stored_at`, the missing of which only identity excuses."""
+    """The result with `serial`, `input` and `stored_at`. They may be missing if there is an identity."""
     needed = operator.identity or [SERIAL, STORED_AT]
     if publication.has_several_inputs and not operator.identity:
         needed = [*needed, INPUT]
@@ -107,7 +107,7 @@ def _parts(made: DataFrame, operator: Python) -> ResultParts:
 
 
 def _values(made: DataFrame, operator: Python) -> Column:
-    """JSON of what the function computed; a JSON object that it made itself stays one."""
+    """JSON of the function's columns. A JSON object that the function made itself stays as it is."""
     names = [name for name in made.columns if name not in _NOT_VALUES]
     columns = json_object([F.col(f"`{name}`") for name in names])
     if operator.fields or names != [VALUE] or dict(made.dtypes)[VALUE] != "string":

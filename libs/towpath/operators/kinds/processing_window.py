@@ -26,7 +26,7 @@ def compile_processing_window(operator: ProcessingWindow, events: JobEvents) -> 
 
 
 def batch_window(operator: ProcessingWindow, publication: Publication) -> MicroBatchWindow:
-    """What makes messages of a micro-batch's rows."""
+    """The maker of messages from a micro-batch's rows."""
     from towpath.operators.processing_windows import MicroBatchWindow
 
     return MicroBatchWindow(operator, publication)

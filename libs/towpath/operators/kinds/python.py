@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def compile_python(operator: Python, events: JobEvents) -> DataFrame:
-    """What the function makes of the events, and the rejected events."""
+    """The results of the function, and the rejected events."""
     from towpath.operators.user_code import results_of, undeclared
 
     if operator.fields:
