@@ -1,6 +1,8 @@
-"""Compile an assignment to the Spark plan of its results."""
+"""Compile an assignment to the Spark plan of its results, with its events read as the operator wants them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
@@ -8,9 +10,12 @@ from pyspark.sql import DataFrame
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.message import SiteName
+from towpath.contracts.operators import FieldType
 from towpath.operators.columns import first_line
-from towpath.operators.job_events import JobEvents
+from towpath.operators.expressions import check_names
 from towpath.operators.kind import kind_of
+from towpath.operators.parsing import parse
+from towpath.operators.passage import pass_on
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.operators.publication import Publication
 
@@ -48,3 +53,24 @@ def micro_batch_window(assignment: Assignment, executed_at: SiteName) -> MicroBa
     if batch_window is None:
         return None
     return batch_window(operator, Publication.of(assignment, executed_at))
+
+
+@dataclass(frozen=True)
+class JobEvents:
+    """The messages of a job's inputs, and what makes results of them."""
+
+    assignment: Assignment
+    messages: list[DataFrame]
+    """One frame for each input, see `compile_job`."""
+    publication: Publication
+
+    def typed(self, fields: dict[str, FieldType]) -> list[DataFrame]:
+        """The events of each input with these fields as columns, see `parsing.parse`."""
+        check_names([*fields], "operator.fields")
+        inputs = zip(self.messages, self.assignment.inputs, strict=True)
+        return [parse(frame, source, position, fields) for position, (frame, source) in enumerate(inputs)]
+
+    def unchanged(self) -> list[DataFrame]:
+        """The events of each input with their JSON as it came, see `passage.pass_on`."""
+        inputs = zip(self.messages, self.assignment.inputs, strict=True)
+        return [pass_on(frame, source, position) for position, (frame, source) in enumerate(inputs)]

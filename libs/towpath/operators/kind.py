@@ -19,7 +19,7 @@ from towpath.contracts.operators import FieldType, Operator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from towpath.operators.job_events import JobEvents
+    from towpath.operators.compilation import JobEvents
     from towpath.operators.processing_windows import MicroBatchWindow
     from towpath.operators.publication import Publication
 
