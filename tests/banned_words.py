@@ -34,7 +34,6 @@ NOT_YET = (
     "libs/towpath/checkpoints/",
     "libs/towpath/hooks/",
     "libs/towpath/lab/",
-    "libs/towpath/operators/",
     "libs/towpath/protocols/",
     "libs/towpath/streams/",
     "libs/towpath/tasks.py",

@@ -9,8 +9,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from towpath.contracts.job import Assignment
+from towpath.contracts.operators import Operator
 from towpath.contracts.result import Rejected, Result
-from towpath.operators.compilation import compile_job
+from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.publication import Publication
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,6 +71,12 @@ def messages(spark: SparkSession, *events: Any) -> DataFrame:
     return spark.createDataFrame(rows, SCHEMA)
 
 
+def assigned(operator: Operator, *inputs: str) -> Assignment:
+    """The same for an operator that need not be on the wire."""
+    made = assignment({"kind": "forward"}, *inputs)
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"operator": operator})})
+
+
 class Outcome:
     """What a job published, validated against the contract."""
 
@@ -90,6 +97,14 @@ class Outcome:
 
 
 def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = ()) -> Outcome:
-    made = compile_job(assignment(operator, *names), list(inputs), "cloud")
+    return computed(assignment(operator, *names), *inputs)
+
+
+def computed(job: Assignment, *inputs: DataFrame) -> Outcome:
+    """What the job makes of all messages, as one micro-batch."""
+    made = compile_job(job, list(inputs), "cloud")
+    window = micro_batch_window(job, "cloud")
+    if window is not None:
+        made = window.messages(made, 0, 1000)
     assert made.columns == ["position", "message_id", "rejected", "body"]
     return Outcome(made.collect())

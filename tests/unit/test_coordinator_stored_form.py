@@ -8,21 +8,11 @@ from typing import Any
 import pytest
 from operation_trial import OPERATIONS, entry, operation
 
+from running.operator_examples import EXAMPLES
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import OPERATOR_KINDS
 from towpath.coordinator.registry.stored_form import entry_text, record_text
+from towpath.operators.kind import kinds
 from towpath.protocols.record import JobEntry, OperationRecord
-
-OPERATORS: dict[str, dict[str, Any]] = {
-    "clean": {"fields": {"delay": {"type": "double", "minimum": 0.0}}},
-    "filter": {"fields": {"delay": "double"}, "where": "delay > 15"},
-    "map": {"fields": {"delay": "double"}, "select": {"twice": "delay * 2"}},
-    "forward": {},
-    "merge": {},
-    "window": {"size_s": 60, "aggregates": {"events": {"function": "count"}}},
-    "processing_window": {"size_s": 5, "aggregates": {"events": {"function": "count"}}},
-    "python": {"entry": "module:function", "parameters": {"none": None, "ä": [1, 2.5, {"deep": False}]}},
-}
 
 
 def job_with(kind: str) -> JobEntry:
@@ -31,12 +21,12 @@ def job_with(kind: str) -> JobEntry:
         "site": "jfk",
         "inputs": [{"site": "jfk", "topic": "site/x", "start": 0}],
         "output": {"topic": "y"},
-        "operator": {"kind": kind, **OPERATORS[kind]},
+        "operator": {"kind": kind, **EXAMPLES[kind]},
     }
     return entry().model_copy(update={"spec": JobSpec.model_validate(body)})
 
 
-@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+@pytest.mark.parametrize("kind", sorted(kinds()))
 def test_job_when_kept_then_the_same_job_is_read(kind: str) -> None:
     job = job_with(kind)
     assert JobEntry.model_validate_json(entry_text(job)) == job

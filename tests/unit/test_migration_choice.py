@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from running.operator_examples import EXAMPLES
 from towpath.contracts.commands import (
     ConsistencyCheck,
     ForecastMigration,
@@ -28,17 +29,6 @@ RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER, AUTO = StrategyName.PARALLEL, StrategyName.HANDOVER, StrategyName.AUTO
 SERIALS, RESULTS, IDENTITY = ConsistencyCheck.SERIALS, ConsistencyCheck.RESULTS, ConsistencyCheck.IDENTITY
 
-OPERATORS: dict[str, dict[str, Any]] = {
-    "clean": {"fields": {"delay": {"type": "double"}}},
-    "filter": {"fields": {"delay": "double"}, "where": "delay > 15"},
-    "map": {"fields": {"delay": "double"}, "select": {"twice": "delay * 2"}},
-    "forward": {},
-    "merge": {},
-    "window": {"size_s": 60, "aggregates": {"events": {"function": "count"}}},
-    "processing_window": {"size_s": 5, "aggregates": {"events": {"function": "count"}}},
-    "python": {"fields": {"delay": "double"}, "entry": "module:function"},
-}
-
 
 def spec(kind: str, inputs: int = 1) -> JobSpec:
     return JobSpec.model_validate(
@@ -47,7 +37,7 @@ def spec(kind: str, inputs: int = 1) -> JobSpec:
             "site": "jfk",
             "inputs": [{"site": "jfk", "topic": f"departures/{number}"} for number in range(inputs)],
             "output": {"topic": "departures/counts"},
-            "operator": {"kind": kind, **OPERATORS[kind]},
+            "operator": {"kind": kind, **EXAMPLES[kind]},
         }
     )
 
@@ -65,7 +55,7 @@ def refusal(job: JobSpec, wanted: StrategyName) -> TowpathError:
         ("python", GENERAL, "user code"),
         *(
             (kind, HANDOVER, "no downtime")
-            for kind in OPERATORS
+            for kind in EXAMPLES
             if kind not in ("processing_window", "python")
         ),
     ],
@@ -84,17 +74,16 @@ def test_strategy_when_processing_windows_have_several_inputs_then_their_job_is_
 
 @pytest.mark.parametrize(
     ("event_time", "watermark_s", "strategy"),
-    [("at", 0.0, GENERAL), ("at", 5.0, HANDOVER), (None, 0.0, HANDOVER)],
+    [("departed_at", 0.0, GENERAL), ("departed_at", 5.0, HANDOVER), (None, 0.0, HANDOVER)],
 )
 def test_strategy_when_windows_wait_for_no_late_event_then_their_job_is_paused(
     event_time: str | None, watermark_s: float, strategy: StrategyName
 ) -> None:
     operator = {
         "kind": "window",
-        "fields": {"at": "timestamp"},
+        **EXAMPLES["window"],
         "event_time": event_time,
         "watermark_s": watermark_s,
-        **OPERATORS["window"],
     }
     job = JobSpec.model_validate(spec("window").model_dump(mode="json") | {"operator": operator})
     chosen, reason = choose(job, AUTO)
@@ -132,7 +121,7 @@ def test_handover_when_triggers_are_far_apart_then_waits_for_six_of_them(
     assert handover.await_consistency.within_s(asked) == within_s + 5.0
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("kind", EXAMPLES)
 @pytest.mark.parametrize("wanted", [RESTART, GENERAL])
 def test_strategy_when_it_stops_the_source_then_works_for_every_operator(
     kind: str, wanted: StrategyName
@@ -140,7 +129,7 @@ def test_strategy_when_it_stops_the_source_then_works_for_every_operator(
     assert choose(spec(kind, inputs=2), wanted) == (strategies()[wanted], ASKED_FOR)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in OPERATORS if kind != "processing_window"])
+@pytest.mark.parametrize("kind", [kind for kind in EXAMPLES if kind != "processing_window"])
 def test_parallel_when_asked_for_without_processing_windows_then_is_refused(kind: str) -> None:
     detail = refusal(spec(kind), PARALLEL).detail
     assert (detail.code, detail.field, detail.value) == (ErrorCode.NOT_ALLOWED, "strategy", "parallel")
@@ -159,7 +148,7 @@ def test_handover_when_asked_for_with_processing_windows_then_is_refused() -> No
     assert detail.allowed == ["general", "parallel", "restart", "auto"]
 
 
-@pytest.mark.parametrize("kind", OPERATORS)
+@pytest.mark.parametrize("kind", EXAMPLES)
 @pytest.mark.parametrize("inputs", [1, 2])
 def test_strategy_when_left_to_towpath_then_is_one_that_may_be_asked_for(kind: str, inputs: int) -> None:
     job = spec(kind, inputs)

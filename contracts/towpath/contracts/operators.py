@@ -283,7 +283,4 @@ class Python(Model):
 Operator = Annotated[
     Clean | Filter | Map | Forward | Merge | Window | ProcessingWindow | Python, Field(discriminator="kind")
 ]
-OPERATOR_KINDS = ("clean", "filter", "map", "forward", "merge", "window", "processing_window", "python")
-
-STATEFUL_KINDS = frozenset({"window", "python"})
-"""Operators whose state must travel with the job."""
+"""Each kind has a module in `towpath.operators.kinds`, which says what it does."""

@@ -17,8 +17,8 @@ from towpath.composition.graph import (
 )
 from towpath.composition.running import RunningJob
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import Action, PipelineJob, PipelineSpec, PlannedChange
+from towpath.operators.kind import user_code
 
 _REASON_FIELDS = 3
 """A reason names this many fields, and then the number of the others."""
@@ -33,9 +33,10 @@ def spelled_out(job: JobSpec, running: RunningJob | None = None) -> JobSpec:
 
 def with_path_of(job: JobSpec, other: JobSpec) -> JobSpec:
     """Return the job with its user code at `other`'s path: the same code may have several paths."""
-    if not isinstance(job.operator, Python) or not isinstance(other.operator, Python):
+    own, others = user_code(job.operator), user_code(other.operator)
+    if own is None or others is None:
         return job
-    operator = job.operator.model_copy(update={"artefact": other.operator.artefact})
+    operator = job.operator.model_copy(update={"artefact": others.artefact})
     return job.model_copy(update={"operator": operator})
 
 

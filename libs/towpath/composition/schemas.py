@@ -7,21 +7,8 @@ from typing import NamedTuple, Protocol
 
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.job import Input, JobSpec
-from towpath.contracts.operators import (
-    AggregateFunction,
-    Clean,
-    FieldType,
-    Filter,
-    Forward,
-    Map,
-    Merge,
-    ProcessingWindow,
-    Python,
-    Window,
-)
-
-Schema = dict[str, FieldType | None]
-"""Field → type. None if only Spark knows the type."""
+from towpath.contracts.operators import FieldType
+from towpath.operators.kind import Schema, kind_of
 
 
 class Described(Protocol):
@@ -33,55 +20,13 @@ class Described(Protocol):
         ...
 
 
-def asked_fields(spec: JobSpec) -> dict[str, FieldType]:
-    """Return the fields that the job cannot do without."""
-    match spec.operator:
-        case Clean() as clean:
-            return {name: rule.type for name, rule in clean.fields.items() if rule.required}
-        case Filter() | Map() | Window() | ProcessingWindow() | Python() as operator:
-            return dict(operator.fields)
-        case Forward() | Merge():
-            return {}
-
-
 def result_fields(spec: JobSpec, jobs: Mapping[str, Described]) -> Schema | None:
     """Return the fields of a job's results. None if they cannot be derived (user code, device events)."""
-    if not isinstance(spec.operator, Forward | Merge):
-        return _own_fields(spec)
+    kind = kind_of(spec.operator)
+    if not kind.passes_on:
+        return kind.writes(spec.operator)
     specs = {name: entry.spec for name, entry in jobs.items()}
     return ResultFields({**specs, spec.name: spec}).of(spec.name)
-
-
-def _own_fields(spec: JobSpec) -> Schema | None:
-    """Return the fields that the operator itself defines. None for user code, and where events pass on."""
-    match spec.operator:
-        case Clean() as clean:
-            return {name: rule.type for name, rule in clean.fields.items()}
-        case Filter() as kept:
-            return dict(kept.fields)
-        case Map() as computed:
-            return dict.fromkeys(computed.select)
-        case Window() as window:
-            bounds = dict.fromkeys(("window_start", "window_end"), FieldType.TIMESTAMP)
-            return {**_aggregate_fields(window), **bounds}
-        case ProcessingWindow() as window:
-            return _aggregate_fields(window)
-        case Forward() | Merge() | Python():
-            return None
-
-
-def _aggregate_fields(window: Window | ProcessingWindow) -> Schema:
-    schema: Schema = {name: window.fields[name] for name in window.key}
-    schema["count"] = FieldType.LONG
-    for name, aggregate in window.aggregates.items():
-        match aggregate.function:
-            case AggregateFunction.COUNT | AggregateFunction.DISTINCT:
-                schema[name] = FieldType.LONG
-            case AggregateFunction.MIN | AggregateFunction.MAX:
-                schema[name] = window.fields[aggregate.field or ""]
-            case _:
-                schema[name] = FieldType.DOUBLE
-    return schema
 
 
 class ResultFields:
@@ -94,10 +39,11 @@ class ResultFields:
         self._known: dict[str, Schema | None] = {}
         passing = []
         for name, job in jobs.items():
-            if isinstance(job.operator, Forward | Merge):
+            kind = kind_of(job.operator)
+            if kind.passes_on:
                 passing.append(job)
             else:
-                self._known[name] = _own_fields(job)
+                self._known[name] = kind.writes(job.operator)
         self._pass_on(passing)
 
     def of(self, job: str) -> Schema | None:
@@ -178,7 +124,7 @@ def _raise_first(found: list[Mismatch]) -> None:
 
 def mismatches(spec: JobSpec, fields: ResultFields) -> list[Mismatch]:
     """Return all fields that the job asks for and that an upstream job lacks or has with another type."""
-    asked = asked_fields(spec)
+    asked = kind_of(spec.operator).reads(spec.operator)
     return [
         Mismatch(writer, error)
         for position, wanted in enumerate(spec.inputs)

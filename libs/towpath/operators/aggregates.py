@@ -1,8 +1,8 @@
-"""Aggregates whose result does not depend on the order of events, nor on how batches cut them.
+"""Compute aggregates that depend neither on the order of events nor on how batches cut them.
 
-Adding doubles is not associative: two runs of one job would differ in the last digits. Sums are
-therefore kept as integers on fixed grids, in the manner of Demmel and Nguyen, "Parallel
-Reproducible Summation" (IEEE Transactions on Computers, 2015), which Spark adds exactly.
+Adding doubles is not associative: two runs of one job would differ in the last digits. Sums are therefore
+kept as integers on fixed grids, which Spark adds exactly. The method is that of Demmel and Nguyen, "Parallel
+Reproducible Summation" (IEEE Transactions on Computers, 2015).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, ProcessingWindow, Window
-from towpath.operators.json_events import named
+from towpath.operators.columns import named
 
 Aggregating = Window | ProcessingWindow
 """Operators that compute aggregates per key."""
 
 _LANE_BITS = 30
 _GRIDS = (30, 0, -30, -60, -90)
-"""Exponents of the grids. Each lane holds 30 bits, so 2^33 events fit in its 64-bit sum. Exact for
-numbers below 2^60 of which no bit is below 2^-90; what is outside is added as doubles are."""
+"""Exponents of the grids. Each lane holds 30 bits, so the 64-bit sum has room for 2^33 events. Sums are exact
+for numbers below 2^60 that have no bit below 2^-90. Other numbers are added as doubles."""
 _LARGEST = 2.0**60
 _HALF_OF_LONG = 2**32
 _STDDEV_DIGITS = 9
@@ -34,7 +34,7 @@ _NEEDS_NUMBERS = frozenset(
 
 
 def check_aggregates(operator: Aggregating) -> None:
-    """Raise `TowpathError` if an aggregate of numbers is asked of something else."""
+    """Raise `TowpathError` if an aggregate needs numbers and its field has none."""
     for name, aggregate in operator.aggregates.items():
         if aggregate.function not in _NEEDS_NUMBERS or aggregate.field is None:
             continue
@@ -51,18 +51,18 @@ def check_aggregates(operator: Aggregating) -> None:
 
 @dataclass(frozen=True)
 class PartialAggregate:
-    """A value that Spark keeps per window and key: a function of one column computed beforehand."""
+    """A value that Spark keeps per window and key: a function of one prepared column."""
 
     function: str
     """SQL, with `{}` where the column stands."""
     argument: Column
-    """What is aggregated, over the columns `of <field>`."""
+    """The prepared column, computed from the columns `of <field>`."""
 
 
 def partial_aggregates(operator: Aggregating) -> dict[str, PartialAggregate]:
-    """What Spark keeps per window and key, by column name.
+    """All values that Spark keeps per window and key, by column name.
 
-    Sorted by name, so that the layout of the state does not depend on the order of the spec.
+    They are sorted by name, so that the layout of the state does not depend on the order of the spec.
     """
     parts: dict[str, PartialAggregate] = {}
     for aggregate in operator.aggregates.values():
@@ -127,7 +127,7 @@ def _sum_parts(name: str, number: Column, kind: FieldType) -> dict[str, PartialA
         return PartialAggregate("sum({})", column)
 
     if kind is FieldType.LONG:
-        # Two halves, because one event more could overflow a 64-bit sum.
+        # Two halves, because a 64-bit sum of 64-bit numbers can overflow.
         high, low = F.shiftright(number, 32), number.bitwiseAND(F.lit(_HALF_OF_LONG - 1))
         return {f"sum {name} high": summed(high), f"sum {name} low": summed(low)}
     inside = F.abs(number) < _LARGEST
@@ -153,10 +153,10 @@ def _total(name: str, kind: FieldType) -> Column:
 
 
 def _rounded(stddev: Column, largest: Column) -> Column:
-    """Standard deviation to nine digits of the largest number.
+    """The standard deviation, rounded to nine digits of the largest number.
 
-    The moments that Spark keeps differ with the order of events by some 1e-16 of the largest
-    number. Rounded, two runs differ only if the true value lies that close to a rounding limit.
+    The moments that Spark keeps depend on the order of events, by about 1e-16 of the largest number. Two runs
+    with rounded values differ only if the true value lies that close to a rounding limit.
     """
     digits = F.lit(_STDDEV_DIGITS) - F.floor(F.log10(largest))
     scale = F.pow(F.lit(10.0), digits.cast("double"))

@@ -1,11 +1,11 @@
-"""Makes user code importable while a plan is made of it, and lets two versions of one package run at once.
+"""Import user code while its plan is compiled, and let two versions of one package run at once.
 
-In the engine's own process a package is importable only while a plan of its job is compiled: then comes
-the next job, perhaps with another version of it. What a plan keeps of it holds its own modules.
+The engine's own process can import a package only while a plan of its job is compiled, because the next job
+may bring another version. The functions in a plan hold the modules that they came with.
 
-Spark's Python workers outlive plans and import what a plan names. They are told apart by their
-environment: code that brings a package which another artefact has brought before, or which is there
-without it, gets workers of its own. Everything else shares the engine's, which are warm.
+Spark's Python workers outlive plans, and import the packages that a plan names. Spark tells workers apart by
+their environment. Code gets workers of its own if it brings a package that another artefact has brought, or
+that is installed anyway. All other code shares the engine's workers, which are warm.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Python
 
 WORKERS_OF = "TOWPATH_ARTEFACT"
-"""Environment variable of Python workers that serve one artefact alone."""
+"""Environment variable of Python workers that serve only one artefact."""
 
 _OURS = frozenset({"pyspark", "py4j", "towpath"}) | sys.stdlib_module_names
-"""Modules that stay as they are in the engine's process, whatever an artefact brings."""
+"""Modules that no artefact may replace in the engine's process."""
 
 _brought_by: dict[str, str] = {}
-"""Package → the artefact in the shared workers that brought it."""
+"""Package → the artefact that brought it to the shared workers."""
 
 
 @contextlib.contextmanager
 def loaded_entry(spark: SparkContext, operator: Python) -> Iterator[Callable[..., Any]]:
-    """The function of `operator.entry`, to be called while this lasts. Raises `TowpathError`.
+    """Load the function of `operator.entry`, to be called inside the block. Raises `TowpathError`.
 
-    `operator.artefact` is a zip, wheel or directory of this machine, or null for code that the
-    environment has. One at a time: this changes what the process can import.
+    `operator.artefact` is a zip, wheel or directory of this machine, or null for code that the environment
+    has. Enter one block at a time: it changes what the process can import.
     """
     if operator.artefact is None:
         yield _function(operator)
@@ -70,7 +70,7 @@ def _function(operator: Python) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _importable(archive: Path, packages: frozenset[str]) -> Iterator[None]:
-    """The packages are the archive's, whatever was imported under their names; afterwards as before."""
+    """Import these packages from the archive inside the block, whatever had their names before."""
     aside = {name: module for name, module in sys.modules.items() if _package(name) in packages}
     for name in aside:
         del sys.modules[name]
@@ -88,7 +88,7 @@ def _importable(archive: Path, packages: frozenset[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _in_workers(spark: SparkContext, archive: Path, packages: frozenset[str]) -> Iterator[None]:
-    """Functions that are made while this lasts find the archive, and no other, in their workers."""
+    """Let functions that are made inside the block find this archive, and no other, in their workers."""
     spark.addFile(str(archive))
     own = {} if _may_share(archive.stem, packages) else {WORKERS_OF: archive.stem}
     includes, environment = spark._python_includes, spark.environment
@@ -100,7 +100,7 @@ def _in_workers(spark: SparkContext, archive: Path, packages: frozenset[str]) ->
 
 
 def _may_share(digest: str, packages: frozenset[str]) -> bool:
-    """Whether the engine's common workers can serve the artefact; from then on its packages are taken."""
+    """Return true if the shared workers can serve the artefact; they then keep its packages."""
     if all(_brought_by.get(package) == digest for package in packages):
         return True
     find = importlib.machinery.PathFinder.find_spec
@@ -111,7 +111,7 @@ def _may_share(digest: str, packages: frozenset[str]) -> bool:
 
 
 def _packages(archive: Path) -> frozenset[str]:
-    """Names of the modules and packages at the top of an archive."""
+    """The names of the modules and packages at the top of an archive."""
     with zipfile.ZipFile(archive) as content:
         modules = [name for name in content.namelist() if name.endswith(".py")]
     return frozenset(name.partition("/")[0].removesuffix(".py") for name in modules)
@@ -122,7 +122,7 @@ def _package(module_name: str) -> str:
 
 
 def _as_zip(artefact: Path) -> Path:
-    """What the agent fetched is a zip that its digest names; anything else is packed here."""
+    """The artefact as a zip with its digest as name. The agent fetches such zips; others are packed here."""
     if not artefact.exists():
         raise TowpathError(
             ErrorCode.INVALID,
@@ -144,12 +144,12 @@ def _as_zip(artefact: Path) -> Path:
 
 @functools.cache
 def _archives() -> Path:
-    """A directory of this process alone: code from a place others can write to is not to be run."""
+    """A directory of this process alone, because code must not run from where other users can write."""
     folder = tempfile.mkdtemp(prefix="towpath-artefacts-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 
 
 def no_entry(message: str, operator: Python) -> TowpathError:
-    """The refusal of an entry, saying what one looks like."""
+    """The error for an entry that cannot be used. It says what an entry looks like."""
     return TowpathError(ErrorCode.INVALID, message, field=FIELD, value=operator.entry, allowed=ALLOWED)

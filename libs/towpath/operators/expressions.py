@@ -1,4 +1,4 @@
-"""Spark SQL expressions of `filter` and `map`, checked one by one so that an error names its place."""
+"""Check Spark SQL expressions of users one by one, so that an error names its place."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ANSI = "spark.sql.ansi.enabled"
 
 @contextmanager
 def null_on_failure(spark: SparkSession) -> Iterator[None]:
-    """Expressions compiled inside are null where they fail on an event: division by zero, a bad cast.
+    """Let expressions that are compiled inside the block be null for an event on which they fail.
 
-    In ANSI mode, Spark's default, one such event would end the query, and again after each restart.
-    Spark fixes the mode when it analyses the expression.
+    Examples are a division by zero and a bad cast. In ANSI mode, Spark's default, one such event would end
+    the query, and again after each restart. Spark fixes the mode when it analyses the expression.
     """
     before = spark.conf.get(_ANSI)
     spark.conf.set(_ANSI, "false")
@@ -45,10 +45,10 @@ def value(rows: DataFrame, text: str, place: str) -> Column:
 
 
 def _checked(rows: DataFrame, text: str, place: str) -> str:
-    """Type of the expression over one event.
+    """The type of the expression over one event.
 
-    Inside a struct beside a plain column Spark refuses what is not a function of one event:
-    aggregates, and generators, which would give several results the same message id.
+    Spark refuses aggregates and generators inside a struct that stands beside a plain column. They are no
+    functions of one event: a generator would give several results the same message id.
     """
     visible = [name for name in rows.columns if " " not in name]
     try:
@@ -65,7 +65,7 @@ def _mismatch(message: str, place: str, text: str, allowed: str | list[str]) -> 
 
 
 def check_names(names: list[str], place: str) -> None:
-    """Raise `TowpathError` if two names differ in case only: Spark could not tell them apart."""
+    """Raise `TowpathError` if two names differ only in case, because Spark cannot tell them apart."""
     seen = {name: name for name in (SERIAL, INPUT, STORED_AT)}
     for name in names:
         other = seen.get(name.lower())

@@ -1,4 +1,4 @@
-"""What both window operators do before they group: judge the key, name the columns, prepare aggregates."""
+"""Prepare events for both window operators: judge the key, name the columns, prepare aggregates."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.operators.aggregates import Aggregating, partial_aggregates, value_of
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, json_object
-from towpath.operators.json_events import named
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 
 
 def judged(rows: DataFrame, placing: Sequence[str]) -> DataFrame:
-    """Adds the operator's own reason to reject: a field that places the event is missing."""
+    """The rows, rejected where a field is missing that places the event in a window."""
     missing = [F.when(F.col(name).isNull(), F.lit(f"field '{name}': missing or null")) for name in placing]
     return rows.withColumn(REASON, F.coalesce(named(REASON), *missing))
 
 
 def prepared(rows: DataFrame, operator: Aggregating, *more: Column) -> DataFrame:
-    """All rows under names that no field has.
+    """All rows, with column names that no field has.
 
-    Columns: `serial`, `input`, `stored_at`, reason and text of rejected events, `more`, the key as
-    `key <field>`, and for each partial aggregate what it aggregates as `argument <name>`.
+    Columns are `serial`, `input`, `stored_at`, reason and text of rejected events, `more`, the key as
+    `key <field>`, and for each partial aggregate the column that it aggregates as `argument <name>`.
     """
-    # Good events lose their text: it would only make the exchange dearer.
+    # Good events lose their text, which would only make the exchange larger.
     text = F.when(named(REASON).isNotNull(), named(TEXT))
     placed = rows.select(
         SERIAL,
@@ -41,7 +40,7 @@ def prepared(rows: DataFrame, operator: Aggregating, *more: Column) -> DataFrame
 
 
 def partials_sql(operator: Aggregating) -> dict[str, str]:
-    """Column → SQL of what is kept per window and key, over the columns of `prepared`."""
+    """Column → SQL of each value that is kept per window and key, over the columns of `prepared`."""
     parts = partial_aggregates(operator)
     return {name: part.function.format(f"`argument {name}`") for name, part in parts.items()}
 
@@ -59,5 +58,5 @@ def key_columns(operator: Aggregating) -> list[Column]:
 
 
 def _used(operator: Aggregating) -> list[str]:
-    """Fields that are aggregated."""
+    """The fields that are aggregated."""
     return sorted({aggregate.field for aggregate in operator.aggregates.values() if aggregate.field})

@@ -1,4 +1,4 @@
-"""The second look at an event: which field has not the declared JSON type, and what it was instead."""
+"""Look at an event a second time: find the field without the declared JSON type, and what it has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.operators import FieldType
-from towpath.operators.columns import TEXT
-from towpath.operators.json_events import UNREAD, VALID, envelope_paths, instant_of, named, wrapped
+from towpath.operators.columns import TEXT, named
+from towpath.operators.json_events import UNREAD, VALID, envelope_paths, instant_of, wrapped
 
 NOT_AN_OBJECT = "not a JSON object"
 
@@ -22,7 +22,7 @@ _EXPECTED = {
 
 
 def reason_of(source: ResolvedInput, fields: dict[str, FieldType]) -> Column:
-    """What is wrong with the event, naming the field; null if nothing is."""
+    """The fault of the event, which names the field; null if there is none."""
 
     def judge(event: Column) -> Column:
         unreadable = event.isNull() | ~_is_object(_member(event, "$.event")) | ~_ends_as_object()
@@ -31,13 +31,13 @@ def reason_of(source: ResolvedInput, fields: dict[str, FieldType]) -> Column:
         unread = F.when(named(UNREAD).isNotNull(), F.lit("does not have the declared fields"))
         return F.when(unreadable, F.lit(NOT_AN_OBJECT)).otherwise(F.coalesce(*envelope, *complaints, unread))
 
-    # The lambda's argument is computed once; written out, the event would be parsed once per field.
+    # Spark computes a lambda's argument once. Without the lambda it would parse the event once per field.
     looked_at = F.transform(F.array(F.try_parse_json(wrapped(named(TEXT)))), judge)
     return F.when(~named(VALID), F.lit("not UTF-8")).otherwise(F.element_at(looked_at, 1))
 
 
 def _ends_as_object() -> Column:
-    """Excludes text that only becomes complete with what is wrapped around it."""
+    """False for text that is complete only with the object that `wrapped` puts around it."""
     return F.rtrim(named(TEXT), F.lit(" \t\r\n")).endswith("}")
 
 

@@ -1,4 +1,4 @@
-"""How the JSON of a message is reached: from a device as a bare object, from a job in its envelope."""
+"""Read the JSON of a message: a bare object from a device, or a job's result in its envelope."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from towpath.operators.columns import INPUT, SERIAL, STORED_AT, TEXT, barrier
+from towpath.operators.columns import INPUT, SERIAL, STORED_AT, TEXT, barrier, named
 
 EVENT = "event"
 END = "end"
 UNREAD = "unread text"
-"""Not null where Spark could not read the JSON, or a member has another type than asked for."""
+"""Not null where Spark could not read the JSON, or where a member has the wrong type."""
 VALID = "valid text"
-"""Whether the bytes were UTF-8."""
+"""True if the bytes were UTF-8."""
 
 _STRICT = {
     "columnNameOfCorruptRecord": UNREAD,
@@ -22,13 +22,8 @@ _STRICT = {
 }
 
 
-def named(column: str) -> Column:
-    """A column whose name has a space in it."""
-    return F.col(f"`{column}`")
-
-
 def wrapped(text: Column) -> Column:
-    """The event as a member of an object, so that rubbish after it is noticed."""
+    """The event as a member of an object, so that text behind the event makes it unreadable."""
     return F.concat(F.lit('{"event":'), text, F.lit(',"end":true}'))
 
 
@@ -58,12 +53,12 @@ def read_messages(messages: DataFrame, position: int, event: T.DataType) -> Data
 
 
 def envelope_paths(name: str) -> list[str]:
-    """Where a field may stand in an upstream job's result, first come first served."""
+    """The places of a field in an upstream job's result; the first that has a value counts."""
     own = {"window_start": ["window.start"], "window_end": ["window.end"], "count": ["count"]}
     return [f"values.{name}", f"key.{name}", *own.get(name, [])]
 
 
 def instant_of(text: Column) -> Column:
-    """The time an ISO 8601 text names, or null. Spark alone would also take `12:30`, for today."""
+    """The time of an ISO 8601 text, or null. Spark alone would read `12:30` as a time of today."""
     dated = (F.substring(text, 5, 1) == "-") & (F.substring(text, 8, 1) == "-")
     return F.when(dated, text.try_cast("timestamp"))

@@ -1,8 +1,7 @@
-"""Events into typed columns. What does not fit gets a reason; nothing is dropped.
+"""Parse events into typed columns. An event that does not fit gets a reason; no event is dropped.
 
-`from_json` alone is too kind: it makes strings of numbers and null of a wrong type. It is also by
-far the cheapest way, so it reads every event, and only those that look the least suspicious are
-examined a second time (`inspection`).
+`from_json` alone is too kind: it makes strings of numbers, and null of a wrong type. It is also by far the
+cheapest way. So it reads every event, and `inspection` looks a second time at each that may be wrong.
 """
 
 from __future__ import annotations
@@ -13,18 +12,9 @@ from pyspark.sql import types as T
 
 from towpath.contracts.job import ResolvedInput
 from towpath.contracts.operators import FieldType
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, any_of
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, any_of, named
 from towpath.operators.inspection import reason_of
-from towpath.operators.json_events import (
-    END,
-    EVENT,
-    UNREAD,
-    VALID,
-    envelope_paths,
-    instant_of,
-    named,
-    read_messages,
-)
+from towpath.operators.json_events import END, EVENT, UNREAD, VALID, envelope_paths, instant_of, read_messages
 
 _READ_AS: dict[FieldType, T.DataType] = {
     FieldType.STRING: T.StringType(),
@@ -36,7 +26,7 @@ _READ_AS: dict[FieldType, T.DataType] = {
 }
 
 _NOT_A_STRING = r"^(-?\d[\d.eE+-]*|true|false|[\[{](?s:.*)[\]}])$"
-"""Strings that a JSON number, boolean, array or object would also have become."""
+"""Strings that could also come from a JSON number, boolean, array or object."""
 _THEIR_INITIALS = tuple("-0123456789tf[{")
 
 
@@ -45,8 +35,8 @@ def parse(
 ) -> DataFrame:
     """Typed rows: `serial`, `input`, `stored_at`, the fields, and text and reason of bad events.
 
-    Fields of an upstream job's result are looked up in its `values`, then in its `key`;
-    `window_start`, `window_end` and `count` also in its envelope.
+    A field of an upstream job's result is looked up in its `values`, then in its `key`. `window_start`,
+    `window_end` and `count` are looked up in its envelope, too.
     """
     rows = read_messages(messages, position, _event_type(source, fields))
     raw = {name: _lookup(source, name) for name in fields}
@@ -96,7 +86,7 @@ def _lookup(source: ResolvedInput, name: str) -> Column:
 
 
 def _suspicious(kind: FieldType, raw: Column, typed: Column) -> Column:
-    """False if the value certainly had the declared JSON type. Cheap: it runs for every event."""
+    """False if the value certainly had the declared JSON type. It is cheap, as it runs for every event."""
     match kind:
         case FieldType.STRING:
             likely = F.substring(raw, 1, 1).isin(*_THEIR_INITIALS)

@@ -1,4 +1,4 @@
-"""Events that pass unchanged: their JSON goes into the result as it came, not read and written anew."""
+"""Pass events on unchanged: their JSON goes into the result as it came, and is not written again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from towpath.contracts.job import ResolvedInput
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, named
 from towpath.operators.inspection import NOT_AN_OBJECT
-from towpath.operators.json_events import END, EVENT, UNREAD, VALID, named, read_messages
+from towpath.operators.json_events import END, EVENT, UNREAD, VALID, read_messages
+from towpath.operators.publication import ResultParts
 
 VALUES = "result values"
 KEY = "result key"
@@ -46,11 +47,24 @@ def pass_on(messages: DataFrame, source: ResolvedInput, position: int) -> DataFr
     )
 
 
-def is_one_object(text: Column) -> Column:
-    """Whether the text is one JSON object with nothing behind it.
+def passed_parts() -> ResultParts:
+    """The result of an event that passes: its parts as `pass_on` found them."""
+    return ResultParts(
+        values=named(VALUES),
+        serial=F.col(SERIAL),
+        stored_at=F.col(STORED_AT),
+        input=F.col(INPUT),
+        window=named(WINDOW),
+        count=F.coalesce(named(COUNT), F.lit("1")),
+        key=named(KEY),
+    )
 
-    Read as `[text, 0]` and, by `read_messages`, as a member of an object: no text but a complete
-    value closes the brackets of both.
+
+def is_one_object(text: Column) -> Column:
+    """True if the text is one JSON object with nothing behind it.
+
+    It is read as `[text, 0]` and, by `read_messages`, as a member of an object. Only a complete value closes
+    the brackets of both.
     """
     length = F.json_array_length(F.concat(F.lit("["), text, F.lit(",0]")))
     is_one = text.startswith("{") & text.endswith("}") & (length == 2)
@@ -58,7 +72,7 @@ def is_one_object(text: Column) -> Column:
 
 
 def _envelope_complaint() -> Column:
-    """Every job's result is in an envelope; something else was published if this is not null."""
+    """The fault of a text that is no job's result in its envelope; null if there is none."""
     values, count = F.col("event.values"), F.col("event.count")
     not_objects = [
         F.when(
@@ -74,8 +88,8 @@ def _envelope_complaint() -> Column:
 def _envelope_parts(text: Column) -> list[Column]:
     """Values, key, window and count of an upstream result.
 
-    Spark copies a nested object with every number as a double. Our results have their values last,
-    so they can be cut out with all their digits; should the cut not be an object, the copy serves.
+    Spark copies a nested object with every number as a double. Results have their values last, so they can be
+    cut out of the text with all their digits. If the cut is no object, Spark's copy is used.
     """
     start = F.instr(text, _VALUES_MEMBER) + len(_VALUES_MEMBER)
     cut = F.substr(text, start, F.length(text) - start)

@@ -1,8 +1,8 @@
-"""The `processing_window` operator: aggregates per key of what one micro-batch finds.
+"""Plan processing-time windows: aggregates per key of the events that one micro-batch finds.
 
-The streaming plan only reads and types the events; it keeps no state. `MicroBatchWindow` groups the rows
-of one micro-batch, as an ordinary batch query, and makes the messages. So the same code computes a window
-that is made from a range of serial numbers later on.
+The streaming plan only reads and types the events, and keeps no state. `MicroBatchWindow` groups the rows of
+one micro-batch as an ordinary batch query, and makes the messages. So the same code can compute the window of
+a range of serial numbers again later.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.operators import ProcessingWindow
 from towpath.operators.aggregates import check_aggregates
-from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object
+from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 from towpath.operators.grouping import judged, key_columns, partials_sql, prepared, values_of
-from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
 _AFTER = "window after"
@@ -24,9 +23,7 @@ _THROUGH = "window through"
 _REJECTED_SERIAL = "rejected serial"
 
 
-def compile_processing_window(
-    parsed: DataFrame, operator: ProcessingWindow, publication: Publication
-) -> DataFrame:
+def rows_of(parsed: DataFrame, operator: ProcessingWindow, publication: Publication) -> DataFrame:
     """The typed rows of the operator's input, ready to be grouped by `MicroBatchWindow`.
 
     Raises `AnalysisException` if they could not be.
@@ -37,7 +34,7 @@ def compile_processing_window(
     return rows
 
 
-def check_processing_window(assignment: Assignment, operator: ProcessingWindow) -> None:
+def check_inputs(assignment: Assignment, operator: ProcessingWindow) -> None:
     """Raise `TowpathError` if micro-batches of the job's inputs cannot be such windows."""
     if len(assignment.inputs) != 1:
         raise TowpathError(
@@ -54,7 +51,7 @@ def check_processing_window(assignment: Assignment, operator: ProcessingWindow) 
         raise TowpathError(
             ErrorCode.INVALID,
             "a device topic shares its serial numbers with other topics, so a window by number of events "
-            "would not hold so many: forward it first, and read the forwarded topic",
+            "would hold fewer: forward it first, and read the forwarded topic",
             field="inputs.0.topic",
             value=source.name,
             allowed="the output topic of a job",
@@ -71,12 +68,12 @@ def check_processing_window(assignment: Assignment, operator: ProcessingWindow) 
 
 
 class MicroBatchWindow:
-    """Makes messages of the rows of one micro-batch. Its columns are built once, not for every one."""
+    """Makes the messages of a micro-batch from its rows. Its columns are built once for all micro-batches."""
 
     def __init__(self, operator: ProcessingWindow, publication: Publication) -> None:
         rejected_serial = F.when(named(REASON).isNotNull(), F.col(SERIAL)).alias(_REJECTED_SERIAL)
-        # A rejected event is a group of its own, so that one reading of the rows serves both. Strings as
-        # grouping columns are cheap where they are null; as aggregates they would make Spark sort.
+        # A rejected event is a group of its own, so that the rows are read once. Strings as grouping columns
+        # are cheap where they are null; as aggregates they would make Spark sort.
         keys = [named(f"key {name}") for name in operator.key]
         self._groups = [*keys, rejected_serial, named(REASON), named(TEXT)]
         kept = {
@@ -90,8 +87,10 @@ class MicroBatchWindow:
         self._messages = publication.columns(_message_id(operator, publication), _parts(operator))
 
     def messages(self, rows: DataFrame, after: int, through: int) -> DataFrame:
-        """Columns `position`, `message_id`, `rejected` and `body`: one result per key, and each rejected
-        event. `rows` are those of the serial numbers `after` < n ≤ `through`."""
+        """One result per key, and each rejected event, with the columns of `compile_job`.
+
+        `rows` are those of the serial numbers `after` < n ≤ `through`.
+        """
         grouped = rows.groupBy(*self._groups).agg(*self._kept)
         placed = grouped.select("*", F.lit(after).alias(_AFTER), F.lit(through).alias(_THROUGH))
         return placed.select(self._messages)

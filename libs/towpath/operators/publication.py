@@ -1,7 +1,7 @@
-"""What leaves a job: message id, whether rejected, and the JSON of the contract.
+"""Make the messages of a job: their ids, whether they are rejected events, and the JSON of the contract.
 
-Everything that may differ between two runs of one job on one checkpoint, site and epoch, is a
-constant of this last projection, above any stateful operator.
+Site and epoch may differ between two runs of one job on one checkpoint. They are constants of this last
+projection, above any stateful operator.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.contracts.job import Assignment
-from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object
-from towpath.operators.json_events import named
+from towpath.operators.columns import INPUT, REASON, SERIAL, STORED_AT, TEXT, instant, json_object, named
 from towpath.streams.identity import Identities, text_at
 
 
 @dataclass(frozen=True)
 class ResultParts:
-    """The columns of one result. JSON where the contract has an object; null is left out."""
+    """The columns of one result. An object of the contract is JSON here, and null is left out."""
 
     values: Column
     """JSON object."""
@@ -34,7 +33,7 @@ class ResultParts:
     count: Column | None = None
     """1, unless given."""
     after: Column | None = None
-    """With `through`, the serial numbers that a processing-time window covers."""
+    """A processing-time window covers the serial numbers behind this one, up to `through`."""
     through: Column | None = None
     key: Column | None = None
     """JSON object."""
@@ -56,25 +55,25 @@ class Publication:
 
     @classmethod
     def of(cls, assignment: Assignment, site: str) -> Publication:
-        """What the results of `assignment` say when `site` computes them."""
+        """The publication of `assignment`'s results when `site` computes them."""
         names = tuple(source.name for source in assignment.inputs)
         return cls(assignment.spec.name, site, assignment.epoch, names, Identities.of(assignment))
 
     @property
     def has_several_inputs(self) -> bool:
-        """Whether results say which input they come from."""
+        """Results say which input they come from."""
         return len(self.inputs) > 1
 
     def input_name(self, position: Column) -> Column:
-        """Name of the input at `position`."""
+        """The name of the input at `position`."""
         return text_at(self.inputs, position)
 
     def event_id(self) -> Column:
-        """Message id of a result that stands for its row's event."""
+        """The message id of a result that stands for its row's event."""
         return self.identities.of_event(F.col(INPUT), F.col(SERIAL))
 
     def body(self, parts: ResultParts) -> Column:
-        """JSON of `contracts.result.Result`. `values` comes last: `passage` counts on it."""
+        """JSON of `contracts.result.Result`. `values` comes last, because `passage` relies on that."""
         head = json.dumps({"job": self.job, "site": self.site, "epoch": self.epoch}, separators=(",", ":"))
         input_name = None
         if parts.input is not None and self.has_several_inputs:
@@ -95,8 +94,10 @@ class Publication:
         return F.concat(*members)
 
     def position(self, parts: ResultParts, rejected: Column) -> Column:
-        """Where a message belongs among those of its micro-batch: windows in the order of time, events
-        in that of their serial numbers. Spark gives closed windows in the order of its state's bytes."""
+        """The place of a message in its micro-batch: windows by their end, events by their serial number.
+
+        Spark returns closed windows in the order of its state's bytes.
+        """
         if parts.closed_at is None:
             return parts.serial.cast("bigint")
         return F.when(~rejected, F.unix_micros(parts.closed_at)).otherwise(F.col(SERIAL))
@@ -130,6 +131,13 @@ class Publication:
             rejected.alias("rejected"),
             F.when(rejected, self.rejected_body()).otherwise(self.body(parts)).alias("body"),
         ]
+
+    def of_values(self, rows: DataFrame, values: list[Column], message_id: Column | None = None) -> DataFrame:
+        """One message per event: a result with these values, or the event where it is rejected."""
+        parts = ResultParts(
+            values=json_object(values), serial=F.col(SERIAL), stored_at=F.col(STORED_AT), input=F.col(INPUT)
+        )
+        return self.of_events(rows, self.event_id() if message_id is None else message_id, parts)
 
     def of_results(self, rows: DataFrame, message_id: Column, parts: ResultParts) -> DataFrame:
         """One result per row."""

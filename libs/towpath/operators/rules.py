@@ -1,4 +1,4 @@
-"""The rules of `clean`: what they say about a field that breaks them."""
+"""Check the rules of `clean`, and describe the first one that an event breaks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.contracts.operators import FieldRule
 
 
 def broken_rule(fields: dict[str, FieldRule]) -> Column:
-    """The first rule an event breaks, as text that names field, value and rule; null if it breaks none."""
+    """The first rule that an event breaks, as text with field, value and rule; null if it breaks none."""
     return F.coalesce(*(complaint for name, rule in fields.items() for complaint in _complaints(name, rule)))
 
 

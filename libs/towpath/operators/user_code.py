@@ -1,9 +1,8 @@
-"""The `python` operator: gives events to the user's function and turns what it returns into results."""
+"""Give events to the user's function, and make results of what it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -20,33 +19,35 @@ from towpath.operators.columns import (
     first_line,
     json_array,
     json_object,
+    named,
     read_once,
+    union,
 )
-from towpath.operators.json_events import named, wrapped
+from towpath.operators.json_events import wrapped
 from towpath.operators.passage import VALUES, is_one_object
-from towpath.operators.patience import within
 from towpath.operators.publication import Publication, ResultParts
+from towpath.operators.time_limit import within
 
 VALUE = "value"
 """The event's JSON object, for functions that declare no fields."""
 
 CALL_S = 25.0
-"""For a function to say what is to be computed, which takes it some milliseconds."""
+"""The time limit of a function, which only has to describe a plan: that takes milliseconds."""
 
 _WINDOW = "window"
 _NOT_VALUES = frozenset({SERIAL, INPUT, STORED_AT, _WINDOW})
 
 
 def undeclared(passed: DataFrame) -> DataFrame:
-    """Events of `passage.pass_on` as a function without declared fields sees them."""
+    """The events of `passage.pass_on`, as a function without declared fields sees them."""
     return passed.select(SERIAL, INPUT, STORED_AT, named(VALUES).alias(VALUE), named(TEXT), named(REASON))
 
 
-def compile_python(parsed: list[DataFrame], operator: Python, publication: Publication) -> DataFrame:
+def results_of(parsed: list[DataFrame], operator: Python, publication: Publication) -> DataFrame:
     """Results of the user's function over the good rows, and the rejected events beside them."""
     judged = [read_once(rows) for rows in parsed]
     good = [rows.where(named(REASON).isNull()).select(*_visible(operator)) for rows in judged]
-    events = reduce(DataFrame.unionByName, good)
+    events = union(good)
     with loaded_entry(events.sparkSession.sparkContext, operator) as function:
         made = _called(function, events, operator)
     complete = _completed(made, operator, publication)
@@ -55,7 +56,7 @@ def compile_python(parsed: list[DataFrame], operator: Python, publication: Publi
     else:
         message_id = publication.event_id()
     results = publication.of_results(complete, message_id, _parts(made, operator))
-    return reduce(DataFrame.unionByName, [publication.of_rejected(rows) for rows in judged], results)
+    return union([results, *(publication.of_rejected(rows) for rows in judged)])
 
 
 def _visible(operator: Python) -> list[str]:
@@ -66,7 +67,7 @@ def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -
     try:
         made = within(CALL_S, lambda: function(events, dict(operator.parameters)))
     except TimeoutError as error:
-        # Not a refusal: on a machine under load the same code may be in time when it is tried again.
+        # Not a refusal: on a busy machine the same code may be in time when it is tried again.
         raise RuntimeError(f"{operator.entry} {error}") from error
     except (Exception, SystemExit) as error:  # User code may raise anything.
         told = first_line(error) if isinstance(error, Exception) else error
@@ -77,7 +78,7 @@ def _called(function: Callable[..., Any], events: DataFrame, operator: Python) -
 
 
 def _completed(made: DataFrame, operator: Python, publication: Publication) -> DataFrame:
-    """The result with `serial`, `input` and `stored_at`, the missing of which only identity excuses."""
+    """The result with `serial`, `input` and `stored_at`. They may be missing if there is an identity."""
     needed = operator.identity or [SERIAL, STORED_AT]
     if publication.has_several_inputs and not operator.identity:
         needed = [*needed, INPUT]
@@ -106,7 +107,7 @@ def _parts(made: DataFrame, operator: Python) -> ResultParts:
 
 
 def _values(made: DataFrame, operator: Python) -> Column:
-    """JSON of what the function computed; a JSON object that it made itself stays one."""
+    """JSON of the function's columns. A JSON object that the function made itself stays as it is."""
     names = [name for name in made.columns if name not in _NOT_VALUES]
     columns = json_object([F.col(f"`{name}`") for name in names])
     if operator.fields or names != [VALUE] or dict(made.dtypes)[VALUE] != "string":

@@ -1,4 +1,4 @@
-"""The `window` operator: aggregates per window and key, published once, when the window closes."""
+"""Plan windows over event time: aggregates per window and key, published once, when the window closes."""
 
 from __future__ import annotations
 
@@ -8,39 +8,30 @@ from pyspark.sql import functions as F
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.operators import Window, WindowShape
 from towpath.operators.aggregates import check_aggregates
-from towpath.operators.columns import (
-    INPUT,
-    MICROSECONDS,
-    REASON,
-    SERIAL,
-    STORED_AT,
-    TEXT,
-    json_object,
-)
+from towpath.operators.columns import INPUT, MICROSECONDS, REASON, SERIAL, STORED_AT, TEXT, json_object, named
 from towpath.operators.grouping import judged, key_columns, partials_sql, prepared, values_of
-from towpath.operators.json_events import named
 from towpath.operators.publication import Publication, ResultParts
 
 _TIME = "event time"
 _WINDOW = "event window"
 
 _IS_NEW = f"({SERIAL} + coalesce(unix_micros(`{_TIME}`) * 0, 0)) > 0"
-"""SQL: whether a row is more than recalled for its time. It names the time, which changes nothing, because
-Spark would otherwise look at this before the watermark has seen the row."""
+"""SQL: true if a row counts, and was not only recalled for its time. It names the time without using it,
+because Spark would otherwise evaluate it before the watermark has seen the row."""
 
 _NEWEST = {SERIAL: f"max({SERIAL})", STORED_AT: f"max({STORED_AT})"}
-"""Column → SQL. The same however many inputs there are: state outlives a change of the inputs."""
+"""Column → SQL. The same for any number of inputs, because state outlives a change of the inputs."""
 
 
-def compile_window(parsed: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
+def windows_of(parsed: list[DataFrame], operator: Window, publication: Publication) -> DataFrame:
     """Results and rejected events of a window over the typed rows of each input.
 
-    Rejected events cannot go through the aggregation: they have no place in event time, and would
-    come out when a window closes, if ever. They take a stateless branch beside it.
+    Rejected events have no place in event time. In the aggregation they would wait until a window closes, so
+    they take a stateless branch beside it.
     """
     check_window(operator)
     # One watermark per input: Spark takes the least, so a slow input holds the windows open. Rows with
-    # negative serial numbers are there for their times only: the source recalls them after a start.
+    # negative serial numbers count only for their times: the source recalls them after a start.
     shared = [_timed(rows, operator) for rows in parsed]
     rows = _closed_and_rejected(shared, operator).select(
         SERIAL, INPUT, STORED_AT, named(REASON), named(TEXT), "result.*"
@@ -62,7 +53,7 @@ def check_window(operator: Window) -> None:
 
 
 def _timed(rows: DataFrame, operator: Window) -> DataFrame:
-    """All rows as they are grouped, with their watermark; rejected ones without a time."""
+    """All rows as they are grouped, with their watermark. Rejected ones have no time."""
     event_time = [operator.event_time] if operator.event_time else []
     known = judged(rows, [*operator.key, *event_time])
     time = F.when(named(REASON).isNull(), F.col(operator.event_time or STORED_AT))
@@ -74,11 +65,11 @@ def _timed(rows: DataFrame, operator: Window) -> DataFrame:
 def _closed_and_rejected(shared: list[DataFrame], operator: Window) -> DataFrame:
     """Closed windows in the column `result`, and rejected events, where it is null.
 
-    Both come from one reading of the source. A plan that uses a DataFrame twice would make Spark start
-    a second source and read everything again; a common table expression is one, and Spark computes it
-    once if it is not deterministic, hence the `uuid`, which is never evaluated. The branch with the
-    aggregation must come first: the second use is replaced by the result of the first, and Spark looks
-    for the watermark below the aggregation.
+    Both come from one reading of the source. If a plan used a DataFrame twice, Spark would start a second
+    source and read everything again. It computes a common table expression once, but only if that is not
+    deterministic: hence the `uuid`, which is never evaluated. The branch with the aggregation must come
+    first, because the result of the first use replaces the second, and Spark looks for the watermark below
+    the aggregation.
     """
     session = shared[0].sparkSession
     names = [f"shared_{position}" for position in range(len(shared))]
@@ -103,7 +94,7 @@ def _closed_sql(names: list[str], operator: Window) -> str:
     )
     kept = {"count": "count(1)", **_NEWEST, **partials_sql(operator)}
     keys = [f"`key {name}`" for name in operator.key]
-    # Spark sessions need a key; this one is the same for all, which the optimiser cannot know.
+    # Spark needs a key for session windows. This one is the same for all, which the optimiser cannot know.
     silent = [f"({SERIAL} < 0)"] if operator.shape is WindowShape.SESSION and not keys else []
     window = _window_sql(operator)
     selected = [f"{window} AS `{_WINDOW}`", *keys, *(f"{sql} AS `{name}`" for name, sql in kept.items())]

@@ -18,7 +18,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.job import Assignment, Derivation, DesiredState, JobSpec, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import Identifier, JobName, Model, SiteName
-from towpath.contracts.operators import ProcessingWindow
+from towpath.operators.kind import kind_of
 
 ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, OperationState.NEEDS_OPERATOR})
 """States in which an operation does nothing more and holds no lock."""
@@ -202,10 +202,7 @@ class OperationRecord(Model):
     def window_s(self) -> float:
         """How often the job publishes, as far as its spec says, seconds."""
         spec = self.entry_after.spec
-        operator = spec.operator
-        if isinstance(operator, ProcessingWindow) and operator.size_s is not None:
-            return operator.size_s
-        return max(spec.trigger_s, 1.0)
+        return kind_of(spec.operator).batch_s(spec.operator) or max(spec.trigger_s, 1.0)
 
     def answer(self) -> OperationAnswer:
         """The operation as a command's answer."""

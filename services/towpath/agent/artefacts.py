@@ -15,9 +15,9 @@ from towpath.artefacts.root import FIELD
 from towpath.artefacts.shelf import Shelf
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
-from towpath.contracts.operators import Python
 from towpath.contracts.reply import Done
 from towpath.contracts.site_commands import TryCode
+from towpath.operators.kind import user_code
 
 log = logging.getLogger(__name__)
 
@@ -67,19 +67,20 @@ class Artefacts:
 
     async def _placed(self, assignment: Assignment) -> Assignment:
         operator = assignment.spec.operator
-        if not isinstance(operator, Python):
+        code = user_code(operator)
+        if code is None:
             return assignment
-        if operator.artefact is None:
-            await self._try_installed(operator.entry)
+        if code.artefact is None:
+            await self._try_installed(code.entry)
             return assignment
         if assignment.artefact is None:
             raise TowpathError(
                 ErrorCode.NOT_ALLOWED,
                 "code is taken only from the hub: update the job to store it there",
                 field=FIELD,
-                value=operator.artefact,
+                value=code.artefact,
             )
-        path = await self._present(assignment.artefact, operator.entry)
+        path = await self._present(assignment.artefact, code.entry)
         placed = operator.model_copy(update={"artefact": path})
         return assignment.model_copy(update={"spec": assignment.spec.model_copy(update={"operator": placed})})
 

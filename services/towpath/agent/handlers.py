@@ -20,7 +20,6 @@ from towpath.checkpoints.layout import unfinished_batch
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
-from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
 from towpath.contracts.site_commands import (
     CheckSpec,
@@ -32,6 +31,7 @@ from towpath.contracts.site_commands import (
     StateSize,
     StopJob,
 )
+from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
 
 POLL_S = 0.1
@@ -75,9 +75,8 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
 def _never_taken(assignment: Assignment) -> int:
     """Return events that may wait without end: a window by number of events runs only when it is full."""
     operator = assignment.spec.operator
-    if isinstance(operator, ProcessingWindow) and operator.size_events is not None:
-        return operator.size_events - 1
-    return 0
+    exact = kind_of(operator).batch_events(operator)
+    return 0 if exact is None else exact - 1
 
 
 class Handlers:

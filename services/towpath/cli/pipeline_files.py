@@ -18,8 +18,8 @@ from towpath.composition.documents import ReadDocument, names_addresses, read_do
 from towpath.composition.speck import as_name
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
+from towpath.operators.kind import user_code
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,10 @@ class PipelineFile:
     def _with_absolute_artefact(self, job: PipelineJob) -> PipelineJob:
         """User code is named relative to the file that names it; services work in other directories."""
         operator = job.operator
-        if not isinstance(operator, Python) or operator.artefact is None:
+        code = user_code(operator)
+        if code is None or code.artefact is None:
             return job
-        artefact = (self.path.parent / operator.artefact).resolve()
+        artefact = (self.path.parent / code.artefact).resolve()
         found = operator.model_copy(update={"artefact": str(artefact)})
         return job.model_copy(update={"operator": found})
 

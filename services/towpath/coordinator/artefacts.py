@@ -16,9 +16,9 @@ from towpath.artefacts.hub_store import HubArtefacts
 from towpath.artefacts.root import FIELD, as_called, resolve_inside
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import Python
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.pipelines import PipelineStore
+from towpath.operators.kind import user_code
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +65,10 @@ class Artefacts:
         Raises `TowpathError`: the code does not lie in the artefact root or is not what it should be, or
         the hub does not take it.
         """
-        operator = spec.operator
-        if not isinstance(operator, Python) or operator.artefact is None:
+        code = user_code(spec.operator)
+        if code is None or code.artefact is None:
             return None
-        digest, _ = await self._kept(operator.artefact)
+        digest, _ = await self._kept(code.artefact)
         return digest
 
     async def tried(self, spec: JobSpec) -> str | None:
@@ -78,21 +78,21 @@ class Artefacts:
         where there is no PySpark beside the coordinator. Raises `TowpathError` also when the code does not
         import, with its own exception, or cannot be called.
         """
-        operator = spec.operator
-        if not isinstance(operator, Python) or operator.artefact is None:
+        code = user_code(spec.operator)
+        if code is None or code.artefact is None:
             return None
-        digest, content = await self._kept(operator.artefact)
-        if self.can_try and (digest, operator.entry) not in self._callable:
-            await self._try(digest, content, operator.entry)
+        digest, content = await self._kept(code.artefact)
+        if self.can_try and (digest, code.entry) not in self._callable:
+            await self._try(digest, content, code.entry)
         return digest
 
     def lies(self, spec: JobSpec) -> bool:
         """Whether there is anything where the job's code is said to lie."""
-        operator = spec.operator
-        if not isinstance(operator, Python) or operator.artefact is None:
+        code = user_code(spec.operator)
+        if code is None or code.artefact is None:
             return False
         try:
-            resolve_inside(self._root, operator.artefact, self._called)
+            resolve_inside(self._root, code.artefact, self._called)
         except TowpathError as error:
             return error.detail.code is not ErrorCode.INVALID
         return True

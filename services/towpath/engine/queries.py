@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from towpath.composition.job_changes import is_live
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.metrics import Sample
@@ -20,7 +21,6 @@ from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
 from towpath.engine.settings import Settings
 from towpath.engine.watch import Watch
-from towpath.operators.live_changes import is_live
 from towpath.streams.failures import EventsLost, Fenced, failure_in
 from towpath.streams.sink import SinkConnection
 from towpath.tasks import end

@@ -20,13 +20,13 @@ from towpath.checkpoints.standing import position, standing
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
-from towpath.contracts.operators import STATEFUL_KINDS, ProcessingWindow, Window
 from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.operators.kind import kind_of
 from towpath.operators.processing_windows import MicroBatchWindow
 from towpath.streams.sink import JobSink, SinkConnection
 from towpath.streams.source import FORMAT, SerialRange
@@ -54,6 +54,7 @@ def input_frames(
 ) -> list[DataFrame]:
     """The job's inputs as streaming DataFrames, in order."""
     spec = assignment.spec
+    kind = kind_of(spec.operator)
 
     def frame(resolved: ResolvedInput) -> DataFrame:
         options = {
@@ -63,8 +64,8 @@ def input_frames(
             "pause_file": str(pause),
             "bound_file": str(_bound_file(pause)),
             "wait_for_news": "true" if trigger_s(spec) == 0 else "false",
-            "nudge": "true" if spec.operator.kind in STATEFUL_KINDS else "false",
-            "recall": "true" if isinstance(spec.operator, Window) and len(spec.inputs) > 1 else "false",
+            "nudge": "true" if kind.stateful else "false",
+            "recall": "true" if kind.watermarked and len(spec.inputs) > 1 else "false",
             "job": spec.name,
         }
         return session.readStream.format(FORMAT).options(**options).load()
@@ -87,16 +88,17 @@ def source_options(settings: Settings, resolved: ResolvedInput) -> dict[str, str
 def batch_options(assignment: Assignment) -> dict[str, str]:
     """Options of the Spark source that say how much a micro-batch reads from each input."""
     operator = assignment.spec.operator
-    if isinstance(operator, ProcessingWindow) and operator.size_events is not None:
-        return {"exact_events": str(operator.size_events)}
+    exact = kind_of(operator).batch_events(operator)
+    if exact is not None:
+        return {"exact_events": str(exact)}
     bound = events_per_batch(assignment)
     return {} if bound is None else {"max_events": str(bound)}
 
 
 def events_per_batch(assignment: Assignment) -> int | None:
     """How many events of each input a micro-batch has at most; None for no bound."""
-    # A window by time holds whatever came: a bound that nobody asked for would cut it.
-    default = None if isinstance(assignment.spec.operator, ProcessingWindow) else DEFAULT_EVENTS_PER_BATCH
+    # A result that covers a micro-batch holds whatever came: a bound that no one asked for would cut it.
+    default = None if kind_of(assignment.spec.operator).covers_batches else DEFAULT_EVENTS_PER_BATCH
     bound = assignment.spec.max_events_per_batch or default
     return None if bound is None else max(bound // len(assignment.inputs), 1)
 
@@ -108,10 +110,7 @@ def _bound_file(pause: Path) -> Path:
 
 def trigger_s(spec: JobSpec) -> float:
     """Seconds between the starts of micro-batches."""
-    operator = spec.operator
-    if isinstance(operator, ProcessingWindow) and operator.size_s is not None:
-        return operator.size_s
-    return spec.trigger_s
+    return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
 
 
 def planned_range(checkpoint: Path, assignment: Assignment, batch: int) -> SerialRange:

@@ -11,6 +11,7 @@ from towpath.engine.query import compiling, source_options
 from towpath.engine.settings import Settings
 from towpath.operators.columns import first_line
 from towpath.operators.compilation import compile_job, micro_batch_window
+from towpath.operators.kind import kinds
 from towpath.streams.failures import EventsLost, failure_in
 from towpath.streams.source import FORMAT
 
@@ -26,13 +27,12 @@ def recompute_window(
     """
     window = micro_batch_window(assignment, settings.site)
     if window is None:
-        kind = assignment.spec.operator.kind
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
             "only a processing-time window covers whatever range it is given",
             field="operator.kind",
-            value=kind,
-            allowed="processing_window",
+            value=assignment.spec.operator.kind,
+            allowed=[name for name, kind in kinds().items() if kind.covers_batches],
         )
     if not 0 <= after <= through:
         raise TowpathError(

@@ -76,43 +76,6 @@ def test_forward_of_a_result_when_it_has_window_and_key_then_they_and_the_count_
     assert outcome.results[f"job/{STREAM}/1"].values == {"a": 1}
 
 
-@pytest.mark.parametrize("kind", ["forward", "filter", "map", "clean", "window", "python"])
-def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it_came(
-    session: SparkSession, kind: str, tmp_path: Path
-) -> None:
-    (tmp_path / "own_identity.py").write_text("def run(events, parameters):\n    return events\n")
-    fields = {"a": "long"}
-    operator = {
-        "forward": {},
-        "filter": {"fields": fields, "where": "a > 0"},
-        "map": {"fields": fields, "select": {"b": "a + 1"}},
-        "clean": {"fields": {"a": {"type": "long"}}},
-        "window": {"fields": fields, "size_s": 10, "aggregates": {"n": {"function": "count"}}},
-        "python": {"fields": fields, "entry": "own_identity:run", "artefact": str(tmp_path)},
-    }[kind]
-    bad = [
-        "",
-        "null",
-        "5",
-        '"a"',
-        '[{"a":1}]',
-        '{"a":1',
-        '{"a":1} x',
-        '{"a":1}{"a":2}',
-        "{'a':1}",
-        '{"a":1},"b":{}',
-    ]
-    if kind != "forward":
-        bad.remove('{"a":1},"b":{}')  # Harmless where the text itself is not embedded in the result.
-    source = messages(session, {"a": 1}, *bad, b'{"a":1,"s":"\xff"}')
-
-    outcome = run({"kind": kind, **operator}, source)
-
-    assert len(outcome.results) == 1
-    assert [outcome.rejected[f"job/rejected/{STREAM}/{n}"].event for n in range(2, len(bad) + 2)] == bad
-    assert set(outcome.reasons) == {"not a JSON object", "not UTF-8"}
-
-
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [

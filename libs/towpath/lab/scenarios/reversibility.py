@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from towpath.composition.job_changes import is_state_compatible
 from towpath.contracts.commands import DeployJob, JobView, MigrateJob, RemoveJob, StrategyName, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.message import Command
-from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import ApplyState, PipelineView
 from towpath.contracts.pipeline_commands import ApplyPipeline
-from towpath.operators.state_compatibility import is_state_compatible
+from towpath.operators.kind import kind_of
 from towpath.protocols.table import strategies
 
 WAY_OUT = "a job or pipeline that the scenario itself brings"
@@ -83,7 +83,7 @@ def _check_spec(old: JobSpec, new: JobSpec) -> None:
 
 def _check_state_kept(spec: JobSpec, strategy: StrategyName) -> None:
     loses_state = strategy is not StrategyName.AUTO and strategies()[strategy].loses_state
-    if loses_state and spec.operator.kind in STATEFUL_KINDS:
+    if loses_state and kind_of(spec.operator).stateful:
         raise irreversible(f"it would throw the state of {spec.name} away", "strategy", strategy.value)
 
 

@@ -4,7 +4,7 @@ Another topic is another stream: the old one is closed, what is in it stays, and
 to its end before it reads the new one. So everything before the serial number at which the job stopped
 went to the old topic, and everything after it goes to the new one.
 
-Settings that a running query can be told (`towpath.operators.live_changes`) need no stop: the job is
+Settings that a running query can be told (`towpath.composition.job_changes`) need no stop: the job is
 adjusted, under the epoch it has.
 
 When inputs change, the next generation's checkpoint is made from the old one: the state goes on, and each

@@ -9,7 +9,7 @@ from __future__ import annotations
 from towpath.contracts.commands import MigrationFigures
 from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import PauseTransfer, ResumeJob
-from towpath.contracts.operators import ProcessingWindow, Python, Window
+from towpath.operators.kind import kind_of
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
@@ -37,11 +37,7 @@ two such triggers no one sees."""
 _WINDOWS_OF_SEVERAL_INPUTS = (
     "its windows lie where its operator runs, and serial numbers of several inputs cannot be compared"
 )
-_USER_CODE = "user code may give other results in other micro-batches, so only one site runs it at a time"
-_NO_WATERMARK = (
-    "its windows wait for no late event (watermark_s is 0), so which events count may depend on the "
-    "micro-batches they fall into, and only one site runs it at a time"
-)
+_RESULTS_MAY_DIFFER = "{why}, so only one site runs it at a time"
 _RARE_TRIGGERS = (
     "it computes every {trigger_s:g} s only, so a pause fits in between; running at both sites until they "
     "are level would take five such intervals"
@@ -87,17 +83,15 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 def suits(spec: JobSpec) -> str | None:
     """Jobs that two sites must not run at once, and those whose pause no one sees."""
-    match spec.operator:
-        case ProcessingWindow():
-            return _WINDOWS_OF_SEVERAL_INPUTS if len(spec.inputs) > 1 else None
-        case Python():
-            return _USER_CODE
-        case Window() as window if window.event_time is not None and window.watermark_s == 0:
-            return _NO_WATERMARK
-        case _ if spec.trigger_s > LONGEST_TRIGGER_S:
-            return _RARE_TRIGGERS.format(trigger_s=spec.trigger_s)
-        case _:
-            return None
+    kind = kind_of(spec.operator)
+    if kind.covers_batches:
+        return _WINDOWS_OF_SEVERAL_INPUTS if len(spec.inputs) > 1 else None
+    why = kind.nondeterminism(spec.operator)
+    if why is not None:
+        return _RESULTS_MAY_DIFFER.format(why=why)
+    if spec.trigger_s > LONGEST_TRIGGER_S:
+        return _RARE_TRIGGERS.format(trigger_s=spec.trigger_s)
+    return None
 
 
 GENERAL = register(

@@ -19,7 +19,7 @@ from towpath.contracts.migration import (
     ShipCheckpoint,
 )
 from towpath.contracts.monitor import AwaitConsistency, Consistent, StartMonitor, Watch
-from towpath.contracts.operators import ProcessingWindow
+from towpath.operators.kind import kind_of
 from towpath.protocols.epochs import restored
 from towpath.protocols.record import OperationRecord
 from towpath.protocols.shared_steps import (
@@ -171,10 +171,11 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 
 def obstacle(spec: JobSpec) -> str | None:
-    """Processing-time windows never publish equal results."""
-    if isinstance(spec.operator, ProcessingWindow):
-        return "two runs cut processing-time windows at different places, so their results are never equal"
-    return None
+    """Results that cover a micro-batch are never equal."""
+    kind = kind_of(spec.operator)
+    if not kind.covers_batches:
+        return None
+    return f"{kind.nondeterminism(spec.operator)}, so their results are never equal"
 
 
 HANDOVER = register(

@@ -14,8 +14,8 @@ from towpath.contracts.commands import ConsistencyCheck, MigrationFigures
 from towpath.contracts.job import JobSpec
 from towpath.contracts.migration import OpenShadow, ResumeJob, SetEpoch, Settlement
 from towpath.contracts.monitor import AwaitConsistency, StartMonitor, Watch
-from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.site_commands import ReportProgress, StopJob
+from towpath.operators.kind import kind_of
 from towpath.protocols import shared_steps
 from towpath.protocols.epochs import restored, undo_epoch
 from towpath.protocols.record import OperationRecord
@@ -154,7 +154,7 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 def obstacle(spec: JobSpec) -> str | None:
     """It is for processing-time windows over one input."""
-    if not isinstance(spec.operator, ProcessingWindow):
+    if not kind_of(spec.operator).covers_batches:
         return f"only processing-time windows keep no state between results, and {spec.operator.kind} may"
     if len(spec.inputs) > 1:
         return "serial numbers of several inputs cannot be compared"

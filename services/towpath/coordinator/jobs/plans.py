@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from towpath.composition.difference import with_path_of
+from towpath.composition.job_changes import is_live, is_state_compatible
 from towpath.composition.schemas import check_readers
 from towpath.contracts.commands import DeployJob, OperationKind, RemoveJob, UpdateJob
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, ResolvedInput
-from towpath.contracts.operators import STATEFUL_KINDS, Python
 from towpath.coordinator.jobs.inputs import ended, inputs_after
 from towpath.coordinator.jobs.readers import check_served, is_behind
 from towpath.coordinator.jobs.topics import pin_latest, readers, resolve_inputs, resolve_output
 from towpath.coordinator.situation import Situation, Upcoming, check_free, entry_of, record_of
-from towpath.operators.live_changes import is_live
-from towpath.operators.state_compatibility import is_state_compatible
+from towpath.operators.kind import kind_of, user_code
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 
@@ -132,7 +131,7 @@ async def plan_update(
         return record_of(
             command, OperationKind.UPDATE, spec.name, before=before, after=_adjusted(before, spec)
         )
-    stateful = spec.operator.kind in STATEFUL_KINDS
+    stateful = kind_of(spec.operator).stateful
     goes_on = same_inputs and compatible and not command.drop_state
     return record_of(
         command,
@@ -155,8 +154,8 @@ async def _code(
 ) -> str | None:
     """The digest of the changed job's code: as decided on before, as it has it, or of what lies there now."""
     decided = upcoming.artefacts.get(spec.name) if upcoming else None
-    brings_code = isinstance(spec.operator, Python) and spec.operator.artefact is not None
-    if decided is None and command.keep_code and brings_code:
+    code = user_code(spec.operator)
+    if decided is None and command.keep_code and code is not None and code.artefact is not None:
         decided = before.artefact
     return decided or await situation.artefacts.stored(spec)
 
@@ -242,7 +241,7 @@ def _check_audience(
 
 
 def _check_state(command: UpdateJob, before: JobEntry, *, survives: bool) -> None:
-    stateful = before.spec.operator.kind in STATEFUL_KINDS
+    stateful = kind_of(before.spec.operator).stateful
     if survives or command.drop_state or not stateful:
         return
     raise TowpathError(

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from towpath.composition.difference import difference, pinned, with_path_of
+from towpath.composition.job_changes import is_state_compatible
 from towpath.composition.schedule import in_order, makespan_s
 from towpath.composition.validation import SiteFacts, problems
 from towpath.contracts.commands import ForecastMigration, OperationKind, OperationState
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.operators import STATEFUL_KINDS
 from towpath.contracts.pipeline import Action, ApplyState, PipelinePlan, PipelineSpec, PlannedChange
 from towpath.contracts.site import SiteState
 from towpath.coordinator.jobs.topics import readers
@@ -22,7 +22,7 @@ from towpath.coordinator.pipelines.upcoming import unserved_elsewhere
 from towpath.coordinator.pipelines.user_code import tried_code
 from towpath.coordinator.registry.pipelines import PipelineStore
 from towpath.coordinator.situation import Situation
-from towpath.operators.state_compatibility import is_state_compatible
+from towpath.operators.kind import kind_of
 from towpath.protocols.choice import choose
 from towpath.protocols.record import JobEntry
 
@@ -156,7 +156,7 @@ def _state_lost(
         before = jobs.get(wanted.name)
         if before is None or before.pipeline != spec.name or wanted.name in drop_state:
             continue
-        stateful = before.spec.operator.kind in STATEFUL_KINDS
+        stateful = kind_of(before.spec.operator).stateful
         digest = code.get(wanted.name)
         own = with_path_of(wanted, before.spec) if digest is not None else wanted
         if stateful and not (digest == before.artefact and is_state_compatible(before.spec, own)):

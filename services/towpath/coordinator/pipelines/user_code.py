@@ -11,12 +11,12 @@ from nats.errors import Error as NatsError
 from towpath.composition.difference import with_path_of
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.message import new_identifier
-from towpath.contracts.operators import Python
 from towpath.contracts.pipeline import PipelineJob, PipelineSpec
 from towpath.contracts.site import SiteState
 from towpath.contracts.site_commands import TryCode
 from towpath.coordinator.pipelines.records import ApplyRecord
 from towpath.coordinator.situation import Situation
+from towpath.operators.kind import user_code
 from towpath.protocols.record import JobEntry
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ async def tried_code(
                 field = f"jobs[{position}].{error.detail.field or 'operator'}"
                 return error.detail.model_copy(update={"field": field})
 
-    with_code = {n: job for n, job in enumerate(spec.jobs) if isinstance(job.operator, Python)}
+    with_code = {n: job for n, job in enumerate(spec.jobs) if user_code(job.operator) is not None}
     outcomes = await asyncio.gather(*(one(n, job) for n, job in with_code.items()))
     by_job = dict(zip((job.name for job in with_code.values()), outcomes, strict=True))
     digests = {name: outcome for name, outcome in by_job.items() if isinstance(outcome, str)}
@@ -95,13 +95,11 @@ async def _try_at_site(job: PipelineJob, digest: str | None, situation: Situatio
     Raises `TowpathError` (invalid) when the code cannot be called there. A site that is down, or does not
     answer in time, tries the code when the job is deployed.
     """
-    operator = job.operator
-    assert isinstance(operator, Python), "other operators bring no code"
+    code = user_code(job.operator)
+    assert code is not None, "other operators bring no code"
     if job.site not in situation.sites.names or situation.sites.state(job.site) is SiteState.DOWN:
         return
-    question = TryCode(
-        site=job.site, operation=f"try-{new_identifier()}", entry=operator.entry, artefact=digest
-    )
+    question = TryCode(site=job.site, operation=f"try-{new_identifier()}", entry=code.entry, artefact=digest)
     try:
         await situation.bus.request(question, deadline_s=TRY_S, attempt_s=TRY_S)
     except (TowpathError, NatsError, OSError) as error:

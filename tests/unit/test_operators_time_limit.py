@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from towpath.operators import patience
-from towpath.operators.patience import within
+from towpath.operators import time_limit
+from towpath.operators.time_limit import within
 
 
 def test_call_when_it_returns_in_time_then_its_result_is_there() -> None:
@@ -25,7 +25,7 @@ def test_call_when_it_raises_then_its_exception_comes_through() -> None:
 def test_call_when_it_does_not_end_then_it_is_interrupted_whatever_it_catches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patience, "AGAIN_S", 0.05)
+    monkeypatch.setattr(time_limit, "AGAIN_S", 0.05)
     caught = 0
 
     def stubborn() -> None:

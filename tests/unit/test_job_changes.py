@@ -1,4 +1,4 @@
-"""Which changes of a job its checkpoint survives."""
+"""Changes of a job: which its checkpoint survives, and which need no restart."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from towpath.composition.job_changes import is_live, is_state_compatible
 from towpath.contracts.job import JobSpec
-from towpath.operators.state_compatibility import is_state_compatible
 
 WINDOW: dict[str, Any] = {
     "kind": "window",
@@ -108,3 +108,34 @@ def test_state_when_a_stateful_operator_comes_or_goes_then_it_is_lost(
     old: dict[str, Any], new: dict[str, Any]
 ) -> None:
     assert not is_state_compatible(job(old), job(new))
+
+
+def running(**changes: Any) -> JobSpec:
+    """A job that runs, but for these changes."""
+    spec = job({"kind": "forward"}, max_events_per_batch=100).model_dump()
+    return JobSpec.model_validate({**spec, **changes})
+
+
+@pytest.mark.parametrize("bound", [50, 5000, None])
+def test_change_when_only_the_bound_of_micro_batches_is_another_then_is_live(bound: int | None) -> None:
+    assert is_live(running(), running(max_events_per_batch=bound))
+    assert is_live(running(max_events_per_batch=bound), running())
+
+
+def test_change_when_there_is_none_then_is_not_live() -> None:
+    assert not is_live(running(), running())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trigger_s": 5.0},
+        {"output": {"topic": "elsewhere"}},
+        {"inputs": [{"site": "jfk", "topic": "site/b"}]},
+        {"operator": {"kind": "filter", "fields": {"v": "double"}, "where": "v > 1"}},
+        {"site": "cloud"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_change_when_of_anything_else_too_then_is_not_live(changes: dict[str, Any]) -> None:
+    assert not is_live(running(), running(max_events_per_batch=5, **changes))

@@ -1,4 +1,4 @@
-"""A bound on how long code of others may run in a thread of ours."""
+"""Run user code with a time limit, in the thread that asks for it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import TypeVar
 
 AGAIN_S = 1.0
-"""Between interruptions: code may catch one."""
+"""Between two interruptions. Code may catch the first one."""
 
 Made = TypeVar("Made")
 
 
 class _Interrupted(BaseException):
-    """Raised in the midst of the code. No `Exception`, which much code catches and goes on."""
+    """Interrupts the code. It is no `Exception`, because much code catches those and goes on."""
 
 
 def within(limit_s: float, call: Callable[[], Made]) -> Made:
-    """What `call` returns. Raises `TimeoutError` after `limit_s` seconds, in the midst of it.
+    """The result of `call`. Interrupts it after `limit_s` seconds, and raises `TimeoutError`.
 
-    Python code is interrupted between any two of its instructions; a call into C, such as a long sleep,
-    only when it returns.
+    Python code is interrupted between any two of its instructions. A call into C, such as a long sleep, is
+    interrupted only when it returns.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -36,12 +36,12 @@ def within(limit_s: float, call: Callable[[], Made]) -> Made:
             pause_s = AGAIN_S
 
     def settle() -> None:
-        """Afterwards nothing interrupts what comes next in this thread."""
+        """Make sure that nothing interrupts what this thread does next."""
         with settling:
-            interrupt(thread, None)  # One that is on its way is called back.
+            interrupt(thread, None)  # Takes back an interruption that is on its way.
             over.set()
 
-    watching = threading.Thread(target=watch, name="patience", daemon=True)
+    watching = threading.Thread(target=watch, name="time-limit", daemon=True)
     try:
         try:
             watching.start()
@@ -49,5 +49,5 @@ def within(limit_s: float, call: Callable[[], Made]) -> Made:
         finally:
             settle()
     except _Interrupted:
-        settle()  # Perhaps it came in the midst of the first time.
+        settle()  # The interruption may have come during the first call.
         raise TimeoutError(f"did not return within {limit_s:g} s") from None

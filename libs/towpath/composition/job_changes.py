@@ -1,0 +1,26 @@
+"""Decide what a change of a job's description means for its run and for its state."""
+
+from __future__ import annotations
+
+from towpath.contracts.job import JobSpec
+from towpath.operators.kind import kind_of
+
+
+def is_live(old: JobSpec, new: JobSpec) -> bool:
+    """Return true if a query that runs as `old` can go on as `new` without a restart.
+
+    That is so if only the bound of its micro-batches changes. It holds from the next micro-batch on.
+    """
+    return new != old and new.model_copy(update={"max_events_per_batch": old.max_events_per_batch}) == old
+
+
+def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
+    """Return true if the state of a job that ran as `old`, if it has any, serves it as `new`.
+
+    Only the computation counts. Where an input starts matters to a new job only, and other inputs go on with
+    the state (`towpath.checkpoints.derivation`). Output, trigger and rate are not in the checkpoint.
+    """
+    was, will = kind_of(old.operator), kind_of(new.operator)
+    if not was.stateful and not will.stateful:
+        return True
+    return was is will and was.computation(old.operator) == will.computation(new.operator)

@@ -1,0 +1,122 @@
+"""Describe a kind of operator: what it reads and writes, what it promises, and how it becomes a Spark plan.
+
+A kind registers itself when its module is loaded. Everything that depends on a job's operator asks the kind
+here. Coordinator and command line do so without Spark: a kind loads it when a plan is compiled.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from towpath.contracts.message import Model
+from towpath.contracts.operators import FieldType, Operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.operators.compilation import JobEvents
+    from towpath.operators.processing_windows import MicroBatchWindow
+    from towpath.operators.publication import Publication
+
+PACKAGE = "towpath.operators.kinds"
+"""Each of its modules registers one kind."""
+
+Schema = dict[str, FieldType | None]
+"""Field → type. None if only Spark knows the type."""
+
+Op = TypeVar("Op", bound=Model)
+
+
+class UserCode(Protocol):
+    """An operator that runs code of the user."""
+
+    entry: str
+    """`package.module:function`."""
+    artefact: str | None
+    """Where the code lies; None for a module that the engines' environment has."""
+
+
+def _none(operator: Any) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorKind(Generic[Op]):
+    """A kind of operator. `docs/extending/operator.md` says how to add one."""
+
+    model: type[Op]
+    """The model in a job's description; its `kind` is the name."""
+    compile: Callable[[Op, JobEvents], DataFrame]
+    """The results and rejected events, see `compilation.compile_job`. Loads Spark when called."""
+    reads: Callable[[Op], dict[str, FieldType]]
+    """Fields that the operator cannot do without."""
+    writes: Callable[[Op], Schema | None] = _none
+    """Fields of its results; None if they are not known before it runs."""
+    passes_on: bool = False
+    """Events pass unchanged, so results have the fields that all inputs have in common."""
+    stateful: bool = False
+    """It keeps state between micro-batches, which must travel with the job."""
+    computation: Callable[[Op], dict[str, Any]] = lambda operator: operator.model_dump()
+    """All that the state depends on: a change keeps the state if it leaves this as it is."""
+    watermarked: bool = False
+    """Each input has a watermark, which the source restores after a restart."""
+    nondeterminism: Callable[[Op], str | None] = _none
+    """Why two runs over the same events may publish different results; None if they cannot."""
+    batch_s: Callable[[Op], float | None] = _none
+    """Seconds between micro-batches, in place of the job's `trigger_s`."""
+    batch_events: Callable[[Op], int | None] = _none
+    """The exact number of events in a micro-batch; None if a micro-batch takes what is there."""
+    batch_window: Callable[[Op, Publication], MicroBatchWindow] | None = None
+    """Where each result covers one micro-batch: makes the messages of one from the rows of the plan."""
+    user_code: Callable[[Op], UserCode | None] = _none
+    """The code of the user that the operator runs."""
+
+    @property
+    def name(self) -> str:
+        """The name on the wire."""
+        return self.model.model_fields["kind"].default
+
+    @property
+    def covers_batches(self) -> bool:
+        """Each result covers the serial numbers of one micro-batch, and no state is kept between them."""
+        return self.batch_window is not None
+
+
+REGISTERED: dict[str, OperatorKind[Any]] = {}
+"""By name. Read it through `kinds`, which loads what is not loaded yet."""
+
+
+def register(kind: OperatorKind[Op]) -> OperatorKind[Op]:
+    """Make a kind known. Raises `ValueError` when another one has its name."""
+    if kind.name in REGISTERED:
+        raise ValueError(f"there are two operators {kind.name!r}")
+    REGISTERED[kind.name] = kind
+    return kind
+
+
+def kinds() -> Mapping[str, OperatorKind[Any]]:
+    """All kinds, by name."""
+    _load()
+    return REGISTERED
+
+
+def kind_of(operator: Operator) -> OperatorKind[Any]:
+    """The kind of a job's operator."""
+    return kinds()[operator.kind]
+
+
+def user_code(operator: Operator) -> UserCode | None:
+    """The code of the user that an operator runs; None if it runs none."""
+    return kind_of(operator).user_code(operator)
+
+
+@cache
+def _load() -> None:
+    package = importlib.import_module(PACKAGE)
+    for module in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
+        importlib.import_module(module.name)

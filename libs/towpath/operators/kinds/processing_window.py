@@ -1,0 +1,46 @@
+"""The `processing_window` operator: aggregates per key of the events that one micro-batch finds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from towpath.contracts.operators import ProcessingWindow
+from towpath.operators.kind import OperatorKind, register
+from towpath.operators.kinds.window import aggregate_fields
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.operators.compilation import JobEvents
+    from towpath.operators.processing_windows import MicroBatchWindow
+    from towpath.operators.publication import Publication
+
+
+def compile_processing_window(operator: ProcessingWindow, events: JobEvents) -> DataFrame:
+    """The rows that `batch_window` groups, one micro-batch at a time."""
+    from towpath.operators.processing_windows import check_inputs, rows_of
+
+    check_inputs(events.assignment, operator)
+    (rows,) = events.typed(operator.fields)
+    return rows_of(rows, operator, events.publication)
+
+
+def batch_window(operator: ProcessingWindow, publication: Publication) -> MicroBatchWindow:
+    """The maker of messages from a micro-batch's rows."""
+    from towpath.operators.processing_windows import MicroBatchWindow
+
+    return MicroBatchWindow(operator, publication)
+
+
+PROCESSING_WINDOW = register(
+    OperatorKind(
+        model=ProcessingWindow,
+        compile=compile_processing_window,
+        reads=lambda operator: operator.fields,
+        writes=aggregate_fields,
+        nondeterminism=lambda operator: "two runs cut processing-time windows at different places",
+        batch_s=lambda operator: operator.size_s,
+        batch_events=lambda operator: operator.size_events,
+        batch_window=batch_window,
+    )
+)

@@ -1,0 +1,36 @@
+"""The `python` operator: a function of the user takes a DataFrame of events, and returns one of results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from towpath.contracts.operators import Python
+from towpath.operators.kind import OperatorKind, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.operators.compilation import JobEvents
+
+
+def compile_python(operator: Python, events: JobEvents) -> DataFrame:
+    """The results of the function, and the rejected events."""
+    from towpath.operators.user_code import results_of, undeclared
+
+    if operator.fields:
+        rows = events.typed(operator.fields)
+    else:
+        rows = [undeclared(passed) for passed in events.unchanged()]
+    return results_of(rows, operator, events.publication)
+
+
+PYTHON = register(
+    OperatorKind(
+        model=Python,
+        compile=compile_python,
+        reads=lambda operator: operator.fields,
+        stateful=True,
+        nondeterminism=lambda operator: "user code may give other results in other micro-batches",
+        user_code=lambda operator: operator,
+    )
+)

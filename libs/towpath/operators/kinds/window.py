@@ -1,0 +1,70 @@
+"""The `window` operator: aggregates per window and key, published once, when the window closes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from towpath.contracts.operators import AggregateFunction, FieldType, ProcessingWindow, Window
+from towpath.operators.kind import OperatorKind, Schema, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from towpath.operators.compilation import JobEvents
+
+_BOUNDS = ("window_start", "window_end")
+
+
+def compile_window(operator: Window, events: JobEvents) -> DataFrame:
+    """The closed windows, and the rejected events."""
+    from towpath.operators.windows import windows_of
+
+    return windows_of(events.typed(operator.fields), operator, events.publication)
+
+
+def aggregate_fields(operator: Window | ProcessingWindow) -> Schema:
+    """The fields of a result that has a key, a count and aggregates."""
+    schema: Schema = {name: operator.fields[name] for name in operator.key}
+    schema["count"] = FieldType.LONG
+    for name, aggregate in operator.aggregates.items():
+        match aggregate.function:
+            case AggregateFunction.COUNT | AggregateFunction.DISTINCT:
+                schema[name] = FieldType.LONG
+            case AggregateFunction.MIN | AggregateFunction.MAX:
+                schema[name] = operator.fields[aggregate.field or ""]
+            case _:
+                schema[name] = FieldType.DOUBLE
+    return schema
+
+
+def computation(operator: Window) -> dict[str, Any]:
+    """The operator without fields that only have their type checked: they leave no trace in the state."""
+    placing = [operator.event_time] if operator.event_time else []
+    aggregated = [aggregate.field for aggregate in operator.aggregates.values()]
+    used = {*operator.key, *placing, *aggregated}
+    fields = {name: kind for name, kind in operator.fields.items() if name in used}
+    return {**operator.model_dump(), "fields": fields}
+
+
+def nondeterminism(operator: Window) -> str | None:
+    """A watermark of zero makes late events count or not, as micro-batches happen to be cut."""
+    if operator.event_time is None or operator.watermark_s > 0:
+        return None
+    return (
+        "its windows wait for no late event (watermark_s is 0), and which events count may depend on the "
+        "micro-batches they fall into"
+    )
+
+
+WINDOW = register(
+    OperatorKind(
+        model=Window,
+        compile=compile_window,
+        reads=lambda operator: operator.fields,
+        writes=lambda operator: {**aggregate_fields(operator), **dict.fromkeys(_BOUNDS, FieldType.TIMESTAMP)},
+        stateful=True,
+        computation=computation,
+        watermarked=True,
+        nondeterminism=nondeterminism,
+    )
+)
