@@ -12,7 +12,7 @@ def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
     """Whether the state of a job that ran as `old`, if it has any, serves it as `new`.
 
     Only the computation counts: where an input starts matters to a new job only, other inputs go on with the
-    state (`towpath.checkpoints.derivation`), and output, trigger and rate are not in the checkpoint.
+    state (`towpath.engines.spark.derivation`), and output, trigger and rate are not in the checkpoint.
     """
     if old.operator.kind not in STATEFUL_KINDS and new.operator.kind not in STATEFUL_KINDS:
         return True

@@ -16,7 +16,6 @@ from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
-from towpath.checkpoints.layout import unfinished_batch
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import (
@@ -32,6 +31,7 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
+from towpath.engines.spark.layout import unfinished_batch
 from towpath.streams.ownership import epoch_is_over
 
 POLL_S = 0.1
