@@ -31,7 +31,6 @@ from towpath.contracts.migration import (
 )
 from towpath.contracts.operators import ProcessingWindow
 from towpath.contracts.reply import Done
-from towpath.engines.spark.layout import unfinished_batch
 from towpath.streams.ownership import epoch_is_over
 
 POLL_S = 0.1
@@ -156,7 +155,8 @@ class Handlers:
             return paused
 
     def _check_whole(self, assignment: Assignment) -> None:
-        batch = unfinished_batch(self.jobs.store.checkpoint(assignment))
+        store = self.jobs.store
+        batch = store.checkpoints.unfinished_batch(store.checkpoint(assignment))
         if batch is not None:
             raise TowpathError(
                 ErrorCode.FAILED,
