@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import nats
 import pytest
 
 from running.waiting import WITHIN_S, eventually
@@ -101,8 +102,12 @@ class BrokerSuite:
         assert not broker.binder(host="127.0.0.1", port=1883).create()
 
     async def test_ways_when_nothing_answers_then_say_so_in_one_line_and_go_on_until_cancelled(
-        self, broker: UnboundBroker
+        self, broker: UnboundBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        async def refuse(**_: object) -> None:
+            raise ConnectionRefusedError("nothing answers")
+
+        monkeypatch.setattr(nats, "connect", refuse)  # The client itself would try for seconds.
         binder = broker.binder()
         ways = [asyncio.create_task(way) for way in (binder.mirror(), binder.publish())]
         try:
