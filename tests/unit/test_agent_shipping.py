@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath.agent import roles as roles_module
 from towpath.agent.roles import Roles
 from towpath.checkpoints.transfer import Sent
@@ -32,7 +32,7 @@ class Copying:
         self.copies, self.send = 0, AsyncMock(return_value=SENT)
 
     def shipment(self, checkpoint: Path, directory: Path) -> Any:
-        return MagicMock(renew=self.renew, copy=directory / "copy")
+        return MagicMock(renew=self.renew, copy=directory / "copy", keep_every_s=0.5)
 
     def renew(self) -> int:
         self.copies += 1
@@ -44,15 +44,15 @@ class Copying:
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> Copying:
     played = Copying()
-    monkeypatch.setattr(roles_module, "Shipment", played.shipment)
     monkeypatch.setattr(roles_module, "send", played.send)
-    monkeypatch.setattr(roles_module, "standing", lambda *_: MagicMock(serials={"IN": 5}))
     return played
 
 
 @pytest.fixture
-def roles(tmp_path: Path) -> Roles:
+def roles(tmp_path: Path, copying: Copying) -> Roles:
     jobs: Any = MagicMock(assignments={})
+    jobs.store.checkpoints.shipment = copying.shipment
+    jobs.store.checkpoints.paused.return_value = MagicMock(serials={"IN": 5})
     jobs.lock.side_effect = lambda job: nullcontext()
     jobs.store.outgoing.return_value = tmp_path / "outgoing"
     return Roles("jfk", jobs, AsyncMock(), AsyncMock())
@@ -63,6 +63,10 @@ async def begun(copying: Copying) -> None:
     copying.begun.clear()
 
 
+def is_called_off(job: str) -> bool:
+    return any(task.get_name() == f"send {job}" and task.cancelling() for task in asyncio.all_tasks())
+
+
 async def test_shipment_when_called_off_while_it_copies_then_ends_without_sending(
     roles: Roles, copying: Copying
 ) -> None:
@@ -70,7 +74,7 @@ async def test_shipment_when_called_off_while_it_copies_then_ends_without_sendin
     await begun(copying)
     resetting = asyncio.create_task(roles.reset(RESET))
     try:
-        await asyncio.sleep(0)
+        await eventually(lambda: is_called_off(SHIP.job))
         copying.may_go_on.set()
         await asyncio.wait_for(resetting, WITHIN_S)
         with pytest.raises(TowpathError, match="was cancelled"):

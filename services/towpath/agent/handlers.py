@@ -16,7 +16,6 @@ from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
-from towpath.checkpoints.layout import unfinished_batch
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
@@ -155,7 +154,8 @@ class Handlers:
             return paused
 
     def _check_whole(self, assignment: Assignment) -> None:
-        batch = unfinished_batch(self.jobs.store.checkpoint(assignment))
+        store = self.jobs.store
+        batch = store.checkpoints.unfinished_batch(store.checkpoint(assignment))
         if batch is not None:
             raise TowpathError(
                 ErrorCode.FAILED,

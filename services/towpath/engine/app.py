@@ -8,34 +8,20 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from towpath.bus import Bus
-from towpath.contracts.engine import (
-    SHARED_ENGINE,
-    AnalyseJob,
-    HaltQuery,
-    ListQueries,
-    Measures,
-    QueryList,
-    ReadMeasures,
-    RecomputeRange,
-    RunQuery,
-)
-from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import Paused
-from towpath.contracts.reply import Done
-from towpath.contracts.site_commands import Recomputed
-from towpath.engine.binder import Engine
-from towpath.engine.masters import Executors, is_cluster
+from towpath.contracts.engine import SHARED_ENGINE
+from towpath.engine.masters import Executors
 from towpath.engine.measures import keep_sampling
 from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.warm_up import keep_warm, warm_up
+from towpath.engines.commands import serve
+from towpath.engines.spark.binder import is_cluster
 from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
@@ -43,17 +29,16 @@ from towpath.telemetry.tracing import start_tracing
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 2.0
-"""How often the engine looks whether its JVM lives, and its executors. Without them the process is of no
-use, and ends."""
+"""Between two looks whether JVM and executors are alive. Without them the process is useless, and ends."""
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: EngineSettings) -> None:
     """Run the engine until SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # Halting and starting block a thread each, for seconds; many jobs may do so at once.
+    # Halting and starting a job blocks a thread for seconds, and many jobs may do so at once.
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
     planners = Planners(settings.directory)
     planners.start()
@@ -76,39 +61,6 @@ async def run(settings: Settings) -> None:
     await asyncio.to_thread(connection.close)
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)
-
-
-async def serve(bus: Bus, site: str, queries: Engine, engine: str = SHARED_ENGINE) -> None:
-    """Answer the agent's commands to the engine of this name."""
-    incarnation = new_identifier()
-
-    async def run_query(command: RunQuery) -> Done:
-        await queries.run(command.assignment, Path(command.checkpoint))
-        return Done()
-
-    async def analyse(command: AnalyseJob) -> Done:
-        await queries.analyse(command.assignment, Path(command.checkpoint))
-        return Done()
-
-    async def halt(command: HaltQuery) -> Paused:
-        return await queries.halt(command.job, command.within_s)
-
-    async def recompute(command: RecomputeRange) -> Recomputed:
-        return await queries.recompute(command.assignment, command.after, command.through)
-
-    async def list_queries(_: ListQueries) -> QueryList:
-        return QueryList(incarnation=incarnation, queries=queries.statuses())
-
-    async def read_measures(command: ReadMeasures) -> Measures:
-        samples, last = queries.measures(command.after)
-        return Measures(incarnation=incarnation, samples=samples, last=last)
-
-    await bus.serve(RunQuery, run_query, site=site, engine=engine)
-    await bus.serve(AnalyseJob, analyse, site=site, engine=engine)
-    await bus.serve(HaltQuery, halt, site=site, engine=engine)
-    await bus.serve(ListQueries, list_queries, site=site, engine=engine)
-    await bus.serve(RecomputeRange, recompute, site=site, engine=engine)
-    await bus.serve(ReadMeasures, read_measures, site=site, engine=engine)
 
 
 async def _exit_without_spark(session: SparkSession, *, on_cluster: bool) -> None:
@@ -134,5 +86,5 @@ def _is_stopped(session: SparkSession) -> bool:
 
 
 def _executor_count(session: SparkSession) -> int:
-    """The driver is in Spark's list as well."""
+    """Return the number of executors. Spark's list has the driver as well."""
     return session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[operator]

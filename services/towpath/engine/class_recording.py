@@ -1,4 +1,4 @@
-"""A session that runs only for the classes it loads: what `class_archive` keeps comes from here."""
+"""Run a session only for the classes it loads. `class_archive` keeps them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from pyspark import SparkContext
 
 from towpath.contracts.site import EngineSpec
 from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.warm_up import warm_up
 
 
 def record(directory: Path, java_options: str) -> None:
     """Start a session in `directory`, warm it up, and return when its JVM has ended.
 
-    With `-XX:ArchiveClassesAtExit` among the options the JVM writes its classes before it ends. Blocks for
+    With `-XX:ArchiveClassesAtExit` among the options, the JVM writes its classes before it ends. Blocks for
     some twenty seconds.
     """
     spec = EngineSpec(java_options=java_options)
-    session = start_session(Settings("none", spec, nats_url="", user="", password="", directory=directory))
+    session = start_session(
+        EngineSettings("none", spec, nats_url="", user="", password="", directory=directory)
+    )
     warm_up(session)
     gateway = SparkContext._gateway
     assert gateway is not None, "a session has one"
     java = gateway.proc
     assert java is not None, "the session has started its own JVM"
     session.stop()
-    java.communicate()  # Closes its input, without which it ends.
+    java.communicate()  # Closes its input. Then it ends.
 
 
 if __name__ == "__main__":

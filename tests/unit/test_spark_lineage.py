@@ -3,58 +3,17 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import struct
-import zipfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from spark_checkpoints import PACKED, PLAIN, archive, block, changelog, commit, decompressed, utf
 
-from towpath.checkpoints.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
-from towpath.checkpoints.layout import inventory
-from towpath.checkpoints.lineage import Outdated, parts_of
-from towpath.checkpoints.shipment import Shipment, extended
-from towpath.checkpoints.snapshot import snapshot
-
-PLAIN = 0x15
-"""Token of a block that is stored as it is."""
-PACKED = 0x25
-
-
-def block(content: bytes, token: int) -> bytes:
-    body = content if token == PLAIN else pa.compress(content, codec="lz4_raw", asbytes=True)
-    return b"LZ4Block" + struct.pack("<BIII", token, len(body), len(content), 0) + body
-
-
-def utf(text: str) -> bytes:
-    return len(text).to_bytes(2) + text.encode()
-
-
-def changelog(store: Path, version: int, since: int, form: str = "v3", token: int = PACKED) -> None:
-    """A changelog whose lineage begins with version `since`."""
-    lineage = [{"version": n, "checkpointUniqueId": f"id{n}"} for n in range(since, version)]
-    content = utf(form) + utf(json.dumps(lineage)) + b"\xff\xff\xff\xff" + b"changes" * 10
-    store.mkdir(parents=True, exist_ok=True)
-    (store / f"{version}_id{version}.changelog").write_bytes(block(content, token) + block(b"", PLAIN))
-
-
-def archive(store: Path, version: int, *parts: str) -> None:
-    """A snapshot made of files under SSTs."""
-    (store / "SSTs").mkdir(parents=True, exist_ok=True)
-    listed = {"sstFiles": [{"dfsSstFileName": part, "localFileName": "1.sst"} for part in parts]}
-    with zipfile.ZipFile(store / f"{version}_id{version}.zip", "w") as file:
-        file.writestr("metadata", "v1\n" + json.dumps(listed))
-    for part in parts:
-        (store / "SSTs" / part).write_text(part)
-
-
-def commit(checkpoint: Path, batch: int) -> None:
-    ids = {"stateUniqueIds": {"0": [[f"id{batch + 1}"]]}}
-    for name, text in (("commits", f"v2\n{json.dumps(ids)}"), ("offsets", "v1\n{}\n{}")):
-        (checkpoint / name).mkdir(parents=True, exist_ok=True)
-        (checkpoint / name / str(batch)).write_text(text)
+from towpath.checkpoints.inventory import inventory
+from towpath.engines.spark.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
+from towpath.engines.spark.lineage import Outdated, parts_of
+from towpath.engines.spark.shipment import SparkShipment, extended
+from towpath.engines.spark.snapshot import snapshot
 
 
 @pytest.fixture
@@ -164,7 +123,9 @@ def test_lineage_when_extended_then_leads_back_to_an_older_snapshot(store: Path)
         extended(newest, Version(10, "another"), changelog)
 
 
-def go_on(store: Path, shipment: Shipment, until: int, snapshot: int, missed: tuple[int, ...] = ()) -> None:
+def go_on(
+    store: Path, shipment: SparkShipment, until: int, snapshot: int, missed: tuple[int, ...] = ()
+) -> None:
     """Versions up to `until`, one after another, and a large snapshot among them. What it makes superfluous
     is deleted as soon as it was kept, or missed."""
     old = {path for path in store.rglob("*") if path.is_file()}
@@ -183,14 +144,14 @@ def go_on(store: Path, shipment: Shipment, until: int, snapshot: int, missed: tu
     commit(store.parents[2], until - 1)
 
 
-def first_shipped(checkpoint: Path) -> Shipment:
+def first_shipped(checkpoint: Path) -> SparkShipment:
     """A shipment of version 12, which follows from the snapshot at 10."""
     store = checkpoint / "state/0/0"
     for version in range(8, 13):
         changelog(store, version, since=1 if version <= 10 else 10)
     archive(store, 10, "a.sst", "b.sst")
     commit(checkpoint, 11)
-    shipment = Shipment(checkpoint, checkpoint.with_name("outgoing"))
+    shipment = SparkShipment(checkpoint, checkpoint.with_name("outgoing"))
     assert shipment.renew() == 11
     return shipment
 
@@ -259,7 +220,7 @@ def test_copy_when_the_changelogs_are_larger_than_the_new_snapshot_then_has_that
     store: Path, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    shipment = Shipment(checkpoint, tmp_path / "outgoing")
+    shipment = SparkShipment(checkpoint, tmp_path / "outgoing")
     shipment.renew()
     for version in range(24, 34):
         changelog(store, version, since=20 if version <= 30 else 30)
@@ -268,12 +229,3 @@ def test_copy_when_the_changelogs_are_larger_than_the_new_snapshot_then_has_that
     shipment.renew()
     found = needed(shipment.copy / "state/0/0", 33, {"id33"})
     assert found == names(*range(30, 34)) | {"30_id30.zip", "SSTs/c.sst", "SSTs/d.sst"}
-
-
-def decompressed(changelog: Path) -> bytes:
-    data, found = changelog.read_bytes(), b""
-    while data:
-        token, compressed, size, _ = struct.unpack("<BIII", data[8:21])
-        body, data = data[21 : 21 + compressed], data[21 + compressed :]
-        found += body if token == PLAIN else pa.decompress(body, size, codec="lz4_raw", asbytes=True)
-    return found
