@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from random import Random
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -22,9 +21,9 @@ from towpath.contracts.faults import (
 )
 from towpath.expressions import place_of
 from towpath.lab.faults.conditions import Expression, compile_condition
-from towpath.lab.faults.registry import POINT, faults, made
+from towpath.lab.faults.registry import POINT, kind_of
 from towpath.lab.faults.rule_expressions import field_of, values_of
-from towpath.lab.faults.vocabulary import names_at, nearest
+from towpath.lab.faults.vocabulary import names_at
 
 Location = tuple[int | str, ...]
 
@@ -71,16 +70,10 @@ def kind_of_event(event: RuleEvent) -> str:
 
 
 def misnamed(
-    what: str,
-    field: str,
-    value: str,
-    known: Sequence[str],
-    code: ErrorCode = ErrorCode.INVALID,
+    what: str, field: str, value: str, known: Sequence[str], code: ErrorCode = ErrorCode.INVALID
 ) -> ErrorDetail:
-    """The error that something of this name does not exist, with what does."""
-    return ErrorDetail(
-        code=code, message=f"{what}{nearest(value, known)}", field=field, value=value, allowed=[*known]
-    )
+    """Return the error that something of this name does not exist, with what does."""
+    return ErrorDetail(code=code, message=what, field=field, value=value, allowed=[*known])
 
 
 def _unknown_names(event: RuleEvent, expression: Expression, field: str) -> Iterator[ErrorDetail]:
@@ -118,21 +111,18 @@ def _of_where(rule: Rule) -> Iterator[ErrorDetail]:
 
 
 def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDetail]:
-    applied_to, kind = kind_of_event(event), faults().get(action.fault)
-    if kind is None or applied_to not in kind.applies_to:
-        known = [name for name, each in faults().items() if applied_to in each.applies_to]
-        what = "there is no such fault" if kind is None else f"{_place(event)} cannot have this fault"
-        return [misnamed(what, f"{field}.fault", action.fault, known)]
     try:
+        kind = kind_of(action, kind_of_event(event), field)
         kind.Parameters.model_validate(action.parameters)
-        made(action, applied_to, Random(0))
     except ValidationError as error:
         return [
             _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.Parameters)
             for problem in error.errors(include_url=False)
         ]
     except TowpathError as error:
-        # An expression in a parameter: it says what is wrong with it, not where it stands.
+        if error.detail.field == f"{field}.fault":
+            return [error.detail]
+        # An expression in a parameter: the error says what is wrong with it, and not where it stands.
         return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
     values = values_of(action, field)
     return [error for place, value in values for error in _unknown_names(event, value, place)]
@@ -155,15 +145,13 @@ def _of_field(
         value = None
     if kind == "extra_forbidden":
         known = _fields_at(place[:-1], document, model)
-        message = f"there is no such field{nearest(str(place[-1]), known)}"
-        allowed = known or "no fields"
+        message, value, allowed = "there is no such field", str(place[-1]), known or "no fields"
     elif kind == "missing":
         message = "this field is missing"
     elif kind == "string_type":
         allowed = "a text (in YAML, put it in quotes)"
     elif model is Rule and place in _CHOICES:
-        allowed = [choice.value for choice in _CHOICES[place]]
-        message = f"there is no such {place[-1]}{nearest(str(value), allowed)}"
+        message, allowed = f"there is no such {place[-1]}", [choice.value for choice in _CHOICES[place]]
     elif kind == "no_event":
         allowed = [*_EVENTS]
     path = ".".join(map(str, (*around, *place)))

@@ -8,12 +8,9 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.rule_expressions import expressions_of
-from towpath.lab.faults.rule_files import read_rules
 from towpath.lab.faults.rule_form import form_problems, misnamed
 from towpath.lab.faults.vocabulary import OWN_SITE
 from towpath.lab.faults.world import World, looking_processes, passing_processes, runs_python
-
-__all__ = ["problems", "read_rules", "targets"]
 
 
 def problems(rule: Rule, world: World) -> list[ErrorDetail]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from towpath.contracts.errors import closest
 from towpath.contracts.faults import AtPoint, DataPoint, RuleEvent
 
 OWN_SITE = "site"
@@ -127,9 +126,3 @@ def reference() -> dict[str, str]:
         f'{name}("jfk")': f"{meaning}; `{OWN_SITE}`: its own" for name, meaning in SHARED_FUNCTIONS.items()
     }
     return {**names, **dict(_OF_CEL.values()), **_MACROS, **figures}
-
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?` when a known word is much like the given one, else nothing."""
-    close = closest(given, known)
-    return f"; did you mean `{close}`?" if close else ""
