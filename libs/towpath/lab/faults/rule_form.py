@@ -113,6 +113,9 @@ def _of_where(rule: Rule) -> Iterator[ErrorDetail]:
 def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDetail]:
     try:
         kind = kind_of(action, kind_of_event(event), field)
+    except TowpathError as error:
+        return [error.detail]
+    try:
         kind.Parameters.model_validate(action.parameters)
     except ValidationError as error:
         return [
@@ -120,8 +123,6 @@ def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDe
             for problem in error.errors(include_url=False)
         ]
     except TowpathError as error:
-        if error.detail.field == f"{field}.fault":
-            return [error.detail]
         # An expression in a parameter: the error says what is wrong with it, and not where it stands.
         return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
     values = values_of(action, field)

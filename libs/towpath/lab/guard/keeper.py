@@ -24,8 +24,8 @@ from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time
 from towpath.lab.guard.process import guard_spec
 from towpath.lab.guard.report_reader import ReportReader, RuleVersion
-from towpath.lab.guard.rule_file import is_guarded
 from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop

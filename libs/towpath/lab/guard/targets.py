@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import OnTarget, TargetKind
+from towpath.contracts.faults import LoadedRule, OnTarget, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.registry import Target
 from towpath.lab.guard.held_record import Held
@@ -19,8 +19,17 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import is_engine_process
 from towpath.processes import find
 
+GUARDED = frozenset({TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER})
+"""Targets that a guard takes care of. Links are their service's, and each process sets its own clock."""
+
 BY_PROCESS = frozenset({TargetKind.PROCESS, TargetKind.DISK})
 """Targets that are named by a process."""
+
+
+def is_guarded(loaded: LoadedRule, scope: str) -> bool:
+    """Return true if the guard of a scope carries the rule out."""
+    event, site = loaded.rule.event, loaded.rule.where.site
+    return isinstance(event, OnTarget) and event.target in GUARDED and site in (None, scope)
 
 
 def target_of(home: Home, event: OnTarget) -> Target:

@@ -23,8 +23,8 @@ from towpath.containers.errors import HOST, USUAL_HOST, Conflict, DaemonError, N
 from towpath.containers.running import own_id
 from towpath.contracts.faults import TargetKind
 from towpath.lab.containers.control import UP
+from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.held_record import HeldRecord
-from towpath.lab.guard.rule_file import RuleFile
 from towpath.lab.guard.scopes import guard_name, held_path
 from towpath.lab.guard.undoing import undo
 from towpath.mesh.home import Home
@@ -114,12 +114,11 @@ def _by_socket() -> bool:
 def watch(home: Home, scope: str, watched: str, stop: Event) -> None:
     """Undo what a guard in the container `watched` should have undone, until nothing is held for a while, or
     by nobody: whoever has ended that container may want its volumes back."""
-    record, rules = held_path(home, scope), RuleFile(home.fault_rules(scope))
+    record, rules = held_path(home, scope), RuleSetFile(home.fault_rules(scope))
     held_at = holds_at = time.monotonic()
     while not stop.is_set() and time.monotonic() - held_at < IDLE_S:
         now = time.monotonic()
-        rules.rules()
-        holds_at = now if rules.holds else holds_at
+        holds_at = now if rules.rules() is not None else holds_at
         if record.exists():
             held_at = now
             if now - holds_at > PATIENCE_S:
