@@ -53,7 +53,7 @@ class Trial:
         self.surroundings = SlowSurroundings()
         self.rules = Rules(bus, Record(directory / "record.json"), Recorded())
         keeper: Any = AsyncMock()
-        keeper.set.return_value = RulesSet(scope="hub")
+        keeper.set_rules.return_value = RulesSet(scope="hub")
         surroundings: Any = self.surroundings
         self.handlers = Handlers(Home(directory), bus, keeper, self.rules, surroundings, Metrics())
 

@@ -18,7 +18,7 @@ import psutil
 
 from towpath.atomic_write import make_private_directory, write_atomically
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet
+from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet, SetRules
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time
@@ -55,13 +55,15 @@ Publish = Callable[[Metric], Awaitable[None]]
 class Keeper:
     """Writes the rules of a scope down, runs its guard while there is something to guard, reads reports.
 
-    `set` and `watch` may be used at the same time; `watch` does everything that goes on by itself.
+    `set_rules` and `watch` may be used at the same time; `watch` does everything that goes on by itself.
     """
 
     def __init__(self, home: Home, scope: str, publish: Publish) -> None:
         self._home = home
         self._scope = scope
         self._publish = publish
+        self._revision = -1
+        """The newest that it was told."""
         self._rules: list[LoadedRule] = []
         self._ended: dict[RuleVersion, float] = {}
         """Rules that are not loaded any more → until when their last counts are told, of the loop's clock:
@@ -80,32 +82,48 @@ class Keeper:
         self._came = asyncio.Event()
         """Set when there is something to do before the next look."""
 
-    async def set(
-        self, revision: int, lease_s: float, rules: list[LoadedRule], shared: dict[str, float]
-    ) -> RulesSet:
-        """Let these rules, and no others, hold for `lease_s` seconds from now.
+    async def set_rules(self, command: SetRules) -> RulesSet:
+        """Let these rules, and no others, hold until their lease is over.
 
         Processes follow within half a second. Answers with the counts of these rules and of those that
-        ended a moment ago. Raises `TowpathError` (failed) when the rules cannot be written.
+        ended a moment ago. Raises `TowpathError`: fenced if the scope has newer rules, failed if these cannot
+        be written.
         """
-        expires_at = real_time() + lease_s
-        told = RuleSet(
-            scope=self._scope, revision=revision, expires_at=expires_at, rules=rules, shared=shared
-        )
-        try:
-            async with self._writing:
+        async with self._writing:
+            self._check(command.revision)
+            expires_at = real_time() + command.lease_s
+            told = RuleSet(
+                scope=self._scope,
+                revision=command.revision,
+                expires_at=expires_at,
+                rules=command.rules,
+                shared=command.shared,
+            )
+            try:
                 await asyncio.to_thread(_write, self._home.fault_rules(self._scope), told)
-        except OSError as error:
-            raise TowpathError(
-                ErrorCode.FAILED, f"the rules of {self._scope} cannot be written: {error}", field="rules"
-            ) from error
-        if _asks_for_usage(rules, shared):
-            self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
-        until = asyncio.get_running_loop().time() + LAST_COUNTS_S
-        self._ended.update(dict.fromkeys(_versions(self._rules) - _versions(rules), until))
-        self._rules, self._expires_at = rules, expires_at
+            except OSError as error:
+                raise TowpathError(
+                    ErrorCode.FAILED, f"the rules of {self._scope} cannot be written: {error}", field="rules"
+                ) from error
+        now = asyncio.get_running_loop().time()
+        if _asks_for_usage(command):
+            self._asked_until = now + MEASURED_FOR_S
+        gone = _versions(self._rules) - _versions(command.rules)
+        self._ended.update(dict.fromkeys(gone, now + LAST_COUNTS_S))
+        self._rules, self._expires_at = command.rules, expires_at
         self._came.set()
         return await self._answer()
+
+    def _check(self, revision: int) -> None:
+        if revision < self._revision:
+            raise TowpathError(
+                ErrorCode.FENCED,
+                f"{self._scope} already has newer rules",
+                field="revision",
+                value=revision,
+                allowed=f"{self._revision} or more",
+            )
+        self._revision = revision
 
     async def watch(self) -> None:
         """Publish what is measured, and keep the guard running while it is needed; for ever."""
@@ -189,8 +207,8 @@ def _versions(rules: list[LoadedRule]) -> set[RuleVersion]:
     return {(each.rule.name, each.version) for each in rules}
 
 
-def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
-    asked = frozenset(shared).union(*(asked_by(each.rule) for each in rules))
+def _asks_for_usage(command: SetRules) -> bool:
+    asked = frozenset(command.shared).union(*(asked_by(each.rule) for each in command.rules))
     return any(name.startswith((CPU_PERCENT, MEMORY_PERCENT)) for name in asked)
 
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from towpath.contracts.faults import LoadedRule, RuleCount, RulesSet
+from towpath.contracts.faults import DEFAULT_LEASE_S, LoadedRule, RuleCount, RulesSet, SetRules
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.vocabulary import OWN_SITE
-from towpath.lab.injector.courier import Courier, Deliver, Letter
+from towpath.lab.injector.courier import Courier, Deliver
 from towpath.lab.injector.loaded import LoadedRules
 from towpath.tasks import end
 
@@ -49,7 +49,7 @@ class Distribution:
         """Serve one more scope: first of all it is told what there is."""
         if scope in self._couriers:
             return
-        courier = Courier(scope, self._letter, deliver, partial(self._answered, scope))
+        courier = Courier(scope, self._told, deliver, partial(self._answered, scope))
         courier.revision = self._revision
         self._couriers[scope] = courier
         self._tasks.append(asyncio.create_task(courier.run(), name=f"rules of {scope}"))
@@ -92,7 +92,7 @@ class Distribution:
         """Bring nothing any more."""
         await end(self._tasks)
 
-    def _letter(self, scope: str, revision: int) -> Letter:
+    def _told(self, scope: str, revision: int) -> SetRules:
         rules = self._loaded.told(scope)
         own = self._asked.get(scope, frozenset())
         shared = {name: self.shared[name] for name in own if name in self.shared}
@@ -100,7 +100,7 @@ class Distribution:
             if scope_of_shared(name) == scope:
                 # Tells the scope that it shall measure. No rule of its own looks at the value.
                 shared[name] = self.shared.get(name, 0.0)
-        return Letter(revision, rules, shared)
+        return SetRules(site=scope, revision=revision, lease_s=DEFAULT_LEASE_S, rules=rules, shared=shared)
 
     def _answered(self, scope: str, answer: RulesSet) -> None:
         for count in answer.counts:

@@ -19,8 +19,6 @@ from towpath.contracts.faults import (
     RenewRules,
     Rule,
     RuleList,
-    RulesSet,
-    SetRules,
     UnloadRules,
 )
 from towpath.contracts.message import HUB_SCOPE
@@ -30,7 +28,7 @@ from towpath.lab.faults.validation import problems
 from towpath.lab.faults.world import World
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.injector.catalogue import catalogue
-from towpath.lab.injector.courier import ATTEMPT_S, Letter
+from towpath.lab.injector.courier import ATTEMPT_S
 from towpath.lab.injector.metrics import Metrics
 from towpath.lab.injector.rules import Rules
 from towpath.lab.injector.scopes import scopes_of
@@ -125,9 +123,10 @@ class Handlers:
         sites = sorted((await self._surroundings.mesh()).sites)
         for scope in (HUB_SCOPE, *sites):
             await self._hear(scope)
-        self._rules.distribution.add(HUB_SCOPE, self._keep)
+        self._rules.distribution.add(HUB_SCOPE, self._keeper.set_rules)
         for site in sites:
-            self._rules.distribution.add(site, partial(self._send, site))
+            # One attempt each time: the courier comes again with what is new then.
+            self._rules.distribution.add(site, partial(self._bus.request, deadline_s=ATTEMPT_S))
         return sites
 
     async def _hear(self, scope: str) -> None:
@@ -136,20 +135,6 @@ class Handlers:
         if scope not in self._heard:
             self._heard.add(scope)
             await self._bus.subscribe(Metric, self._metrics.hear, site=scope)
-
-    async def _keep(self, letter: Letter) -> RulesSet:
-        return await self._keeper.set(letter.revision, letter.lease_s, letter.rules, letter.shared)
-
-    async def _send(self, site: str, letter: Letter) -> RulesSet:
-        command = SetRules(
-            site=site,
-            revision=letter.revision,
-            lease_s=letter.lease_s,
-            rules=letter.rules,
-            shared=letter.shared,
-        )
-        # Once: the courier comes again with what is new then.
-        return await self._bus.request(command, deadline_s=ATTEMPT_S)
 
 
 def all_problems(rule: Rule, world: World) -> list[ErrorDetail]:
