@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 
-from towpath.contracts.faults import LoadedRule, Rule, RuleSet, RulesSet, SetRules
+from towpath.contracts.fault_commands import RulesSet, SetRules
+from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
 from towpath.lab.guard.keeper import Keeper, Publish
 from towpath.lab.guard.report_reader import ReportReader

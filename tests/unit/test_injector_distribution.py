@@ -10,7 +10,8 @@ import pytest
 
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Rule, RuleCount, RulesSet, SetRules
+from towpath.contracts.fault_commands import RulesSet, SetRules
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.lab.injector import courier
 from towpath.lab.injector.distribution import Distribution
 from towpath.lab.injector.loaded import LoadedRules

@@ -11,7 +11,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from running.waiting import WITHIN_S
-from towpath.contracts.faults import LoadRules, RenewRules, Rule, RulesSet, UnloadRules
+from towpath.contracts.fault_commands import LoadRules, RenewRules, RulesSet, UnloadRules
+from towpath.contracts.faults import Rule
 from towpath.lab.faults.world import World
 from towpath.lab.injector.handlers import Handlers
 from towpath.lab.injector.metrics import Metrics

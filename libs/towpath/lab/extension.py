@@ -26,7 +26,7 @@ ENVIRONMENT = (FAULTS, PROCESS)
 async def at_site(home: Path, site: str, bus: Bus) -> AsyncIterator[None]:
     """Take the rules of a site from the injector. In the end, end what is held: before engine and broker end,
     which may be paused."""
-    from towpath.contracts.faults import SetRules
+    from towpath.contracts.fault_commands import SetRules
     from towpath.lab.guard.keeper import Keeper
     from towpath.mesh.home import Home
     from towpath.tasks import end

@@ -20,15 +20,8 @@ from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import (
-    DEFAULT_LEASE_S,
-    ListRules,
-    LoadRules,
-    Rule,
-    RuleSet,
-    RuleView,
-    UnloadRules,
-)
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S, ListRules, LoadRules, RuleView, UnloadRules
+from towpath.contracts.faults import Rule, RuleSet
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec

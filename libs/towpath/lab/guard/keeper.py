@@ -18,7 +18,8 @@ import psutil
 
 from towpath.atomic_write import make_private_directory, write_atomically
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet, SetRules
+from towpath.contracts.fault_commands import RulesSet, SetRules
+from towpath.contracts.faults import LoadedRule, RuleSet
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
 from towpath.cli.output import clock, print_json_line
-from towpath.contracts.faults import ListMetrics
+from towpath.contracts.fault_commands import ListMetrics
 from towpath.contracts.metrics import Metric
 from towpath.mesh.home import Home
 

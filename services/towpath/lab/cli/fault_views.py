@@ -9,15 +9,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from towpath.cli.output import clock, print_table
-from towpath.contracts.faults import (
-    AtPoint,
+from towpath.contracts.fault_commands import (
     Explanation,
     FaultCatalogue,
     FaultDescription,
     FaultParameter,
-    Rule,
     RuleView,
 )
+from towpath.contracts.faults import AtPoint, Rule
 
 COLUMNS = ("rule", "version", "event", "condition", "does", "where", "until", "looked", "acted", "errors")
 

@@ -15,7 +15,7 @@ from towpath.cli.endings import BAD_INPUT, complain
 from towpath.cli.output import print_json, print_json_line, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     LONGEST_LEASE_S,
     DescribeFaults,
     ExplainRule,

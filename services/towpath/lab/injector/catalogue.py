@@ -9,13 +9,8 @@ from pydantic.fields import FieldInfo
 
 from towpath.contracts.export.field_types import type_of
 from towpath.contracts.export.reference import member_documentation
-from towpath.contracts.faults import (
-    DataPoint,
-    FaultCatalogue,
-    FaultDescription,
-    FaultParameter,
-    TargetKind,
-)
+from towpath.contracts.fault_commands import FaultCatalogue, FaultDescription, FaultParameter
+from towpath.contracts.faults import DataPoint, TargetKind
 from towpath.lab.faults.registry import Fault, faults
 from towpath.lab.faults.validation import targets
 from towpath.lab.faults.vocabulary import reference

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import RulesSet, SetRules
+from towpath.contracts.fault_commands import RulesSet, SetRules
 
 log = logging.getLogger(__name__)
 

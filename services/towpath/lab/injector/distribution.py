@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from towpath.contracts.faults import DEFAULT_LEASE_S, LoadedRule, RuleCount, RulesSet, SetRules
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S, RulesSet, SetRules
+from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.vocabulary import OWN_SITE

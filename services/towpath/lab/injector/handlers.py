@@ -8,7 +8,7 @@ from functools import partial
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorDetail, TowpathError
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     DescribeFaults,
     ExplainRule,
     Explanation,
@@ -17,10 +17,10 @@ from towpath.contracts.faults import (
     ListRules,
     LoadRules,
     RenewRules,
-    Rule,
     RuleList,
     UnloadRules,
 )
+from towpath.contracts.faults import Rule
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.explanation import explain

@@ -10,7 +10,8 @@ from typing import cast
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import DEFAULT_LEASE_S, LoadedRule, OnTarget, RuleCount, TargetKind
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S
+from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
 from towpath.contracts.message import HUB_SCOPE, Command
 from towpath.lab.faults.registry import LinkFault

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, OnTarget, Rule, RuleCount, RuleEnd, RuleView, TargetKind
+from towpath.contracts.fault_commands import RuleEnd, RuleView
+from towpath.contracts.faults import LoadedRule, OnTarget, Rule, RuleCount, TargetKind
 from towpath.contracts.message import now
 from towpath.lab.guard.report_reader import total
 

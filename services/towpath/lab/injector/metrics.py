@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from towpath.contracts.faults import KeptMetric, ListMetrics, MetricList
+from towpath.contracts.fault_commands import KeptMetric, ListMetrics, MetricList
 from towpath.contracts.metrics import Metric
 
 KEPT = 10_000

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.contracts.faults import Rule, RuleCount, RuleEnd, RuleEnded, RuleList, RuleLoaded
+from towpath.contracts.fault_commands import RuleEnd, RuleEnded, RuleList, RuleLoaded
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.contracts.message import Event
 from towpath.lab.guard.report_reader import total
 from towpath.lab.injector.courier import LAST_COUNTS_S
