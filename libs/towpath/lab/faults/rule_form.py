@@ -1,4 +1,4 @@
-"""What is wrong with a rule wherever it is loaded: fields, condition, faults and their parameters."""
+"""Checks a rule for any mesh: its fields, its condition, its faults and their parameters."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ _CHOICES: Mapping[Location, type[StrEnum]] = {
 
 
 def rule_of(document: Any) -> Rule:
-    """The rule that plain data describe. Raises `TowpathError` (invalid) with all that is wrong with its
-    fields in `detail.errors`."""
+    """Return the rule that plain data describe.
+
+    Raises `TowpathError` (invalid) with all that is wrong with its fields in `detail.errors`.
+    """
     try:
         return Rule.model_validate(document)
     except ValidationError as error:
@@ -48,7 +50,7 @@ def rule_of(document: Any) -> Rule:
 
 
 def form_problems(rule: Rule) -> list[ErrorDetail]:
-    """What is wrong with a rule whose fields are right, whatever mesh it is for."""
+    """Return all that is wrong with a rule whose fields are right, for any mesh."""
     found: list[ErrorDetail] = []
     try:
         found.extend(_unknown_names(rule.event, compile_condition(rule.condition), "condition"))
@@ -61,7 +63,7 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
 
 
 def kind_of_event(event: RuleEvent) -> str:
-    """The kind by which faults say what they apply to: `point`, or a kind of target."""
+    """Return the kind by which faults say what they apply to: `point`, or a kind of target."""
     match event:
         case AtPoint():
             return POINT
@@ -116,10 +118,10 @@ def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDe
     except TowpathError as error:
         return [error.detail]
     try:
-        kind.Parameters.model_validate(action.parameters)
+        kind.parameters_type.model_validate(action.parameters)
     except ValidationError as error:
         return [
-            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.Parameters)
+            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.parameters_type)
             for problem in error.errors(include_url=False)
         ]
     except TowpathError as error:
@@ -136,7 +138,7 @@ def _first(errors: list[ErrorDetail]) -> ErrorDetail:
 def _of_field(
     problem: Mapping[str, Any], document: Any, around: Location = (), model: type[BaseModel] = Rule
 ) -> ErrorDetail:
-    """What pydantic found in a document that should be of a model, in our words."""
+    """Return what pydantic found in a document as an error of Towpath."""
     kind, context = problem["type"], problem.get("ctx") or {}
     place = _location(problem["loc"], document, missing=kind == "missing")
     message = problem["msg"].removeprefix("Value error, ")

@@ -21,8 +21,8 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fault_commands import RulesSet, SetRules
 from towpath.contracts.faults import LoadedRule, RuleSet
 from towpath.contracts.metrics import Metric
-from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time
+from towpath.lab.faults.rule_expressions import asked_by
 from towpath.lab.guard.process import guard_spec
 from towpath.lab.guard.report_reader import ReportReader, RuleVersion
 from towpath.lab.guard.scopes import guard_name, held_path
