@@ -23,7 +23,7 @@ from running.guard_trial import (
 from running.waiting import until
 from towpath.lab.faults import rule_set_file
 from towpath.lab.guard.guard import Guard
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh.home import Home
 
 

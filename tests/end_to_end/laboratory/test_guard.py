@@ -25,7 +25,7 @@ from towpath.contracts.faults import Rule, RuleSet
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR

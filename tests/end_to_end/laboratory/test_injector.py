@@ -31,7 +31,7 @@ from towpath.contracts.fault_commands import (
 )
 from towpath.contracts.faults import RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
-from towpath.lab.guard.scopes import guard_name
+from towpath.lab.guard.process import guard_name
 from towpath.processes import find
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -23,14 +23,14 @@ from running.guard_trial import (
 )
 from running.waiting import WITHIN_S, eventually, until
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.fault_commands import LONGEST_LEASE_S
 from towpath.contracts.faults import RuleCount
 from towpath.contracts.metrics import Metric
-from towpath.lab.guard.process import guard_spec
-from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.lab.guard.process import guard_name, guard_spec, held_path
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
 
-LONG_S = 100 * WITHIN_S
+LONG_S = LONGEST_LEASE_S
 """A lease that is not over while a test waits."""
 
 

@@ -44,7 +44,7 @@ class RuleKey:
 
 @dataclass(frozen=True)
 class ProcessContext:
-    """What rules know of the process that carries them out."""
+    """The process that carries rules out, as they see it."""
 
     scope: str
     process: str
@@ -112,6 +112,9 @@ class RulesAtWork(Generic[RuleT]):
         """Those whose last counts have not been reported."""
         self._reported: dict[RuleKey, RuleCount] = {}
         self._report_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._rules)
 
     def __iter__(self) -> Iterator[RuleT]:
         return iter([*self._rules.values()])

@@ -21,7 +21,7 @@ from towpath.lab.faults.rule_at_work import ProcessContext, RuleKey, RulesAtWork
 from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.guarded_rule import GuardedRule
 from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord
-from towpath.lab.guard.scopes import guard_name, held_path, progress_path
+from towpath.lab.guard.process import guard_name, held_path, progress_path
 from towpath.lab.guard.sentinel import Sentinel
 from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.undoing import undo
@@ -35,20 +35,20 @@ IDLE_S = 3.0
 """Without anything to do, before a guard ends: rules are often loaded one after the other."""
 
 LAST_RELEASES_S = 1.0
-"""For a guard that shall end and cannot release something: the next one finds it in the record."""
+"""For a guard that is to end and cannot release something: the next one finds it in the record."""
 
 
 class Guard:
     """Carries out the rules of one scope that have a target. Use it in one thread, and only one a scope."""
 
     def __init__(self, home: Home, scope: str, sentinel: Sentinel | None = None) -> None:
-        """With a sentinel, this guard is started anew when it is killed while it holds something."""
+        """With a sentinel, this guard is restarted when it is killed while it holds something."""
         self._home = home
         self._scope = scope
         self._sentinel = sentinel
         self._file = RuleSetFile(home.fault_rules(scope))
         self._shared: Mapping[str, float] = {}
-        """What conditions may ask of the whole mesh, as last told."""
+        """Figures of the whole mesh, as last told."""
         self._context = ProcessContext(scope, guard_name(scope), lambda key: self._shared.get(key))
         self._watchdog = Watchdog(home, scope)
         self._record = HeldRecord(held_path(home, scope))
@@ -57,7 +57,7 @@ class Guard:
         self._faults: dict[tuple[RuleKey, int], Fault] = {}
         """Those that hold something since this guard began."""
         self._unreleased: set[tuple[RuleKey, int]] = set()
-        """What could not be released, and was logged."""
+        """Those that could not be released, which was logged."""
         self._reports = Reports(home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl")
 
     def run(self, stop: Event) -> None:
@@ -85,7 +85,7 @@ class Guard:
         for rule in acting:
             self._act(rule)
         self._rules.report(self._reports)
-        return any(True for _ in self._rules) or len(self._record) > 0
+        return len(self._rules) > 0 or len(self._record) > 0
 
     def release_all(self) -> None:
         """End everything that is held, as far as that is possible now."""

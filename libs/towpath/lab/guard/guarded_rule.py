@@ -29,7 +29,7 @@ class GuardedRule(RuleAtWork):
 
     @property
     def progress(self) -> RuleProgress:
-        """How far it has come, with what earlier guards did."""
+        """Its progress, with what earlier guards did."""
         return RuleProgress(key=self.key, looked=self.evaluation.looked, acted=self.evaluation.acted)
 
     def count(self) -> RuleCount:

@@ -16,7 +16,7 @@ from towpath.atomic_write import write_atomically
 from towpath.contracts.faults import OnTarget, RuleAction
 from towpath.contracts.message import Model
 from towpath.lab.faults.rule_at_work import RuleKey
-from towpath.lab.guard.scopes import HELD_SUFFIX
+from towpath.lab.guard.process import HELD_SUFFIX
 from towpath.processes.child import CLOCK_TOLERANCE_S
 
 FileT = TypeVar("FileT", bound=BaseModel)
@@ -55,11 +55,11 @@ class Held(Model):
     processes: list[HeldProcess] = []
     """All that it was done to so far and that may live."""
     remembered: dict[str, Any] = {}
-    """How the target was, in the fault's own words."""
+    """State of the target before, in the fault's own words."""
 
 
 class RuleProgress(Model):
-    """How far a rule has come, which only counts up: `once` is once, whatever happens to the guard."""
+    """Progress of a rule, which only counts up: `once` is once, whatever happens to the guard."""
 
     key: RuleKey
     looked: int

@@ -1,8 +1,7 @@
 """Keeps the fault rules of one scope: written where its processes look, carried out, and reported.
 
-Whoever is told the rules of a scope, the agent of a site or the injector for the hub, has one keeper. It may
-be killed at any line: rules end with their lease, the guard goes on alone, and the next keeper finds the
-report files and the guard as they are.
+The agent of a site has one keeper, and the injector has one for the hub. It may be killed at any line: rules
+end with their lease, the guard goes on alone, and the next keeper finds report files and guard as they are.
 """
 
 from __future__ import annotations
@@ -23,9 +22,8 @@ from towpath.contracts.faults import LoadedRule, RuleSet
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.clock import real_time
 from towpath.lab.faults.rule_expressions import asked_by
-from towpath.lab.guard.process import guard_spec
+from towpath.lab.guard.process import guard_name, guard_spec, held_path
 from towpath.lab.guard.report_reader import ReportReader, RuleVersion
-from towpath.lab.guard.scopes import guard_name, held_path
 from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
@@ -42,13 +40,13 @@ PUBLISH_S = 2.0
 
 MEASURE_EVERY_S = 1.0
 MEASURED_FOR_S = 10.0
-"""How long after a condition last asked for it the use of the machine is still measured."""
+"""Time after a condition last asked for the use of the machine until it is no longer measured."""
 
 GUARD_STOP_S = 2.0
-"""For a guard to release everything: it sends signals and sets limits, and waits for nobody."""
+"""For a guard to release everything: it sends signals and sets limits, and waits for nothing."""
 
 LAST_COUNTS_S = 5.0
-"""How long the counts of rules that have ended are told: processes report them within a second or two."""
+"""The counts of ended rules are told for so long: processes report them within a second or two."""
 
 Publish = Callable[[Metric], Awaitable[None]]
 
@@ -75,7 +73,7 @@ class Keeper:
         self._usage = Usage(home, scope)
         self._measured: dict[str, float] = {}
         self._asked_until = 0.0
-        """Until when somebody wants to know the use of the machine, seconds of the loop's clock."""
+        """The use of the machine is measured until then, seconds of the loop's clock."""
         self._measure_at = 0.0
         self._guard: subprocess.Popen[bytes] | None = None
         """Set when it was started here, and must be reaped."""
@@ -127,7 +125,7 @@ class Keeper:
         self._revision = revision
 
     async def watch(self) -> None:
-        """Publish what is measured, and keep the guard running while it is needed; for ever."""
+        """Publish what is measured, and keep the guard running while it is needed, until cancelled."""
         while True:
             check_cancelled()
             self._came.clear()
@@ -140,8 +138,8 @@ class Keeper:
                     await self._came.wait()
 
     async def close(self) -> None:
-        """End all rules of the scope and everything that was done for them. Call before what they hold is
-        to end in good order: a paused process does not hear that it shall."""
+        """End all rules of the scope and everything that was done for them. Call it before what they hold is
+        to end in good order: a paused process cannot hear a signal."""
         await asyncio.to_thread(self._home.fault_rules(self._scope).unlink, missing_ok=True)
         await asyncio.to_thread(stop, self._home.run, guard_name(self._scope), grace_s=GUARD_STOP_S)
         if self._guard is not None:

@@ -16,7 +16,7 @@ from towpath.contracts.commands import ListJobs
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.lab.faults.world import World, looking_processes
-from towpath.lab.guard.scopes import guard_name
+from towpath.lab.guard.process import guard_name
 from towpath.lab.services.links import LINKS
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
