@@ -1,4 +1,4 @@
-"""How fault rules come into the processes of a mesh: see `towpath.hooks.extension`, which loads this module.
+"""Brings fault rules into the processes of a mesh: `towpath.hooks.extension` loads this module.
 
 Every process of a mesh with fault rules imports it when it starts, so it imports little itself.
 """

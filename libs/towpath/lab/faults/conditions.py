@@ -222,7 +222,7 @@ def _tried(expression: Expression, field: str) -> Any:
         if isinstance(error, RuntimeError) and "regex" not in str(error):
             return True  # A sample that cannot be converted, such as a text that says no number.
         if not expression.names <= SAMPLES.keys():
-            return True  # Whoever asks for the names refuses it.
+            return True  # The check of names refuses it.
         raise _wrong(f"cannot be computed: {error}", expression.text, field, "values of one type") from error
     except (LookupError, ArithmeticError, ValueError):
         return True

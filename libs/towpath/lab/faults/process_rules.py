@@ -45,7 +45,7 @@ class ProcessRules:
     def __init__(self, scope: str, process: str, reports: Path) -> None:
         self._reports = Reports(reports / f"{process}-{os.getpid()}.jsonl")
         self._shared: Mapping[str, float] = {}
-        """What conditions may ask of the whole mesh, as last told."""
+        """Figures of the whole mesh, as last told."""
         self._context = ProcessContext(scope, process, lambda key: self._shared.get(key), executor())
         self._rules = RulesAtWork[PointRule | ClockRule](self._take_up)
 

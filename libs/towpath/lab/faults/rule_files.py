@@ -24,7 +24,7 @@ class WrittenRule:
     """A rule, and the place where a file has it."""
 
     rule: Rule
-    place: Place
+    place: RulePlace
 
     def located(self, error: ErrorDetail) -> ErrorDetail:
         """Return an error of this rule with file and line of its field."""
@@ -32,7 +32,7 @@ class WrittenRule:
 
 
 @dataclass(frozen=True)
-class Place:
+class RulePlace:
     """A value in a file."""
 
     file: str
@@ -45,9 +45,9 @@ class Place:
         line = f":{node.start_mark.line + 1}" if node is not None else ""
         return error.model_copy(update={"message": f"{self.file}{line}: {error.message}"})
 
-    def under(self, key: str | int) -> Place:
+    def under(self, key: str | int) -> RulePlace:
         """Return the place of one of its values."""
-        return Place(self.file, _child(self.node, str(key)))
+        return RulePlace(self.file, _child(self.node, str(key)))
 
 
 def read_rules(text: str, file: str = "rules") -> list[WrittenRule]:
@@ -63,7 +63,7 @@ def read_rules(text: str, file: str = "rules") -> list[WrittenRule]:
     rules: list[WrittenRule] = []
     errors: list[ErrorDetail] = []
     for document, node in zip(documents, _nodes(text, len(documents)), strict=True):
-        for place, content in _found(document, Place(file, node), errors):
+        for place, content in _found(document, RulePlace(file, node), errors):
             rule, wrong = _read(content)
             errors += map(place.located, wrong)
             rules += [WrittenRule(rule, place)] if rule is not None else []
@@ -85,7 +85,7 @@ def _read(content: Any) -> tuple[Rule | None, Sequence[ErrorDetail]]:
     return rule, form_problems(rule)
 
 
-def _found(document: Any, place: Place, errors: list[ErrorDetail]) -> Iterator[tuple[Place, Any]]:
+def _found(document: Any, place: RulePlace, errors: list[ErrorDetail]) -> Iterator[tuple[RulePlace, Any]]:
     """Yield each rule of a document with its place. Add to `errors` what stands beside a list of rules."""
     if isinstance(document, dict) and "rules" in document:
         for key in document:

@@ -40,10 +40,10 @@ from towpath.lab.faults.rule_files import WrittenRule
 from towpath.mesh.home import Home
 
 DEADLINE_S = 20.0
-"""Everything is answered within seconds, unless the injector is just being started anew."""
+"""Everything is answered within seconds, unless the injector is just restarting."""
 
 ATTEMPT_S = 8.0
-"""Then a command is sent again: whoever heard it may have died."""
+"""Then a command is sent again: the injector that heard it may have died."""
 
 WATCH_EVERY_S = 1.0
 
@@ -126,7 +126,7 @@ def unload(
     """
     if bool(names) == every:
         raise TowpathError(
-            ErrorCode.INVALID, "say what shall be unloaded", field="names", allowed="names of rules, or --all"
+            ErrorCode.INVALID, "say which rules to unload", field="names", allowed="names of rules, or --all"
         )
     begun = time.monotonic()
     with working("unloading…"):
@@ -181,7 +181,7 @@ async def _watch(home: Home, as_json: bool) -> None:
 
 
 class _Lines:
-    """Where a table would be drawn anew: nothing."""
+    """Stands for the table when lines are printed instead."""
 
     def __enter__(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Brings the rules of one scope to whoever carries them out there, again and again."""
+"""Brings the rules of one scope there, again and again."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ATTEMPT_S = 1.2
 
 RETRY_S = 0.5
 SLOWEST_RETRY_S = 5.0
-"""While nobody answers: as patiently as a lease. What a scope that is away had has ended by then."""
+"""While no one answers: about one lease. The rules of a scope that is away have ended by then."""
 
 LAST_COUNTS_S = 1.5
-"""How long after a change a scope without rules is still asked: processes report once a second at most."""
+"""A scope without rules is still asked for so long after a change: processes report once a second at most."""
 
 
 Deliver = Callable[[SetRules], Awaitable[RulesSet]]
@@ -45,12 +45,12 @@ class Courier:
         deliver: Deliver,
         answered: Callable[[RulesSet], None],
     ) -> None:
-        """`write` says what a scope shall have now, under a revision; `answered` is told each answer."""
+        """`write` makes the command for a scope under a revision; `answered` is told each answer."""
         self.scope = scope
         self.revision = 0
-        """Of what the scope shall have."""
+        """Of the rules that the scope is to have."""
         self.tried = -1
-        """The newest revision that was taken, or that nobody took at least once."""
+        """The newest revision that was taken, or that was refused at least once."""
         self._write = write
         self._deliver = deliver
         self._answered = answered
@@ -61,7 +61,7 @@ class Courier:
 
     @property
     def unreached(self) -> bool:
-        """Whether nobody answered the last time."""
+        """True if no one answered the last time."""
         return self._failures > 0
 
     def call(self, revision: int | None = None) -> None:
@@ -71,13 +71,13 @@ class Courier:
         self._called.set()
 
     async def settled(self) -> None:
-        """Wait until what the scope shall have now was brought, or nobody took it."""
+        """Wait until the scope has its current rules, or has not answered."""
         revision = self.revision
         async with self._progress:
             await self._progress.wait_for(lambda: self.tried >= revision)
 
     async def run(self) -> None:
-        """Bring and renew, for ever."""
+        """Bring and renew, until cancelled."""
         while True:
             self._called.clear()
             told = self._write(self.scope, self.revision)

@@ -1,4 +1,4 @@
-"""Sees to it that every scope has its rules, and knows which have."""
+"""Brings every scope its rules, and knows which scopes have them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distribution:
         has counted."""
         self._revision = revision
         self.shared: dict[str, float] = {}
-        """What was measured, of that which conditions ask for."""
+        """Figures that conditions ask for, as last measured."""
         self._loaded = loaded
         self._note = note
         self._couriers: dict[str, Courier] = {}
@@ -57,7 +57,7 @@ class Distribution:
 
     @property
     def unreached(self) -> frozenset[str]:
-        """Scopes whose rules nobody took the last time."""
+        """Scopes that did not take their rules the last time."""
         return frozenset(scope for scope, courier in self._couriers.items() if courier.unreached)
 
     def changed(self, scopes: Collection[str]) -> None:
@@ -79,7 +79,7 @@ class Distribution:
         return self._revision
 
     def shared_value(self, name: str) -> float | None:
-        """What was measured last, by a name such as `cpu_percent(jfk)`; null when nothing was."""
+        """Return the figure of a name such as `cpu_percent(jfk)`. None: it has not been measured."""
         return self.shared.get(name)
 
     async def settled(self, scopes: Iterable[str], *, within_s: float = SETTLE_S) -> None:
@@ -99,7 +99,7 @@ class Distribution:
         shared = {name: self.shared[name] for name in own if name in self.shared}
         for name in self._anywhere() - own:
             if scope_of_shared(name) == scope:
-                # Tells the scope that it shall measure. No rule of its own looks at the value.
+                # Tells the scope to measure. No rule of its own looks at the value.
                 shared[name] = self.shared.get(name, 0.0)
         return SetRules(site=scope, revision=revision, lease_s=DEFAULT_LEASE_S, rules=rules, shared=shared)
 

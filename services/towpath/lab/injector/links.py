@@ -13,11 +13,11 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.fault_commands import DEFAULT_LEASE_S
 from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
-from towpath.contracts.message import HUB_SCOPE, Command
+from towpath.contracts.message import HUB_SCOPE, Command, now
 from towpath.lab.faults.registry import LinkFault
 from towpath.lab.faults.rule_at_work import ProcessContext, RuleAtWork, RulesAtWork
 from towpath.lab.injector.loaded import LoadedRules
-from towpath.lab.injector.record import RecordedLink
+from towpath.lab.proxy.recorded_conditions import RecordedConditions
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.25
 """Between looks at the conditions, as for other targets."""
 
 RENEW_S = 2.0
-"""A link that nobody renews restores itself after `DEFAULT_LEASE_S`."""
+"""A link that is not renewed restores itself after `DEFAULT_LEASE_S`."""
 
 DEADLINE_S = 1.0
 """For an answer of the links' service, which is beside the injector."""
@@ -68,7 +68,7 @@ class LinkRule(RuleAtWork):
 class _Held:
     """A link that rules have made worse."""
 
-    before: RecordedLink
+    before: RecordedConditions
     shaped: LinkConditions = field(default_factory=LinkConditions)
     renewed_at: float = float("-inf")
 
@@ -96,16 +96,16 @@ class LinkRules:
         self._looking = asyncio.Lock()
 
     @property
-    def held(self) -> dict[str, RecordedLink]:
+    def held(self) -> dict[str, RecordedConditions]:
         """Site → how its link was before rules made it worse."""
         return {site: held.before for site, held in self._held.items()}
 
-    def take_over(self, held: dict[str, RecordedLink]) -> None:
+    def take_over(self, held: dict[str, RecordedConditions]) -> None:
         """Restore, with the next look, what an earlier injector has made worse."""
         self._held |= {site: _Held(before) for site, before in held.items()}
 
     async def carry_out(self) -> None:
-        """Look at the conditions again and again, for ever."""
+        """Look at the conditions again and again, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_EVERY_S)
@@ -140,7 +140,7 @@ class LinkRules:
         if site not in self._held:
             await self._hold(site)
         held = self._held[site]
-        wanted = held.before.remaining()
+        wanted = held.before.remaining(now())
         for each in rules:
             wanted = each.worsen(wanted)
         wanted = wanted.model_copy(update={"for_s": DEFAULT_LEASE_S})
@@ -152,7 +152,7 @@ class LinkRules:
             each.acted += 1
 
     async def _hold(self, site: str) -> None:
-        """Put on record how a link is, before it is touched: whoever follows knows what to restore."""
+        """Record how a link is before it is touched: the next injector knows what to restore."""
         self._held[site] = _Held(await self._as_it_is(site))
         is_recorded = False
         try:
@@ -164,18 +164,18 @@ class LinkRules:
             raise TowpathError(ErrorCode.FAILED, "how the link is could not be written down")
 
     async def _restore(self, site: str) -> None:
-        before = self._held[site].before.remaining()
+        before = self._held[site].before.remaining(now())
         await self._tell(
             RestoreLink(site=site) if before.perfect else ShapeLink(site=site, conditions=before)
         )
         del self._held[site]
 
-    async def _as_it_is(self, site: str) -> RecordedLink:
+    async def _as_it_is(self, site: str) -> RecordedConditions:
         links = (await self._bus.request(ListLinks(), deadline_s=DEADLINE_S)).links
         found = next((view for view in links if view.site == site), None)
         if found is None:
-            return RecordedLink(conditions=LinkConditions())
-        return RecordedLink(conditions=found.conditions, until=found.until)
+            return RecordedConditions(conditions=LinkConditions())
+        return RecordedConditions(conditions=found.conditions, until=found.until)
 
     async def _tell(self, command: Command) -> None:
         await self._bus.request(command, deadline_s=DEADLINE_S)

@@ -9,7 +9,7 @@ from towpath.contracts.fault_commands import KeptMetric, ListMetrics, MetricList
 from towpath.contracts.metrics import Metric
 
 KEPT = 10_000
-"""Some megabytes. Whoever wants a history collects it."""
+"""Some megabytes. A client that wants a history collects it."""
 
 
 class Metrics:
