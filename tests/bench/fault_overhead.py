@@ -20,9 +20,9 @@ import pyarrow as pa
 from towpath.contracts.faults import LoadedRule, Rule
 from towpath.contracts.message import now
 from towpath.hooks.points import Point
-from towpath.lab.faults.active import ActiveRule
+from towpath.lab.faults.point_rule import PointRule
 from towpath.lab.faults.reports import Reports
-from towpath.lab.faults.surroundings import Surroundings
+from towpath.lab.faults.rule_at_work import ProcessContext
 from towpath.streams import source
 from towpath.streams.passing import EVENTS, ChangedMessage
 
@@ -67,7 +67,7 @@ class _Log:
         yield from self.bundles
 
 
-def rule(fault: str = "drop", **when: Any) -> ActiveRule:
+def rule(fault: str = "drop", **when: Any) -> PointRule:
     """A rule at `source.read`."""
     parameters = {"ms": 0} if fault == "delay" else {}
     action = {"fault": fault, "parameters": parameters}
@@ -79,12 +79,12 @@ def rule(fault: str = "drop", **when: Any) -> ActiveRule:
         loaded_at=now(),
     )
     reports = Reports(Path(tempfile.gettempdir()) / "no-reports.jsonl")
-    active = ActiveRule(loaded, Surroundings("jfk", "jfk-engine", None, reports))
+    active = PointRule(loaded, ProcessContext("jfk", "jfk-engine"), reports)
     active.expires_at = time.time() + 3600
     return active
 
 
-def cases() -> dict[str, tuple[ActiveRule, ...]]:
+def cases() -> dict[str, tuple[PointRule, ...]]:
     """Name → the rules at the point."""
     return {
         "no rule": (),
@@ -94,7 +94,7 @@ def cases() -> dict[str, tuple[ActiveRule, ...]]:
     }
 
 
-def point_ns(rules: dict[str, tuple[ActiveRule, ...]]) -> dict[str, float]:
+def point_ns(rules: dict[str, tuple[PointRule, ...]]) -> dict[str, float]:
     """Nanoseconds of CPU per event at the point alone, median over rounds."""
     items: Any = bundle(1)
     points = {name: Point("source.read") for name in rules}
@@ -110,7 +110,7 @@ def point_ns(rules: dict[str, tuple[ActiveRule, ...]]) -> dict[str, float]:
     return _interleaved(timings)
 
 
-def reading_ns(rules: dict[str, tuple[ActiveRule, ...]]) -> dict[str, float]:
+def reading_ns(rules: dict[str, tuple[PointRule, ...]]) -> dict[str, float]:
     """Nanoseconds of CPU per event of a task's reading, from messages in memory to Arrow batches."""
     log = _Log()
     source.reader_for = lambda access: log  # type: ignore[assignment]
@@ -118,7 +118,7 @@ def reading_ns(rules: dict[str, tuple[ActiveRule, ...]]) -> dict[str, float]:
     reader = source.StreamReader(options)
     part = source.SerialRange(0, BUNDLES * EVENTS_A_BUNDLE)
 
-    def once(active: tuple[ActiveRule, ...]) -> None:
+    def once(active: tuple[PointRule, ...]) -> None:
         source.SOURCE_READ.rules = active
         batches: list[pa.RecordBatch] = list(reader.read(part))
         source.SOURCE_READ.rules = ()

@@ -22,7 +22,8 @@ from faults_usage import cores, memory, watched
 from figures import Case, Measured, Target, Value, rounded
 from measured_mesh import MeasuredMesh
 
-from towpath.contracts.faults import LoadRules, Rule, UnloadRules
+from towpath.contracts.fault_commands import LoadRules, UnloadRules
+from towpath.contracts.faults import Rule
 from towpath.contracts.site import EngineSpec, SiteSpec
 from towpath.mesh import lifecycle
 

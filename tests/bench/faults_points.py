@@ -25,7 +25,7 @@ from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
 from towpath.hooks.points import SOURCE_READ
 from towpath.lab.faults.board import Board
-from towpath.lab.faults.loading import LoadedRules
+from towpath.lab.faults.process_rules import ProcessRules
 from towpath.streams.passing import EVENTS, ChangedMessage
 from towpath.streams.source import as_record_batch
 
@@ -119,7 +119,7 @@ def _bundles(directory: Path, events: list[ChangedMessage], turns: int) -> dict[
         NONE: lambda: _seconds(lambda: _read(events)),
         BOARD: lambda: _with_board(directory, lambda: _read(events)),
     }
-    loaded = LoadedRules("bench", "bench", directory / "reports")
+    loaded = ProcessRules("bench", "bench", directory / "reports")
     for setting, given in AT_THE_POINT.items():
         settings[setting] = lambda given=given: _with_rule(loaded, given, lambda: _read(events))
     for turn in range(turns):
@@ -146,7 +146,7 @@ def _with_board(directory: Path, work: Callable[[], object]) -> float:
 
 
 @contextmanager
-def _loaded(loaded: LoadedRules, given: Mapping[str, Any]) -> Iterator[None]:
+def _loaded(loaded: ProcessRules, given: Mapping[str, Any]) -> Iterator[None]:
     rule = LoadedRule(rule=Rule.model_validate({"name": "bench", **given}), version=1, loaded_at=now())
     rules = RuleSet(scope="bench", revision=1, expires_at=time.time() + LEASE_S, rules=[rule])
     loaded.apply(rules)
@@ -156,7 +156,7 @@ def _loaded(loaded: LoadedRules, given: Mapping[str, Any]) -> Iterator[None]:
         loaded.apply(None)
 
 
-def _with_rule(loaded: LoadedRules, given: Mapping[str, Any], work: Callable[[], object]) -> float:
+def _with_rule(loaded: ProcessRules, given: Mapping[str, Any], work: Callable[[], object]) -> float:
     with _loaded(loaded, given):
         return _seconds(work)
 

@@ -15,7 +15,8 @@ from figures import Case, Measured, Target, rounded
 from load_process import load
 from measured_mesh import COMMAND_S, MeasuredMesh, until
 
-from towpath.contracts.faults import ListMetrics, LoadRules, MetricList, Rule, UnloadRules
+from towpath.contracts.fault_commands import ListMetrics, LoadRules, MetricList, UnloadRules
+from towpath.contracts.faults import Rule
 from towpath.contracts.operators import Forward
 
 RATE, EVERY = 500.0, 10

@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
-from towpath.lab.faults.validation import problems, read_rules
+from towpath.lab.faults.rule_files import read_rules
+from towpath.lab.faults.validation import problems
 from towpath.lab.faults.world import World
 
 LINES = [
@@ -29,5 +30,5 @@ def test_rule_file_when_it_is_anything_then_it_is_read_or_refused_with_its_name(
         if not all(message.startswith("faults.yaml") for message in messages):
             raise
     else:
-        assert all(isinstance(problems(rule, World()), list) for rule in rules)
+        assert all(isinstance(problems(each.rule, World()), list) for each in rules)
         assert rules

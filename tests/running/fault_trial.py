@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from towpath.contracts.faults import LoadedRule, Rule, RuleReport, RuleSet
 from towpath.contracts.message import now
 from towpath.hooks.points import Items
-from towpath.lab.faults.active import ActiveRule
+from towpath.lab.faults.point_rule import PointRule
 from towpath.lab.faults.reports import Reports
-from towpath.lab.faults.surroundings import Surroundings
+from towpath.lab.faults.rule_at_work import ProcessContext
 
 LEASE_S = 60.0
 
@@ -42,17 +42,15 @@ def loaded(
 
 @dataclass
 class Bench:
-    """One process's surroundings, and what its rules reported."""
+    """One process, and what its rules reported."""
 
     directory: Path
-    surroundings: Surroundings = field(init=False)
 
     def __post_init__(self) -> None:
         self.reports = Reports(self.directory / "reports.jsonl")
-        self.surroundings = Surroundings("jfk", "jfk-engine", None, self.reports)
 
-    def active(self, rule: LoadedRule) -> ActiveRule:
-        made = ActiveRule(rule, self.surroundings)
+    def active(self, rule: LoadedRule) -> PointRule:
+        made = PointRule(rule, ProcessContext("jfk", "jfk-engine"), self.reports)
         made.expires_at = time.time() + LEASE_S
         return made
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from towpath.contracts.fault_commands import RulesSet, SetRules
 from towpath.contracts.faults import LoadedRule, Rule, RuleSet
 from towpath.contracts.message import now
 from towpath.lab.guard.keeper import Keeper, Publish
@@ -110,6 +111,15 @@ def is_gone(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+async def tell_keeper(
+    keeper: Keeper, revision: int, lease_s: float, rules: list[LoadedRule], shared: dict[str, float]
+) -> RulesSet:
+    """As the injector does."""
+    return await keeper.set_rules(
+        SetRules(site=SCOPE, revision=revision, lease_s=lease_s, rules=rules, shared=shared)
+    )
 
 
 @contextlib.asynccontextmanager

@@ -20,7 +20,8 @@ from running.mesh import Mesh
 from running.waiting import WITHIN_S, eventually
 from towpath.bus import Bus
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, Rule, RuleEnded, RuleList, UnloadRules
+from towpath.contracts.fault_commands import ListRules, LoadRules, RuleEnded, RuleList, UnloadRules
+from towpath.contracts.faults import Rule
 from towpath.contracts.message import Command
 from towpath.lab.extension import at_site
 from towpath.mesh.home import Home

@@ -26,7 +26,7 @@ from towpath.contracts.commands import (
     SiteList,
 )
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail, TowpathError
-from towpath.contracts.faults import ExplainRule, LoadRules
+from towpath.contracts.fault_commands import ExplainRule, LoadRules
 from towpath.contracts.message import Command, now
 from towpath.contracts.pipeline import (
     EXAMPLE_PIPELINE,

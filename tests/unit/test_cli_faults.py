@@ -52,7 +52,7 @@ WRONG = {
     "an unknown fault": (GOOD.replace("fault: delay", "fault: delya"), ":4:", "delay"),
     "a parameter with a typo": (GOOD.replace("{ms: 10}", "{msec: 10}"), ":4:", "ms"),
     "a field with a typo": (GOOD.replace("event:\n", "evnt:\n"), ":6:", "event"),
-    "no YAML": ("rules: [", ":1:", ""),
+    "no YAML": ("rules: [", ": not YAML at line 1,", ""),
 }
 
 

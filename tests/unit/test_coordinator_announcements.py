@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from running.fault_trial import Bench, loaded
-from towpath.contracts.faults import RuleLoaded
+from towpath.contracts.fault_commands import RuleLoaded
 from towpath.contracts.links import LinkChanged, LinkConditions
 from towpath.coordinator import announcements
 from towpath.coordinator.announcements import Announcements

@@ -13,7 +13,7 @@ from running.fault_trial import PARCELS, loaded, parcels, read_reports, serials,
 from towpath.contracts import message
 from towpath.contracts.faults import RuleReport
 from towpath.hooks.points import SINK_PUBLISH, SOURCE_READ
-from towpath.lab.faults import active
+from towpath.lab.faults import point_rule, rule_at_work
 from towpath.lab.faults.board import Board
 from towpath.lab.faults.clock import real_time
 
@@ -100,7 +100,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(active, "real_time", clock)
+    for module in (point_rule, rule_at_work):
+        monkeypatch.setattr(module, "real_time", clock)
     return clock
 
 

@@ -77,7 +77,7 @@ def test_rule_when_the_container_is_not_on_the_network_then_its_networks_are_nam
     error = only_problem(rule("disconnect", network="site-jkf"))
     assert error.field == "actions.0.parameters.network"
     assert error.allowed == ["services", "site-jfk"]
-    assert "site-jfk" in error.message
+    assert "did you mean 'site-jfk'?" in error.one_line()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from running.fault_trial import PARCELS, Parcel, parcels, serials
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import RuleAction
 from towpath.hooks.points import InjectedFault
-from towpath.lab.faults.injected import injected
+from towpath.lab.faults.faults.throw import injected
 from towpath.lab.faults.registry import POINT, PointFault, faults, made
 
 

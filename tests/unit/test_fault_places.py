@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS, DataPoint, Rule, TargetKind
+from towpath.contracts.fault_commands import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS
+from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.metrics import METRICS
 from towpath.hooks.points import POINTS
 

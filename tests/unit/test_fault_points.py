@@ -110,7 +110,7 @@ def test_throw_when_the_process_ends_with_it_then_its_count_was_told_before(benc
 def test_throw_when_again_at_once_then_its_count_is_not_told_each_time(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("towpath.lab.faults.active.monotonic", lambda: 1.0)
+    monkeypatch.setattr("towpath.lab.faults.point_rule.monotonic", lambda: 1.0)
     failing = point(bench, {"fault": "throw"})
     for _ in range(3):
         with pytest.raises(InjectedFault):
@@ -156,7 +156,7 @@ def test_delay_when_its_rule_ends_then_what_it_holds_up_goes_on(bench: Bench) ->
     passed: list[Any] = []
     thread = threading.Thread(target=lambda: passed.append(slow.through(parcels(1), PARCELS)), daemon=True)
     thread.start()
-    until(lambda: rule.acted)  # type: ignore[attr-defined]
+    until(lambda: rule.evaluation.acted)  # type: ignore[attr-defined]
     assert thread.is_alive()
 
     rule.end()  # type: ignore[attr-defined]
@@ -173,7 +173,7 @@ def test_delay_when_nobody_renews_its_rule_then_what_it_holds_up_goes_on(bench: 
 async def test_delay_when_on_an_event_loop_then_other_tasks_go_on(bench: Bench) -> None:
     slow = point(bench, {"fault": "delay", "ms": LONG_MS})
     held = asyncio.create_task(slow.through_async(parcels(1), PARCELS))
-    while not slow.rules[0].acted:  # type: ignore[attr-defined]
+    while not slow.rules[0].evaluation.acted:  # type: ignore[attr-defined]
         await asyncio.sleep(0)
     assert not held.done()
 

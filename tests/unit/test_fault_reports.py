@@ -15,7 +15,7 @@ from towpath.contracts.faults import RuleCount
 from towpath.contracts.message import now
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults import reports as module
-from towpath.lab.faults.loading import executor
+from towpath.lab.faults.process_rules import executor
 from towpath.lab.faults.reports import Reports
 
 
@@ -81,7 +81,7 @@ def test_reports_when_more_come_than_are_kept_then_the_newest_are(
     assert [r.metric.value for r in read_reports(tmp_path / "p-1.jsonl") if r.metric] == [7.0, 8.0, 9.0]
 
 
-WORKER = "from towpath.lab.faults.loading import executor; print(executor())"
+WORKER = "from towpath.lab.faults.process_rules import executor; print(executor())"
 BACKEND = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)"
 
 

@@ -11,7 +11,8 @@ import pytest
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import Rule, TargetKind
 from towpath.lab.faults.explanation import explain
-from towpath.lab.faults.validation import problems, read_rules, targets
+from towpath.lab.faults.rule_files import read_rules
+from towpath.lab.faults.validation import problems, targets
 from towpath.lab.faults.world import World
 
 WORLD = World(
@@ -57,18 +58,20 @@ def test_read_rules_when_a_file_has_one_or_a_list_or_several_documents_then_all_
     """)
     listed = "- " + one.replace("\n", "\n  ").strip()
     under_rules = yaml("description: two\nrules:\n") + listed + "\n" + listed.replace("name: a", "name: b")
-    assert [each.name for each in read_rules(one)] == ["a"]
-    assert [each.name for each in read_rules(listed)] == ["a"]
-    assert [each.name for each in read_rules(under_rules)] == ["a", "b"]
-    assert [each.name for each in read_rules(f"{one}---\n{one.replace('name: a', 'name: c')}")] == ["a", "c"]
+    assert [each.rule.name for each in read_rules(one)] == ["a"]
+    assert [each.rule.name for each in read_rules(listed)] == ["a"]
+    assert [each.rule.name for each in read_rules(under_rules)] == ["a", "b"]
+    assert [each.rule.name for each in read_rules(f"{one}---\n{one.replace('name: a', 'name: c')}")] == [
+        "a",
+        "c",
+    ]
 
 
-def test_read_rules_when_it_is_json_or_plain_data_then_it_is_the_same() -> None:
+def test_read_rules_when_it_is_json_then_it_is_the_same() -> None:
     document = {"name": "a", "event": {"point": "source.read"}, "actions": [DELAY]}
     expected = [Rule.model_validate(document)]
-    assert read_rules(json.dumps(document, indent="\t")) == expected
-    assert read_rules(document) == expected
-    assert read_rules({"rules": [document]}) == expected
+    for given in (document, [document], {"rules": [document]}):
+        assert [each.rule for each in read_rules(json.dumps(given, indent="\t"))] == expected
 
 
 def test_read_rules_when_several_things_are_wrong_then_each_is_told_with_its_line() -> None:
@@ -92,35 +95,35 @@ def test_read_rules_when_several_things_are_wrong_then_each_is_told_with_its_lin
     )
     said = {(error.message.partition(": ")[0], error.field): error for error in errors}
     assert said.keys() == {
-        ("faults.yaml:3", "rules.0.event.point"),
-        ("faults.yaml:4", "rules.0.conditon"),
-        ("faults.yaml:9", "rules.1.condition"),
-        ("faults.yaml:11", "rules.1.actions.0.fault"),
-        ("faults.yaml:13", "rules.1.actions.1.parameters.ms"),
-        ("faults.yaml:14", "rules.1.actions.1.parameters.msec"),
+        ("faults.yaml:3", "event.point"),
+        ("faults.yaml:4", "conditon"),
+        ("faults.yaml:9", "condition"),
+        ("faults.yaml:11", "actions.0.fault"),
+        ("faults.yaml:13", "actions.1.parameters.ms"),
+        ("faults.yaml:14", "actions.1.parameters.msec"),
     }
     by_field = {error.field: error for error in errors}
-    assert "did you mean `operator.event`?" in by_field["rules.0.event.point"].message
-    assert "source.read" in (by_field["rules.0.event.point"].allowed or [])
-    assert "did you mean `condition`?" in by_field["rules.0.conditon"].message
-    assert "column 9: there is no function `startwith`" in by_field["rules.1.condition"].message
-    assert "did you mean `delay`?" in by_field["rules.1.actions.0.fault"].message
-    assert "did you mean `ms`?" in by_field["rules.1.actions.1.parameters.msec"].message
+    assert "did you mean 'operator.event'?" in by_field["event.point"].one_line()
+    assert "source.read" in (by_field["event.point"].allowed or [])
+    assert "did you mean 'condition'?" in by_field["conditon"].one_line()
+    assert "column 9: there is no function `startwith`" in by_field["condition"].message
+    assert "did you mean 'delay'?" in by_field["actions.0.fault"].one_line()
+    assert "did you mean 'ms'?" in by_field["actions.1.parameters.msec"].one_line()
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "faults.yaml:1:5: not YAML"),
-        ("name: a\nname: b", "faults.yaml:2:1: not YAML: 'name' stands there twice"),
+        ("a: [", "faults.yaml: not YAML at line 1, column 5"),
+        ("name: a\nname: b", "faults.yaml: not YAML at line 2, column 1: 'name' occurs twice"),
         ("", "faults.yaml: there are no rules in it"),
         ("[]", "faults.yaml: there are no rules in it"),
         ("rules: []", "faults.yaml: there are no rules in it"),
         ("just words", "faults.yaml:1: this is no rule"),
         ("rules:\n- 3", "faults.yaml:2: this is no rule"),
-        ("a: &a [*a]", "faults.yaml: not YAML that can be read"),
+        ("a: &a [*a]", "faults.yaml: an anchor is used inside itself"),
         ("x: &x [1, 1]\n" + "y: &y [*x, *x, *x]\nz: [*y]\n", "faults.yaml:1: this field is missing"),
-        ("- !!python/object/apply:os.getcwd []", "faults.yaml:1:3: not YAML"),
+        ("- !!python/object/apply:os.getcwd []", "faults.yaml: not YAML at line 1, column 3"),
     ],
 )
 def test_read_rules_when_the_text_is_no_rule_then_it_is_refused_with_the_place(text: str, says: str) -> None:
@@ -130,14 +133,14 @@ def test_read_rules_when_the_text_is_no_rule_then_it_is_refused_with_the_place(t
 def test_read_rules_when_anchors_stand_for_billions_then_it_is_refused_at_once() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    assert "100000 values" in refused("\n".join(lines))[0].message
+    assert "too many values" in refused("\n".join(lines))[0].message
 
 
-def test_read_rules_when_two_have_the_same_name_then_the_second_is_refused() -> None:
-    document = {"name": "a", "event": {"point": "source.read"}, "actions": [DELAY]}
-    (error,) = refused([document, document])
-    assert error.field == "1.name"
-    assert error.value == "a"
+def test_read_rules_when_something_stands_beside_the_list_then_it_is_refused() -> None:
+    (error,) = refused(
+        f"rules: [{json.dumps({'name': 'a', 'event': {'point': 'bus.send'}, 'actions': [DELAY]})}]\nrule: 3"
+    )
+    assert (error.field, error.message) == ("rule", "faults.yaml:2: there is no such field")
 
 
 # Rules of a mesh
@@ -233,7 +236,7 @@ def test_problems_when_a_value_that_is_emitted_names_what_is_not_there_then_the_
     emit = {"fault": "emit", "parameters": {"metric": "delay_s", "value": "serail"}}
     (error,) = wrong(actions=[emit])
     assert error.field == "actions.0.parameters.value"
-    assert "did you mean `serial`?" in error.message
+    assert "did you mean 'serial'?" in error.one_line()
 
 
 def test_problems_when_an_emitted_expression_is_wrong_then_the_parameter_and_the_column_are_told() -> None:
@@ -253,7 +256,7 @@ def test_problems_when_a_fault_does_not_fit_the_event_then_those_that_do_are_nam
 def test_problems_when_the_condition_asks_about_an_unknown_scope_then_the_scopes_are_named() -> None:
     (error,) = wrong(condition='cpu_percent("jfx") > 80.0')
     assert error.code is ErrorCode.UNKNOWN_SITE
-    assert "did you mean `jfk`?" in error.message
+    assert "did you mean 'jfk'?" in error.one_line()
     assert wrong(condition='cpu_percent("hub") > 80.0 && memory_percent(site) > 1.0') == []
 
 
@@ -274,7 +277,7 @@ def test_problems_when_an_emitted_value_asks_about_an_unknown_scope_then_the_par
 ) -> None:
     (error,) = wrong(actions=[{"fault": "emit", "parameters": {"metric": "used", **parameters}}])
     assert (error.code, error.field) == (ErrorCode.UNKNOWN_SITE, field)
-    assert "did you mean `jfk`?" in error.message
+    assert "did you mean 'jfk'?" in error.one_line()
 
 
 # In words

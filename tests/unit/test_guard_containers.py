@@ -17,7 +17,7 @@ from towpath.lab.containers import control
 from towpath.lab.faults import container_fault
 from towpath.lab.guard import watchdog
 from towpath.lab.guard.guard import Guard
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh.home import Home
 
 NAME, CPUS = "towpath-jfk", 2.0

@@ -21,9 +21,9 @@ from running.guard_trial import (
     tell,
 )
 from running.waiting import until
-from towpath.lab.guard import rule_file
+from towpath.lab.faults import rule_set_file
 from towpath.lab.guard.guard import Guard
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh.home import Home
 
 
@@ -51,7 +51,7 @@ def test_process_goes_on_when_the_lease_is_over(home: Home, monkeypatch: pytest.
         guard.look()
         until(lambda: is_paused(process))
         over = time.time() + 100
-        monkeypatch.setattr(rule_file, "real_time", lambda: over)
+        monkeypatch.setattr(rule_set_file, "real_time", lambda: over)
         assert not guard.look()
         assert not is_paused(process)
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from running.guard_trial import SCOPE, keeping, loaded, new_home, running
+from running.guard_trial import SCOPE, keeping, loaded, new_home, running, tell_keeper
 from running.waiting import eventually, until
 from towpath.contracts.faults import LoadedRule, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
@@ -101,7 +101,7 @@ async def test_rules_are_in_the_file_with_their_lease_when_set_returns(home: Hom
     keeper = Keeper(home, SCOPE, Heard())
     rule = delay()
     before = time.time()
-    answer = await keeper.set(7, 5.0, [rule], {"cpu_percent(lga)": 12.5})
+    answer = await tell_keeper(keeper, 7, 5.0, [rule], {"cpu_percent(lga)": 12.5})
     found = told(home)
     assert (found.scope, found.revision, found.rules, found.shared) == (
         SCOPE,
@@ -111,7 +111,7 @@ async def test_rules_are_in_the_file_with_their_lease_when_set_returns(home: Hom
     )
     assert before + 5 <= found.expires_at <= time.time() + 5
     assert (answer.scope, answer.counts, answer.measured) == (SCOPE, [], {})
-    await keeper.set(8, 5.0, [], {})
+    await tell_keeper(keeper, 8, 5.0, [], {})
     assert not home.fault_rules(SCOPE).exists()
     assert list(home.faults.glob(".*")) == []
 
@@ -121,16 +121,16 @@ async def test_counts_are_those_of_all_processes_when_each_reports_its_own(home:
     report(home, "jfk-agent", gone, count(4))
     report(home, "jfk-agent", os.getpid(), count(9, version=2))
     async with keeping(home, Heard()) as keeper:
-        await keeper.set(1, 5.0, [delay()], {})
+        await tell_keeper(keeper, 1, 5.0, [delay()], {})
 
         async def counted() -> list[RuleCount]:
-            return (await keeper.set(1, 5.0, [delay()], {})).counts
+            return (await tell_keeper(keeper, 1, 5.0, [delay()], {})).counts
 
         counts = await eventually(counted)
         assert counts == [
             RuleCount(rule="slow", version=1, looked=70, acted=7, errors=1, last_error="it broke")
         ]
-        ended = await keeper.set(2, 5.0, [], {})
+        ended = await tell_keeper(keeper, 2, 5.0, [], {})
         assert ended.counts == counts, "the last counts of rules that end"
 
 
@@ -184,11 +184,11 @@ async def test_later_metrics_are_published_when_earlier_ones_were_refused(home: 
 
 async def test_usage_is_measured_only_when_a_condition_asks_for_it(home: Home) -> None:
     async with keeping(home, Heard()) as keeper:
-        assert (await keeper.set(1, 5, [delay()], {})).measured == {}
+        assert (await tell_keeper(keeper, 1, 5, [delay()], {})).measured == {}
         asks = loaded("pause", "process", "jfk-nats", "cpu_percent(site) > 1000")
 
         async def measured() -> dict[str, float]:
-            return (await keeper.set(2, 5, [asks], {})).measured
+            return (await tell_keeper(keeper, 2, 5, [asks], {})).measured
 
         assert set(await eventually(measured)) == {"cpu_percent", "memory_percent"}
 

@@ -10,9 +10,9 @@ import pytest
 
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Rule, RuleCount, RulesSet
+from towpath.contracts.fault_commands import RulesSet, SetRules
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.lab.injector import courier
-from towpath.lab.injector.courier import Letter
 from towpath.lab.injector.distribution import Distribution
 from towpath.lab.injector.loaded import LoadedRules
 
@@ -22,12 +22,12 @@ class Scope:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.letters: list[Letter] = []
+        self.letters: list[SetRules] = []
         self.away = False
         self.measured: dict[str, float] = {}
         self.counts: list[RuleCount] = []
 
-    async def deliver(self, letter: Letter) -> RulesSet:
+    async def deliver(self, letter: SetRules) -> RulesSet:
         if self.away:
             raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
         self.letters.append(letter)
@@ -170,7 +170,7 @@ async def test_what_a_condition_asks_of_its_own_scope_is_told_to_each_by_its_nam
 
 
 async def test_load_does_not_wait_for_ever_when_a_scope_does_not_answer(trial: Trial) -> None:
-    async def never(letter: Letter) -> Any:
+    async def never(letter: SetRules) -> Any:
         await asyncio.Event().wait()
 
     trial.distribution.add("cloud", never)

@@ -11,11 +11,12 @@ from unittest.mock import AsyncMock
 import pytest
 
 from running.waiting import WITHIN_S
-from towpath.contracts.faults import LoadRules, RenewRules, Rule, RulesSet, UnloadRules
+from towpath.contracts.fault_commands import LoadRules, RenewRules, RulesSet, UnloadRules
+from towpath.contracts.faults import Rule
 from towpath.lab.faults.world import World
-from towpath.lab.injector.handlers import Handlers
+from towpath.lab.injector.handlers import InjectorHandlers
 from towpath.lab.injector.metrics import Metrics
-from towpath.lab.injector.record import Record, Recorded
+from towpath.lab.injector.record import InjectorRecord, Recorded
 from towpath.lab.injector.rules import Rules
 from towpath.mesh.home import Home
 from towpath.tasks import end
@@ -51,11 +52,11 @@ class Trial:
     def __init__(self, directory: Path) -> None:
         bus: Any = AsyncMock()
         self.surroundings = SlowSurroundings()
-        self.rules = Rules(bus, Record(directory / "record.json"), Recorded())
+        self.rules = Rules(bus, InjectorRecord(directory / "record.json"), Recorded())
         keeper: Any = AsyncMock()
-        keeper.set.return_value = RulesSet(scope="hub")
+        keeper.set_rules.return_value = RulesSet(scope="hub")
         surroundings: Any = self.surroundings
-        self.handlers = Handlers(Home(directory), bus, keeper, self.rules, surroundings, Metrics())
+        self.handlers = InjectorHandlers(Home(directory), bus, keeper, self.rules, surroundings, Metrics())
 
     def loaded(self) -> list[str]:
         return [each.name for each in self.rules.loaded]

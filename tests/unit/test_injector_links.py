@@ -13,7 +13,7 @@ from towpath.contracts.message import HUB_SCOPE, Command
 from towpath.lab.injector import record
 from towpath.lab.injector.links import LinkRules
 from towpath.lab.injector.loaded import LoadedRules
-from towpath.lab.injector.record import Record, Recorded
+from towpath.lab.injector.record import InjectorRecord, Recorded
 
 BY_HAND = LinkConditions(delay_ms=7)
 SLOW = Rule.model_validate(
@@ -28,7 +28,7 @@ SLOW = Rule.model_validate(
 class OneLink:
     """The links' service of a mesh with one link."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: InjectorRecord) -> None:
         self.record = record
         self.conditions = BY_HAND
         self.recorded: list[Recorded] = []
@@ -48,7 +48,7 @@ class OneLink:
 
 @pytest.fixture
 def link(tmp_path: Path) -> OneLink:
-    return OneLink(Record(tmp_path / "record.json"))
+    return OneLink(InjectorRecord(tmp_path / "record.json"))
 
 
 def link_rules(link: OneLink, loaded: LoadedRules) -> LinkRules:

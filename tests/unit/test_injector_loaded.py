@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import Rule, RuleCount, RuleEnd
+from towpath.contracts.fault_commands import RuleEnd
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.lab.injector.loaded import MOST_RULES, Change, LoadedRules
 
 

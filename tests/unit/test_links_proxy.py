@@ -13,7 +13,7 @@ import pytest
 
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy import Link, Route
+from towpath.lab.proxy import Link, LinkRoute
 
 SILENCE_S = 0.2
 """How long a test waits to see that nothing comes. What passes, passes in milliseconds."""
@@ -40,9 +40,9 @@ async def far_end() -> AsyncIterator[tuple[FarEnd, int]]:
         yield end, server.sockets[0].getsockname()[1]
 
 
-def route_to(port: int) -> Route:
+def route_to(port: int) -> LinkRoute:
     """From a port that the system chooses."""
-    return Route(("127.0.0.1", 0), ("127.0.0.1", port))
+    return LinkRoute(("127.0.0.1", 0), ("127.0.0.1", port))
 
 
 @asynccontextmanager

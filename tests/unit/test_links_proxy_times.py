@@ -12,7 +12,7 @@ import pytest
 from simulated_time import SimulatedLoop, now_s, simulated
 
 from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy.connection import Connection, Direction
+from towpath.lab.proxy.connection import Direction, ProxiedConnection
 from towpath.lab.proxy.delay_line import IN_FLIGHT_BYTES, DelayLine
 from towpath.lab.proxy.transmitter import AHEAD_S, PIECE_S, Transmitter
 from towpath.lab.proxy.weather import Weather
@@ -63,7 +63,9 @@ class SimulatedLink:
         source.feed_data(bytes(size))
         source.feed_eof()
         writer = cast(StreamWriter, sink)
-        carrying = Connection(self.weather, (source, writer)).carry(source, writer, direction or self.out)
+        carrying = ProxiedConnection(self.weather, (source, writer)).carry(
+            source, writer, direction or self.out
+        )
         return sink, asyncio.create_task(carrying)
 
     async def took_s(self, size: int, direction: Direction | None = None) -> float:

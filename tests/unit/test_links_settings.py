@@ -16,8 +16,9 @@ from towpath.cli.__main__ import app
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.site import Addresses, MeshSpec, SiteSpec
-from towpath.lab.links.record import Kept, Record
-from towpath.lab.links.settings import Settings
+from towpath.lab.links.record import LinkRecord
+from towpath.lab.links.settings import LinkSettings
+from towpath.lab.proxy.recorded_conditions import RecordedConditions
 from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
 from towpath.mesh.provisioning import provision
@@ -60,7 +61,7 @@ def test_agent_finds_redis_over_its_link_when_links_are_emulated(home: Home) -> 
     assert AgentSettings.of(home.root, "jfk").redis_port == direct.redis_port
     state = provision(home, emulated("jfk"))
     assert AgentSettings.of(home.root, "jfk").redis_port == state.sites["jfk"].link_redis_port
-    [hub, redis] = Settings.from_home(home.root).routes["jfk"]
+    [hub, redis] = LinkSettings.from_home(home.root).routes["jfk"]
     assert (hub.near[1], hub.far[1]) == (state.sites["jfk"].link_port, state.leaf_port)
     assert (redis.near[1], redis.far[1]) == (state.sites["jfk"].link_redis_port, state.redis_port)
 
@@ -140,7 +141,7 @@ def test_nothing_changes_when_a_mesh_was_saved_before_links_could_be_emulated(ho
 def test_process_is_refused_when_links_are_not_emulated(home: Home) -> None:
     provision(home, spec_of_sites("jfk"))
     with pytest.raises(TowpathError) as refused:
-        Settings.from_home(home.root)
+        LinkSettings.from_home(home.root)
     assert (refused.value.detail.code, refused.value.detail.field) == (
         ErrorCode.NOT_ALLOWED,
         "emulate_links",
@@ -168,18 +169,21 @@ def test_conditions_are_refused_by_name_when_they_make_no_sense(field: str, valu
 
 
 async def test_conditions_are_remembered_when_they_were_written(tmp_path: Path) -> None:
-    record = Record(tmp_path / "links.json")
+    record = LinkRecord(tmp_path / "links.json")
     assert await record.read() == {}
     cut = LinkConditions(cut=True)
     await record.write(
-        {"jfk": Kept(conditions=cut, until=None), "lga": Kept(conditions=LinkConditions(), until=None)}
+        {
+            "jfk": RecordedConditions(conditions=cut, until=None),
+            "lga": RecordedConditions(conditions=LinkConditions(), until=None),
+        }
     )
-    assert await Record(tmp_path / "links.json").read() == {"jfk": cut}
+    assert await LinkRecord(tmp_path / "links.json").read() == {"jfk": cut}
 
 
 async def test_all_links_are_perfect_when_what_was_written_is_unreadable(tmp_path: Path) -> None:
     (tmp_path / "links.json").write_text('{"links": {"jfk"')
-    assert await Record(tmp_path / "links.json").read() == {}
+    assert await LinkRecord(tmp_path / "links.json").read() == {}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,7 @@ async def test_all_links_are_perfect_when_what_was_written_is_unreadable(tmp_pat
 def test_conditions_hold_for_the_rest_of_their_time_when_the_process_starts_anew(
     passed_s: float, left: LinkConditions
 ) -> None:
-    kept = Kept(conditions=LinkConditions(cut=True, for_s=10), until=AT + timedelta(seconds=10))
+    kept = RecordedConditions(conditions=LinkConditions(cut=True, for_s=10), until=AT + timedelta(seconds=10))
     assert kept.remaining(AT + timedelta(seconds=passed_s)) == left
 
 

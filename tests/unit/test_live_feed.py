@@ -24,7 +24,7 @@ from towpath.contracts.commands import (
     OperationList,
     SiteList,
 )
-from towpath.contracts.faults import ListRules, RuleList
+from towpath.contracts.fault_commands import ListRules, RuleList
 from towpath.contracts.job import JobSpec, JobState, ResolvedOutput
 from towpath.contracts.live import LiveChange
 from towpath.contracts.metrics import QueryMetrics, Series, SeriesList

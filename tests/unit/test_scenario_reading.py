@@ -141,7 +141,7 @@ def test_step_when_it_has_not_one_time_and_one_action_then_is_refused(step: dict
 
 def test_link_rule_when_the_mesh_emulates_no_links_then_is_refused() -> None:
     step = rule(event={"target": "link", "name": "jfk"}, actions=[{"fault": "cut"}])
-    assert refusal(timeline=[step], mesh={"emulate_links": False}).detail.value == "jfk"
+    assert refusal(timeline=[step], mesh={"emulate_links": False}).detail.value == "link"
 
 
 def test_idle_rules_when_some_are_about_processes_then_stand_for_those_and_never_act() -> None:

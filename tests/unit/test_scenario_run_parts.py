@@ -12,7 +12,8 @@ from running.waiting import eventually
 from towpath.checker.verdict import FAULTS, Verdict
 from towpath.contracts.commands import OperationState, StrategyName
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.contracts.fault_commands import ListRules, LoadRules, RenewRules, RuleList, UnloadRules
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.contracts.scenario import Step, Trigger
 from towpath.contracts.scenario_expectations import Expectations
 from towpath.lab.harness import held_rules

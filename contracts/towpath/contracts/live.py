@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from towpath.contracts.commands import OperationView
-from towpath.contracts.faults import RuleView
+from towpath.contracts.fault_commands import RuleView
 from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedInput, ResolvedOutput
 from towpath.contracts.message import ROOT, Command, Identifier, JobName, Model, SiteName
 from towpath.contracts.site import ProcessStatus, SiteState

@@ -23,16 +23,16 @@ from towpath.contracts.commands import (
     UpdateJob,
 )
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     DescribeFaults,
     ExplainRule,
     ListMetrics,
     ListRules,
     LoadRules,
-    Rule,
     RulesToLoad,
     UnloadRules,
 )
+from towpath.contracts.faults import Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.live import LiveChange, ReadResults
 from towpath.contracts.metrics import DescribeMetrics, QueryMetrics

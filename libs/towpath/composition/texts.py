@@ -35,14 +35,17 @@ def load_all_yaml(text: str) -> list[Any]:
     return found
 
 
+def load_all(text: str, media_type: str | None = None) -> list[Any]:
+    """Return all documents of a text, which is told from YAML as in `load`: JSON has exactly one."""
+    return [_load_json(text)] if _is_json(text, media_type) else load_all_yaml(text)
+
+
 def load(text: str, media_type: str | None = None) -> Any:
     """Return the one document of a text: JSON if `media_type` or its first character says so, else YAML.
 
     Raises `TowpathError` (invalid) naming line and column.
     """
-    if _is_json(text, media_type):
-        return _load_json(text)
-    found = load_all_yaml(text)
+    found = load_all(text, media_type)
     if len(found) != 1:
         raise _refused(f"{len(found)} documents in one text", allowed="one document")
     return found[0]

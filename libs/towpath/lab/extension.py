@@ -1,10 +1,11 @@
-"""How fault rules come into the processes of a mesh: see `towpath.hooks.extension`, which loads this module.
+"""Brings fault rules into the processes of a mesh: `towpath.hooks.extension` loads this module.
 
 Every process of a mesh with fault rules imports it when it starts, so it imports little itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,10 +26,16 @@ ENVIRONMENT = (FAULTS, PROCESS)
 async def at_site(home: Path, site: str, bus: Bus) -> AsyncIterator[None]:
     """Take the rules of a site from the injector. In the end, end what is held: before engine and broker end,
     which may be paused."""
-    from towpath.contracts.faults import SetRules
-    from towpath.lab.guard.site_rules import SiteRules
+    from towpath.contracts.fault_commands import SetRules
+    from towpath.lab.guard.keeper import Keeper
     from towpath.mesh.home import Home
+    from towpath.tasks import end
 
-    async with SiteRules(Home(home), site, bus) as rules:
-        await bus.serve(SetRules, rules.set_rules, site=site)
+    keeper = Keeper(Home(home), site, bus.publish)
+    watching = asyncio.create_task(keeper.watch())
+    try:
+        await bus.serve(SetRules, keeper.set_rules, site=site)
         yield
+    finally:
+        await end([watching])
+        await keeper.close()

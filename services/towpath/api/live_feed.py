@@ -24,7 +24,7 @@ from towpath.api.live_state import (
 from towpath.bus import Bus
 from towpath.contracts.commands import ListJobs, ListOperations, ListSites
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import ListRules
+from towpath.contracts.fault_commands import ListRules
 from towpath.contracts.message import now
 from towpath.contracts.metrics import QueryMetrics
 from towpath.tasks import end

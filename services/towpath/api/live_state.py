@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from towpath.contracts.commands import JobView, OperationView
-from towpath.contracts.faults import RuleView
+from towpath.contracts.fault_commands import RuleView
 from towpath.contracts.live import LiveChange, LiveJob, LiveSite
 from towpath.contracts.metrics import Series
 from towpath.contracts.site import SiteStatus

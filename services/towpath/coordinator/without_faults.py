@@ -6,7 +6,7 @@ from typing import Any
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import FAULT_COMMANDS, ListRules, RuleList
+from towpath.contracts.fault_commands import FAULT_COMMANDS, ListRules, RuleList
 from towpath.contracts.message import Command
 
 

@@ -21,8 +21,8 @@ from running.mesh import Mesh, running_mesh
 from running.servers import free_port
 from towpath.containers.running import MEGABYTE
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.faults import DEFAULT_LEASE_S, DescribeFaults, ListRules, LoadRules
-from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S, DescribeFaults, ListRules, LoadRules
+from towpath.lab.guard.process import guard_name, held_path
 from towpath.processes import find
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -16,7 +16,7 @@ from running.docker import Yard, build_images, status, until_daemon_says, yard
 from running.rules import Rules, rule
 from towpath.containers.errors import HOST
 from towpath.contracts.faults import RuleSet
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh.home import Home
 
 IMAGE = f"towpath-services:{os.environ.get('TOWPATH_TAG', 'local')}"

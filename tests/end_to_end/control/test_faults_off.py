@@ -13,7 +13,7 @@ from running.command_line import CommandLine
 from running.coordinator import running_coordinator
 from running.mesh import Mesh, running_mesh
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.faults import FAULT_COMMANDS, ListRules
+from towpath.contracts.fault_commands import FAULT_COMMANDS, ListRules
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

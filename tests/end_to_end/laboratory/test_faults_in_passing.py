@@ -20,7 +20,7 @@ from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.receiving import receive
 from towpath.checkpoints.transfer import send
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import RulesSet, SetRules
+from towpath.contracts.fault_commands import RulesSet, SetRules
 from towpath.contracts.message import Command, Event
 from towpath.contracts.reply import Done
 from towpath.lab.faults.board import Board

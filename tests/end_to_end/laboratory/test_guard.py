@@ -20,19 +20,12 @@ from towpath.bus import Bus
 from towpath.cli.starting import wait_until_up
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import (
-    DEFAULT_LEASE_S,
-    ListRules,
-    LoadRules,
-    Rule,
-    RuleSet,
-    RuleView,
-    UnloadRules,
-)
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S, ListRules, LoadRules, RuleView, UnloadRules
+from towpath.contracts.faults import Rule, RuleSet
 from towpath.contracts.links import LinkConditions, LinkView, ListLinks
 from towpath.contracts.message import Command
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
-from towpath.lab.guard.scopes import held_path
+from towpath.lab.guard.process import held_path
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR

@@ -19,20 +19,19 @@ from running.mesh import Mesh
 from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from towpath.contracts.errors import ErrorCode
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     DescribeFaults,
     ExplainRule,
     ListMetrics,
     ListRules,
     LoadRules,
     MetricList,
-    RuleCount,
     RuleEnd,
     RuleList,
-    TargetKind,
 )
+from towpath.contracts.faults import RuleCount, TargetKind
 from towpath.contracts.links import LinkConditions, ListLinks, RestoreLink, ShapeLink
-from towpath.lab.guard.scopes import guard_name
+from towpath.lab.guard.process import guard_name
 from towpath.processes import find
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

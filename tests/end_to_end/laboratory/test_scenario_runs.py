@@ -17,7 +17,7 @@ from running.promises import promise
 from running.waiting import WITHIN_S, eventually
 from running.whole_mesh import WholeMesh
 from towpath.contracts.commands import DeployJob, JobView, ListJobs
-from towpath.contracts.faults import ListRules
+from towpath.contracts.fault_commands import ListRules
 from towpath.contracts.pipeline import PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline, ListPipelines
 from towpath.contracts.scenario_load import StandardJob

@@ -26,7 +26,7 @@ from towpath.hooks.points import SINK_PUBLISH
 
 board.watch()
 board.watch()
-imported = [name for name in ("pydantic", "cel", "towpath.lab.faults.active") if name in sys.modules]
+imported = [name for name in ("pydantic", "cel", "towpath.lab.faults.point_rule") if name in sys.modules]
 print("started", *imported, flush=True)
 for line in sys.stdin:
     print("rules" if SINK_PUBLISH.rules else "none", flush=True)

@@ -15,12 +15,12 @@ from running.guard_trial import SCOPE, is_gone
 from running.waiting import until
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import TargetKind
-from towpath.lab.faults.load.children import LoadChildren
+from towpath.lab.faults.load_fault import LoadChildren
 from towpath.lab.faults.registry import HeldFault, Target, faults
 
 HOLDER = """\
 import sys, time
-from towpath.lab.faults.load.children import LoadChildren
+from towpath.lab.faults.load_fault import LoadChildren
 children = LoadChildren("cpu", "1")
 children.keep()
 print(children.running[0], flush=True)
@@ -30,7 +30,7 @@ time.sleep(60)
 
 def held(name: str, **parameters: Any) -> HeldFault:
     kind = faults()[name]
-    made = kind(kind.Parameters.model_validate(parameters), Random(0))
+    made = kind(kind.parameters_type.model_validate(parameters), Random(0))
     assert isinstance(made, HeldFault)
     return made
 

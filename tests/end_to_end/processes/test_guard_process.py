@@ -19,17 +19,18 @@ from running.guard_trial import (
     new_home,
     running,
     tell,
+    tell_keeper,
 )
 from running.waiting import WITHIN_S, eventually, until
 from towpath.contracts.errors import TowpathError
+from towpath.contracts.fault_commands import LONGEST_LEASE_S
 from towpath.contracts.faults import RuleCount
 from towpath.contracts.metrics import Metric
-from towpath.lab.guard.process import guard_spec
-from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.lab.guard.process import guard_name, guard_spec, held_path
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
 
-LONG_S = 100 * WITHIN_S
+LONG_S = LONGEST_LEASE_S
 """A lease that is not over while a test waits."""
 
 
@@ -49,13 +50,13 @@ def guard_of(home: Home) -> psutil.Process | None:
 
 async def test_guard_runs_only_while_rules_need_it(home: Home) -> None:
     async with keeping(home, nowhere) as keeper:
-        await keeper.set(1, LONG_S, [loaded("cut", "link", SCOPE)], {})
+        await tell_keeper(keeper, 1, LONG_S, [loaded("cut", "link", SCOPE)], {})
         with pytest.raises(AssertionError, match="did not come about"):
             await eventually(lambda: guard_of(home), within_s=1)
         with running(home, "jfk-nats") as process:
-            await keeper.set(2, LONG_S, [loaded("pause", "process", "jfk-nats")], {})
+            await tell_keeper(keeper, 2, LONG_S, [loaded("pause", "process", "jfk-nats")], {})
             await eventually(lambda: is_paused(process))
-            await keeper.set(3, LONG_S, [], {})
+            await tell_keeper(keeper, 3, LONG_S, [], {})
             await eventually(lambda: not is_paused(process))
             await eventually(lambda: guard_of(home) is None)
             assert not (home.run / f"{guard_name(SCOPE)}.json").exists()
@@ -67,7 +68,7 @@ async def test_counts_come_with_the_answer_when_the_guard_has_reported(home: Hom
         with running(home, "jfk-nats"):
 
             async def counted() -> list[RuleCount]:
-                return (await keeper.set(1, LONG_S, [rule], {})).counts
+                return (await tell_keeper(keeper, 1, LONG_S, [rule], {})).counts
 
             [count] = await eventually(counted)
             assert (count.rule, count.version) == ("pause-jfk-nats", 1)
@@ -80,7 +81,7 @@ async def test_paused_process_goes_on_when_the_keeper_is_not_heard_of_any_more(h
             rule = loaded("pause", "process", "jfk-agent")
 
             async def renewed_until_paused() -> bool:
-                await keeper.set(1, 1.5, [rule], {})
+                await tell_keeper(keeper, 1, 1.5, [rule], {})
                 return is_paused(process)
 
             await eventually(renewed_until_paused)
@@ -92,7 +93,7 @@ async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_tw
     with running(home, "jfk-agent") as agent:
         async with keeping(home, nowhere) as keeper:
             with running(home, "jfk-nats") as struck:
-                await keeper.set(1, LONG_S, rules, {})
+                await tell_keeper(keeper, 1, LONG_S, rules, {})
                 await eventually(lambda: is_gone(struck) and is_paused(agent))
             first = guard_of(home)
             assert first is not None
@@ -103,7 +104,7 @@ async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_tw
                 await eventually(lambda: counts(home)["kill-jfk-nats"][0] > looked)
                 assert not is_gone(spared)
                 assert is_paused(agent)
-                await keeper.set(2, LONG_S, [], {})
+                await tell_keeper(keeper, 2, LONG_S, [], {})
                 await eventually(lambda: not is_paused(agent))
 
 
@@ -184,7 +185,7 @@ def test_everything_is_released_when_the_guard_is_asked_to_end(home: Home) -> No
 async def test_rules_and_guard_end_when_the_keeper_is_closed(home: Home) -> None:
     with running(home, "jfk-agent") as agent:
         async with keeping(home, nowhere) as keeper:
-            await keeper.set(1, LONG_S, [loaded("pause", "process", "jfk-agent")], {})
+            await tell_keeper(keeper, 1, LONG_S, [loaded("pause", "process", "jfk-agent")], {})
             await eventually(lambda: is_paused(agent))
         assert not is_paused(agent)
         assert guard_of(home) is None

@@ -14,7 +14,8 @@ from towpath.contracts.events import EVENTS
 from towpath.contracts.export.asyncapi import asyncapi
 from towpath.contracts.export.openapi import openapi
 from towpath.contracts.export.reference import reference
-from towpath.contracts.faults import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS, Rule
+from towpath.contracts.fault_commands import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS
+from towpath.contracts.faults import Rule
 from towpath.contracts.job import JobSpec
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS

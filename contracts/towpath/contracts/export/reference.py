@@ -17,15 +17,8 @@ from towpath.contracts.engine import ENGINE_COMMANDS
 from towpath.contracts.errors import RETRYABLE, ErrorCode, ErrorDetail
 from towpath.contracts.events import EVENTS, EVENTS_STREAM
 from towpath.contracts.export.field_types import cell, default_of, named_types, type_of
-from towpath.contracts.faults import (
-    FAULT_COMMANDS,
-    FAULT_EVENTS,
-    RULE_COMMANDS,
-    DataPoint,
-    Rule,
-    RuleEnd,
-    TargetKind,
-)
+from towpath.contracts.fault_commands import FAULT_COMMANDS, FAULT_EVENTS, RULE_COMMANDS, RuleEnd
+from towpath.contracts.faults import DataPoint, Rule, TargetKind
 from towpath.contracts.job import JobSpec, JobState
 from towpath.contracts.links import LINK_COMMANDS, LINK_EVENTS
 from towpath.contracts.live import RESULT_COMMANDS

@@ -14,14 +14,13 @@ import logging
 import os
 import threading
 from pathlib import Path
-from time import time
 from typing import TYPE_CHECKING
 
 from towpath.hooks.points import POINTS
+from towpath.lab.faults.rule_set_file import RuleSetFile
 
 if TYPE_CHECKING:
-    from towpath.contracts.faults import RuleSet
-    from towpath.lab.faults.loading import LoadedRules
+    from towpath.lab.faults.process_rules import ProcessRules
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +42,11 @@ class Board:
     """The rules of one process, from the file to where they look."""
 
     def __init__(self, file: Path, process: str) -> None:
-        self._file = file
-        self._process = process
-        self._seen: tuple[int, ...] = ()
-        self._rules: RuleSet | None = None
-        self._loaded: LoadedRules | None = None
+        self._file = RuleSetFile(file)
+        self._scope, self._process = file.stem, process
+        self._reports = file.parent / "reports" / file.stem
+        self._rules: ProcessRules | None = None
+        """None until there was a first rule."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fault rules", daemon=True)
 
@@ -61,8 +60,8 @@ class Board:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(LAST_LOOK_S)
-        if self._loaded is not None:
-            self._loaded.apply(None)
+        if self._rules is not None:
+            self._rules.apply(None)
 
     def _run(self) -> None:
         looks = 0
@@ -75,56 +74,28 @@ class Board:
     def look(self) -> None:
         """Carry out what the file says now. Never raises: no rule is worth a process."""
         try:
-            self._read()
-            if self._rules is not None and time() >= self._rules.expires_at:
-                self._rules = None
-            if self._rules is None and self._loaded is None:
-                return
-            self._at_work().apply(self._rules)
+            rules = self._file.rules()
+            if rules is not None or self._rules is not None:
+                self._at_work().apply(rules)
         except Exception:
             log.exception("rules could not be loaded")
 
-    def _read(self) -> None:
-        try:
-            status = self._file.stat()
-            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
-            if seen == self._seen:
-                return
-            content = self._file.read_bytes()
-        except OSError:
-            self._seen, self._rules = (), None
-            return
-        self._seen, self._rules = seen, _parsed(content)
+    def _at_work(self) -> ProcessRules:
+        if self._rules is None:
+            from towpath.lab.faults.process_rules import ProcessRules
 
-    def _at_work(self) -> LoadedRules:
-        if self._loaded is None:
-            from towpath.lab.faults.loading import LoadedRules
-
-            scope = self._file.stem
-            self._loaded = LoadedRules(scope, self._process, self._file.parent / "reports" / scope)
-        return self._loaded
-
-
-def _parsed(content: bytes) -> RuleSet | None:
-    from pydantic import ValidationError
-
-    from towpath.contracts.faults import RuleSet
-
-    try:
-        return RuleSet.model_validate_json(content)
-    except ValidationError as error:
-        log.warning("rules are not readable: %s", error)
-        return None
+            self._rules = ProcessRules(self._scope, self._process, self._reports)
+        return self._rules
 
 
 def prepare() -> None:
     """Import what carries rules out, so that the first one is felt at once."""
-    from towpath.lab.faults import loading
+    from towpath.lab.faults import process_rules
     from towpath.lab.faults.conditions import compile_condition
     from towpath.lab.faults.registry import faults
 
     with contextlib.suppress(ModuleNotFoundError):  # Each rule tells that CEL is not installed.
-        _ = loading, faults(), compile_condition("count > 0")
+        _ = process_rules, faults(), compile_condition("count > 0")
 
 
 _board: tuple[int, Board] | None = None

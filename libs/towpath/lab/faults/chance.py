@@ -1,4 +1,4 @@
-"""Which of a long row of occurrences chance picks: the same ones for the same seed."""
+"""Picks some of a long row of occurrences by chance: the same ones for the same seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BLOCK = 256
 """Gaps drawn at once: numpy takes little longer for these than for one."""
 
 _LONGEST_GAP = 2**53
-"""Nobody waits for as many occurrences; a sum of a block of them fits into 64 bits."""
+"""No process has as many occurrences; a sum of a block of them fits into 64 bits."""
 
 
 class Chance:

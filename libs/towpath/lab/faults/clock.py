@@ -1,4 +1,4 @@
-"""What a process takes for the time. Rules may set it off; what carries rules out goes by `real_time`."""
+"""The clock of a process, which rules may set off. Code that carries rules out goes by `real_time`."""
 
 from __future__ import annotations
 

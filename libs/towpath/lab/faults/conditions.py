@@ -18,7 +18,7 @@ from towpath.contracts.faults import Rule
 from towpath.expressions import compiled, is_bound, place_of
 from towpath.lab.faults.chance import Chance
 from towpath.lab.faults.clock import real_time
-from towpath.lab.faults.vocabulary import CALLABLE, OWN_SITE, SAMPLES, SHARED_FUNCTIONS, nearest
+from towpath.lab.faults.vocabulary import CALLABLE, OWN_SITE, SAMPLES, SHARED_FUNCTIONS
 
 SharedValues = Callable[[str], float | None]
 """A shared figure by its key, such as `cpu_percent(jfk)`; null while it is unknown."""
@@ -199,8 +199,8 @@ def _raise(error: Exception) -> None:
 def _check_functions(functions: Iterable[str], text: str, field: str) -> None:
     for name in functions:
         if name[0].isalpha() and name not in CALLABLE:  # CEL calls its operators `_>_`, `@in` and the like.
-            what = f"{place_of(name, text)}: there is no function `{name}`{nearest(name, sorted(CALLABLE))}"
-            raise TowpathError(ErrorCode.INVALID, what, field=field, value=text, allowed=sorted(CALLABLE))
+            what = f"{place_of(name, text)}: there is no function `{name}`"
+            raise TowpathError(ErrorCode.INVALID, what, field=field, value=name, allowed=sorted(CALLABLE))
 
 
 def _figures(text: str, field: str) -> frozenset[str]:
@@ -222,7 +222,7 @@ def _tried(expression: Expression, field: str) -> Any:
         if isinstance(error, RuntimeError) and "regex" not in str(error):
             return True  # A sample that cannot be converted, such as a text that says no number.
         if not expression.names <= SAMPLES.keys():
-            return True  # Whoever asks for the names refuses it.
+            return True  # The check of names refuses it.
         raise _wrong(f"cannot be computed: {error}", expression.text, field, "values of one type") from error
     except (LookupError, ArithmeticError, ValueError):
         return True

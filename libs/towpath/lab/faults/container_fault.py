@@ -1,4 +1,4 @@
-"""What faults that last on a container have in common: how it was is remembered, and by its id."""
+"""Base of faults that last on a container: they remember by its id how it was."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 Before = dict[str, Any]
-"""How a container was, as far as a fault changes it; plain JSON."""
+"""State of a container before a fault, as far as the fault changes it; plain JSON."""
 
 
 class ContainerFault(HeldFault):
     """Changes something about a container, and changes it back.
 
-    A container that is made anew under the same name is another one: it begins as it is, and what was
-    remembered of the one before is of no use any more.
+    A container that is made again under the same name is another one: nothing that was remembered of the
+    one before is of use.
     """
 
     applies_to = frozenset({TargetKind.CONTAINER.value})
 
     @abstractmethod
     def before(self, container: Container, known: Before | None) -> Before:
-        """How the container is without this fault. `known` is what was remembered of it, if anything was:
-        what this fault, by another rule, too, has changed must be taken from there."""
+        """Return the container's state without this fault. `known` is what was remembered of it, if anything
+        was: take from there what this fault has changed, also for another rule."""
 
     @abstractmethod
     def change(self, docker: DockerClient, container: Container) -> None:
@@ -42,7 +42,7 @@ class ContainerFault(HeldFault):
         """Make it what it was. Harmless when it is so."""
 
     def remember(self, target: Target, known: Mapping[str, Any]) -> Mapping[str, Any]:
-        """How the container is, under its id. Raises `DaemonError`."""
+        """Return the container's state under its id. Raises `DaemonError`."""
         with daemon() as docker:
             container = find(docker, target.name)
             return {str(container.id): self.before(container, known.get(str(container.id)))}

@@ -1,4 +1,4 @@
-"""What a rule would do, in sentences."""
+"""Says in sentences what a rule would do."""
 
 from __future__ import annotations
 
@@ -6,25 +6,14 @@ import inspect
 import json
 from collections.abc import Iterable, Sequence
 
-from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleAction
+from towpath.contracts.faults import AtPoint, OnTarget, Rule, RuleAction
 from towpath.lab.faults.registry import faults
+from towpath.lab.faults.vocabulary import POINT_DESCRIPTIONS
 from towpath.lab.faults.world import World, looking_processes
-
-_POINTS = {
-    DataPoint.SOURCE_READ: "a task of Spark reads an event",
-    DataPoint.OPERATOR_BATCH: "a bundle of events comes to an operator",
-    DataPoint.OPERATOR_EVENT: "an event comes to an operator",
-    DataPoint.SINK_PUBLISH: "an engine publishes a result",
-    DataPoint.ENGINE_PROGRESS: "Spark reports a micro-batch",
-    DataPoint.CHECKPOINT_SHIP: "an agent ships a chunk of a checkpoint",
-    DataPoint.AGENT_COMMAND: "an agent has received a command",
-    DataPoint.BUS_SEND: "a process sends a message on the bus",
-    DataPoint.BUS_RECEIVE: "a process receives a message from the bus",
-}
 
 
 def explain(rule: Rule, world: World) -> str:
-    """The rule in sentences, one a line: when and if what, what is done, for how long, and where."""
+    """Return the rule in sentences, one per line: when and if what, what is done, for how long, and where."""
     done = [f"{number}. {_action(action)}." for number, action in enumerate(rule.actions, 1)]
     return "\n".join([_when(rule), *done, _until(rule), *_where(rule, world)])
 
@@ -52,7 +41,7 @@ def _event(rule: Rule) -> str:
     match rule.event:
         case AtPoint(point=point):
             of_job = f" of job {rule.where.job}" if rule.where.job else ""
-            return f"Whenever {_POINTS[point]}{of_job} ({point.value})"
+            return f"Whenever {POINT_DESCRIPTIONS[point].passing}{of_job} ({point.value})"
         case OnTarget(target=kind, name=name):
             return f"About four times a second, for the {kind.value} {name}"
 

@@ -1,7 +1,7 @@
-"""What a fault is, and which there are.
+"""Base classes of faults, and the registry of all.
 
-A fault is a class in a file of its own under `towpath.lab.faults.faults`, decorated with `@fault("name")`.
-Its base classes say what it can be done to; its `Parameters` are what a rule may set.
+A fault is a class in a file of its own under `towpath.lab.faults.faults`, decorated with `@fault("name", …)`.
+Its base classes say what it can be done to; its parameters are what a rule may set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Fault(ABC):
     """One action of one loaded rule in one process."""
 
     name: ClassVar[str]
-    Parameters: ClassVar[type[BaseModel]] = NoParameters
+    parameters_type: ClassVar[type[BaseModel]] = NoParameters
+    """The parameters that a rule may set."""
     applies_to: ClassVar[frozenset[str]] = frozenset()
     """Kinds of events: `point`, kinds of targets. Base classes add theirs."""
 
@@ -50,19 +51,19 @@ class Fault(ABC):
 
     @classmethod
     def expressions(cls, parameters: Any) -> Sequence[str]:
-        """The expressions among the parameters, such as `size(payload)`."""
+        """Return the expressions among the parameters, such as `size(payload)`."""
         return ()
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an instrumentation rule has measured once."""
+    """One measurement of an instrumentation rule."""
 
     name: str
     value: float
     labels: Mapping[str, str]
     entity: str | None = None
-    """What was measured; null: the process."""
+    """The thing that was measured; null: the process."""
 
 
 class PointFault(Fault):
@@ -71,42 +72,42 @@ class PointFault(Fault):
     applies_to = frozenset({POINT})
 
     def wait_s(self, hits: int) -> float:
-        """How long everything that passes is held up, seconds, for so many hits."""
+        """Return how long everything that passes is held up for so many hits, seconds."""
         return 0.0
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
-        """What passes instead of `items`; `hits` are the places, ascending, that the rule is about.
+        """Return what passes instead of `items`. `hits` are the places, ascending, that the rule is about.
 
-        An `InjectedFault` that it raises, the code at the point sees.
+        The code at the point sees an `InjectedFault` that this raises.
         """
         return items
 
     measures: ClassVar[bool] = False
-    """Whether `measured` is to be asked, for each hit."""
+    """True if `measured` is to be asked for each hit."""
 
     def measured(self, evaluate: Callable[[str], Any]) -> Sequence[Measurement]:
-        """Metrics of one hit; `evaluate` gives the value of an expression for it."""
+        """Return metrics of one hit; `evaluate` gives the value of an expression for it."""
         return ()
 
 
 @dataclass
 class Target:
-    """What a fault outside code is done to."""
+    """The target of a fault outside code."""
 
     kind: TargetKind
     name: str
     processes: Callable[[], list[psutil.Process]]
     """The process of that name and, of an engine, its whole family; none while it does not run."""
     restart: Callable[[], None] | None = None
-    """Ends the process in good order, so that who keeps it starts it anew."""
+    """Ends the process in good order, so that its supervisor restarts it."""
     directory: str | None = None
     """Where the scope keeps its data: for faults of disks."""
     remembered: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """How it was, as the fault's `remember` has said."""
+    """The target's state before, as the fault's `remember` has returned it."""
 
 
 class StrikingFault(Fault):
-    """Done once, with nothing to undo; who keeps a process starts it anew."""
+    """Done once, with nothing to undo: a supervisor restarts its processes."""
 
     @abstractmethod
     def strike(self, target: Target) -> None:
@@ -122,8 +123,8 @@ class HeldFault(Fault):
     process, when the process that holds it is killed."""
 
     def remember(self, target: Target, known: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What `release` must be told of how the target is without this fault; plain JSON. It is written down
-        before each `hold`, and both find it in `target.remembered`.
+        """Return the target's state without this fault, as `release` needs it; plain JSON. It is written
+        down before each `hold`, and both find it in `target.remembered`.
 
         `known` is what was written down before, by this rule or, at its first look, by others with the same
         fault on the same target. What is raised here keeps it from being held.
@@ -146,17 +147,17 @@ class LinkFault(Fault):
 
     @abstractmethod
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
-        """The conditions with this fault added."""
+        """Return the conditions with this fault added."""
 
 
 _registered: dict[str, type[Fault]] = {}
 
 
-def fault(name: str) -> Callable[[FaultT], FaultT]:
+def fault(name: str, parameters: type[BaseModel] = NoParameters) -> Callable[[FaultT], FaultT]:
     """Register a fault under the name that actions give. What it applies to is the union of its bases'."""
 
     def register(kind: FaultT) -> FaultT:
-        kind.name = name
+        kind.name, kind.parameters_type = name, parameters
         kind.applies_to = frozenset[str]().union(
             *(base.__dict__.get("applies_to", ()) for base in kind.__mro__)
         )
@@ -168,7 +169,7 @@ def fault(name: str) -> Callable[[FaultT], FaultT]:
 
 @cache
 def faults() -> Mapping[str, type[Fault]]:
-    """All faults by name, in the order of their names."""
+    """Return all faults by name, in the order of their names."""
     package = importlib.import_module("towpath.lab.faults.faults")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -176,7 +177,7 @@ def faults() -> Mapping[str, type[Fault]]:
 
 
 def kind_of(action: RuleAction, applied_to: str, field: str = "actions") -> type[Fault]:
-    """The class of an action's fault. Raises `TowpathError` when there is none, or not for such an event."""
+    """Return the class of an action's fault. Raises `TowpathError` if such an event has no such fault."""
     kind = faults().get(action.fault)
     if kind is None or applied_to not in kind.applies_to:
         raise TowpathError(
@@ -190,13 +191,13 @@ def kind_of(action: RuleAction, applied_to: str, field: str = "actions") -> type
 
 
 def made(action: RuleAction, applied_to: str, random: Random, field: str = "actions") -> Fault:
-    """The fault of an action. Raises `TowpathError` that names the parameter that is wrong."""
+    """Return the fault of an action. Raises `TowpathError` that names the parameter that is wrong."""
     kind = kind_of(action, applied_to, field)
     try:
-        parameters = kind.Parameters.model_validate(action.parameters)
+        parameters = kind.parameters_type.model_validate(action.parameters)
     except (ValidationError, TowpathError) as error:  # The latter of an expression among them.
         detail = (error if isinstance(error, TowpathError) else TowpathError.of_validation(error)).detail
-        allowed = detail.allowed or ", ".join(kind.Parameters.model_fields) or "no parameters"
+        allowed = detail.allowed or ", ".join(kind.parameters_type.model_fields) or "no parameters"
         raise TowpathError(
             detail.code,
             detail.message,

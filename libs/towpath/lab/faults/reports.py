@@ -1,4 +1,4 @@
-"""What a process tells of its rules: lines of a file of its own, which the scope's keeper reads."""
+"""Reports of a process on its rules: lines of a file of its own, which the scope's keeper reads."""
 
 from __future__ import annotations
 

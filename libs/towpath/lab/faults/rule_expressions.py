@@ -14,8 +14,18 @@ from towpath.lab.faults.conditions import Expression, compile_condition, compile
 from towpath.lab.faults.registry import Fault, faults
 
 
+def asked_by(rule: Rule) -> frozenset[str]:
+    """Return the figures of the mesh that condition and actions ask for, such as `cpu_percent(jfk)`.
+
+    Raises `TowpathError` when the condition cannot be read. Wrong actions are refused at loading, or
+    counted as an error where they are carried out.
+    """
+    asked = compile_condition(rule.condition).shared
+    return asked.union(*(expression.shared for _, expression in expressions_of(rule)))
+
+
 def expressions_of(rule: Rule) -> Iterator[tuple[str, Expression]]:
-    """The field of each expression, and what it says. Those that cannot be read are left out."""
+    """Yield field and expression of each. Those that cannot be read are left out."""
     with contextlib.suppress(TowpathError):
         yield "condition", compile_condition(rule.condition)
     for place, action in enumerate(rule.actions):
@@ -23,14 +33,14 @@ def expressions_of(rule: Rule) -> Iterator[tuple[str, Expression]]:
 
 
 def values_of(action: RuleAction, field: str) -> Iterator[tuple[str, Expression]]:
-    """The same of one action, which stands at `field`: none when its parameters are wrong."""
+    """Yield those of one action, which stands at `field`. There are none if its parameters are wrong."""
     for kind, parameters in _read(action):
         for text in dict.fromkeys(kind.expressions(parameters)):
             yield field_of(text, action, field), compile_value(text)
 
 
 def field_of(text: object, action: RuleAction, field: str) -> str:
-    """The parameter that holds a text, of the action that stands at `field`."""
+    """Return the parameter that holds a text, of the action that stands at `field`."""
     holder = next((name for name, given in action.parameters.items() if str(text) in str(given)), "")
     return f"{field}.parameters.{holder}".removesuffix(".")
 
@@ -40,4 +50,4 @@ def _read(action: RuleAction) -> Iterator[tuple[type[Fault], Any]]:
     kind = faults().get(action.fault)
     if kind is not None:
         with contextlib.suppress(ValidationError, TowpathError):
-            yield kind, kind.Parameters.model_validate(action.parameters)
+            yield kind, kind.parameters_type.model_validate(action.parameters)

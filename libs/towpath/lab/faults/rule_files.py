@@ -1,179 +1,135 @@
-"""Reads rules from YAML and JSON. What is wrong is said with the file and the line where it stands."""
+"""Read fault rules from YAML and JSON texts. Each error names the file, and the line of its field."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from towpath.composition.texts import load_all
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import Rule
-from towpath.lab.faults.rule_form import Location, form_problems, rule_of
+from towpath.lab.faults.rule_form import form_problems, rule_of
 
-MAX_CHARACTERS = 1_000_000
-MAX_VALUES = 100_000
-"""Of one file, anchors written out: a few lines of YAML can stand for billions."""
+FORMS = "a rule, a list of rules, or `rules:` with a list of rules"
 
-MAX_DEPTH = 40
-MAX_RULES = 1_000
-
-RULES = "rules"
-_FORMS = "a rule, a list of rules, or `rules:` with a list of rules"
+_BESIDE_RULES = ("rules", "version", "description")
+"""Keys that a document with a list of rules may have."""
 
 
-def read_rules(given: Any, source_name: str = "rules") -> list[Rule]:
-    """The rules of a YAML or JSON text, or of plain data: one, a list, `rules:` with a list; several
-    documents count together.
+@dataclass(frozen=True)
+class WrittenRule:
+    """A rule, and the place where a file has it."""
 
-    Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`; each message begins with
-    `source_name` and, for a text, the line.
+    rule: Rule
+    place: RulePlace
+
+    def located(self, error: ErrorDetail) -> ErrorDetail:
+        """Return an error of this rule with file and line of its field."""
+        return self.place.located(error)
+
+
+@dataclass(frozen=True)
+class RulePlace:
+    """A value in a file."""
+
+    file: str
+    node: yaml.Node | None
+    """None if the text has no lines that YAML could tell."""
+
+    def located(self, error: ErrorDetail) -> ErrorDetail:
+        """Return an error of this value with file and line of its field."""
+        node = _innermost(self.node, error.field.split(".") if error.field else ())
+        line = f":{node.start_mark.line + 1}" if node is not None else ""
+        return error.model_copy(update={"message": f"{self.file}{line}: {error.message}"})
+
+    def under(self, key: str | int) -> RulePlace:
+        """Return the place of one of its values."""
+        return RulePlace(self.file, _child(self.node, str(key)))
+
+
+def read_rules(text: str, file: str = "rules") -> list[WrittenRule]:
+    """Return the rules of a text: one, a list, or `rules:` with a list. Several documents count together.
+
+    Raises `TowpathError` (invalid) with all errors in `detail.errors`. Each message begins with `file`.
     """
-    source = _Text(given, source_name) if isinstance(given, str) else _Data(given, source_name)
-    rules: list[Rule] = []
+    try:
+        documents = load_all(text)
+    except TowpathError as error:
+        message = f"{file}: {error.detail.message}"
+        raise TowpathError.of(error.detail.model_copy(update={"message": message})) from error
+    rules: list[WrittenRule] = []
     errors: list[ErrorDetail] = []
-    for location, document in _found(source):
-        rule, wrong = _read(document)
-        errors.extend(source.placed(location, detail) for detail in wrong)
-        if rule is not None and any(rule.name == other.name for other in rules):
-            twice = _error("another rule has this name, too", "name", rule.name)
-            errors.append(source.placed(location, twice))
-        rules.extend([rule] if rule is not None else [])
+    for document, node in zip(documents, _nodes(text, len(documents)), strict=True):
+        for place, content in _found(document, RulePlace(file, node), errors):
+            rule, wrong = _read(content)
+            errors += map(place.located, wrong)
+            rules += [WrittenRule(rule, place)] if rule is not None else []
     if errors:
         raise TowpathError.of(errors[0].model_copy(update={"errors": errors}))
     if not rules:
-        raise TowpathError(ErrorCode.INVALID, f"{source_name}: there are no rules in it", allowed=_FORMS)
+        raise TowpathError(ErrorCode.INVALID, f"{file}: there are no rules in it", allowed=FORMS)
     return rules
 
 
-def _read(document: Any) -> tuple[Rule | None, list[ErrorDetail]]:
-    if not isinstance(document, dict):
-        return None, [_error("this is no rule", None, document).model_copy(update={"allowed": _FORMS})]
+def _read(content: Any) -> tuple[Rule | None, Sequence[ErrorDetail]]:
+    if not isinstance(content, dict):
+        shown = content if isinstance(content, str | int | float | bool) else None
+        return None, [_error("this is no rule", value=shown, allowed=FORMS)]
     try:
-        rule = rule_of(document)
+        rule = rule_of(content)
     except TowpathError as error:
-        return None, [*error.detail.errors]
+        return None, error.detail.errors
     return rule, form_problems(rule)
 
 
-def _found(source: _Data) -> Iterator[tuple[Location, Any]]:
-    """Each rule, and where it stands."""
-    for number, document in enumerate(source.documents):
-        where: Location = (number,)
-        if isinstance(document, dict) and RULES in document:
-            yield from _strays(where, document)
-            where, document = (number, RULES), document[RULES]
-        if isinstance(document, list) and len(document) <= MAX_RULES:
-            yield from (((*where, place), rule) for place, rule in enumerate(document))
-        elif document is not None:
-            yield where, document
+def _found(document: Any, place: RulePlace, errors: list[ErrorDetail]) -> Iterator[tuple[RulePlace, Any]]:
+    """Yield each rule of a document with its place. Add to `errors` what stands beside a list of rules."""
+    if isinstance(document, dict) and "rules" in document:
+        for key in document:
+            if key not in _BESIDE_RULES:
+                stray = _error("there is no such field", field=str(key), allowed=[*_BESIDE_RULES])
+                errors.append(place.located(stray))
+        place, document = place.under("rules"), document["rules"]
+    if isinstance(document, list):
+        yield from ((place.under(number), rule) for number, rule in enumerate(document))
+    elif document is not None:
+        yield place, document
 
 
-def _strays(where: Location, document: Mapping[str, Any]) -> Iterator[tuple[Location, Any]]:
-    """Other keys beside `rules` make the document neither a list of rules nor a rule."""
-    if document.keys() - {RULES, "version", "description"}:
-        yield where, {key: value for key, value in document.items() if key != RULES}
+def _error(message: str, **parts: Any) -> ErrorDetail:
+    return ErrorDetail(code=ErrorCode.INVALID, message=message, **parts)
 
 
-def _error(message: str, field: str | None, value: Any) -> ErrorDetail:
-    shown = value if isinstance(value, str | int | float | bool) else None
-    return ErrorDetail(code=ErrorCode.INVALID, message=message, field=field, value=shown)
+def _nodes(text: str, documents: int) -> Sequence[yaml.Node | None]:
+    """Return the node of each document."""
+    try:
+        # JSON may have tabs between its values, which YAML may not.
+        nodes = [*yaml.compose_all(text.replace("\t", " "), yaml.SafeLoader)]
+    except (yaml.YAMLError, RecursionError):
+        nodes = []
+    return nodes if len(nodes) == documents else [None] * documents
 
 
-class _Data:
-    """Rules that a program gives."""
-
-    def __init__(self, given: Any, name: str) -> None:
-        self.name = name
-        self.documents: list[Any] = [given]
-
-    def placed(self, location: Location, detail: ErrorDetail) -> ErrorDetail:
-        """An error of the rule at a location, as an error of the whole."""
-        path = ".".join(map(str, location[1:]))
-        field = ".".join(part for part in (path, detail.field) if part) or None
-        place = (*location, *_parts(detail.field))
-        return detail.model_copy(update={"field": field, "message": f"{self.at(place)}: {detail.message}"})
-
-    def at(self, place: Location) -> str:
-        """What people call the place."""
-        return self.name
-
-
-class _Text(_Data):
-    """Rules in a file."""
-
-    def __init__(self, text: str, name: str) -> None:
-        super().__init__(None, name)
-        self._lines: dict[Location, int] = {}
-        if len(text) > MAX_CHARACTERS:
-            raise self._refused(f"has {len(text)} characters", f"at most {MAX_CHARACTERS}")
-        self.documents = self._json(text)
-        try:
-            self._read_yaml(text)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-            raise self._refused(f"not YAML: {error.problem}", None, line) from None
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise self._refused(f"not YAML that can be read: {error}", None) from None
-
-    def at(self, place: Location) -> str:
-        """File and line."""
-        while place and place not in self._lines:
-            place = place[:-1]
-        return f"{self.name}:{self._lines[place]}" if place in self._lines else self.name
-
-    def _json(self, text: str) -> list[Any]:
-        """The document of a JSON text; none of any other."""
-        try:
-            return [json.loads(text)]
-        except (ValueError, RecursionError):
-            return []
-
-    def _read_yaml(self, text: str) -> None:
-        is_json = bool(self.documents)
-        # JSON may have tabs between its values, YAML may not; in texts of JSON there are none.
-        loader = yaml.SafeLoader(text.replace("\t", " ") if is_json else text)
-        try:
-            number = 0
-            while loader.check_node():
-                node = loader.get_node()
-                self._note_lines(node, (number,))
-                if not is_json and node is not None:
-                    self.documents.append(loader.construct_document(node))
-                number += 1
-        finally:
-            loader.dispose()
-
-    def _note_lines(self, node: yaml.Node | None, place: Location) -> None:
-        if node is None:
-            return
-        if len(self._lines) >= MAX_VALUES or len(place) > MAX_DEPTH:
-            raise ValueError(f"more than {MAX_VALUES} values, or {MAX_DEPTH} levels")
-        self._lines.setdefault(place, node.start_mark.line + 1)
-        if isinstance(node, yaml.SequenceNode):
-            for number, item in enumerate(node.value):
-                self._note_lines(item, (*place, number))
-        elif isinstance(node, yaml.MappingNode):
-            self._note_keys(node, place)
-
-    def _note_keys(self, node: yaml.MappingNode, place: Location) -> None:
-        seen: set[str] = set()
+def _innermost(node: yaml.Node | None, path: Sequence[str]) -> yaml.Node | None:
+    """Return the innermost node on the way to a field: its key, as people look for that."""
+    if not path:
+        return node
+    if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else ""
-            if name in seen and name != "<<":
-                raise yaml.constructor.ConstructorError(
-                    problem=f"{name!r} stands there twice", problem_mark=key.start_mark
-                )
-            seen.add(name)
-            self._lines[(*place, name)] = key.start_mark.line + 1
-            self._note_lines(value, (*place, name))
-
-    def _refused(self, message: str, allowed: str | None, place: str = "") -> TowpathError:
-        return TowpathError(ErrorCode.INVALID, f"{self.name}{place}: {message}", allowed=allowed)
+            if key.value == path[0]:
+                inner = _innermost(value, path[1:])
+                return key if inner is value else inner
+    elif (child := _child(node, path[0])) is not None:
+        return _innermost(child, path[1:])
+    return node
 
 
-def _parts(field: str | None) -> Location:
-    parts = (field or "").split(".") if field else []
-    return tuple(int(part) if part.isdecimal() else part for part in parts)
+def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for name, value in node.value if name.value == key), None)
+    if isinstance(node, yaml.SequenceNode) and key.isdecimal() and int(key) < len(node.value):
+        return node.value[int(key)]
+    return None

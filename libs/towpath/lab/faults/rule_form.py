@@ -1,10 +1,9 @@
-"""What is wrong with a rule wherever it is loaded: fields, condition, faults and their parameters."""
+"""Checks a rule for any mesh: its fields, its condition, its faults and their parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from random import Random
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -22,9 +21,9 @@ from towpath.contracts.faults import (
 )
 from towpath.expressions import place_of
 from towpath.lab.faults.conditions import Expression, compile_condition
-from towpath.lab.faults.registry import POINT, faults, made
+from towpath.lab.faults.registry import POINT, kind_of
 from towpath.lab.faults.rule_expressions import field_of, values_of
-from towpath.lab.faults.vocabulary import names_at, nearest
+from towpath.lab.faults.vocabulary import names_at
 
 Location = tuple[int | str, ...]
 
@@ -36,8 +35,10 @@ _CHOICES: Mapping[Location, type[StrEnum]] = {
 
 
 def rule_of(document: Any) -> Rule:
-    """The rule that plain data describe. Raises `TowpathError` (invalid) with all that is wrong with its
-    fields in `detail.errors`."""
+    """Return the rule that plain data describe.
+
+    Raises `TowpathError` (invalid) with all that is wrong with its fields in `detail.errors`.
+    """
     try:
         return Rule.model_validate(document)
     except ValidationError as error:
@@ -49,7 +50,7 @@ def rule_of(document: Any) -> Rule:
 
 
 def form_problems(rule: Rule) -> list[ErrorDetail]:
-    """What is wrong with a rule whose fields are right, whatever mesh it is for."""
+    """Return all that is wrong with a rule whose fields are right, for any mesh."""
     found: list[ErrorDetail] = []
     try:
         found.extend(_unknown_names(rule.event, compile_condition(rule.condition), "condition"))
@@ -62,7 +63,7 @@ def form_problems(rule: Rule) -> list[ErrorDetail]:
 
 
 def kind_of_event(event: RuleEvent) -> str:
-    """The kind by which faults say what they apply to: `point`, or a kind of target."""
+    """Return the kind by which faults say what they apply to: `point`, or a kind of target."""
     match event:
         case AtPoint():
             return POINT
@@ -71,16 +72,10 @@ def kind_of_event(event: RuleEvent) -> str:
 
 
 def misnamed(
-    what: str,
-    field: str,
-    value: str,
-    known: Sequence[str],
-    code: ErrorCode = ErrorCode.INVALID,
+    what: str, field: str, value: str, known: Sequence[str], code: ErrorCode = ErrorCode.INVALID
 ) -> ErrorDetail:
-    """The error that something of this name does not exist, with what does."""
-    return ErrorDetail(
-        code=code, message=f"{what}{nearest(value, known)}", field=field, value=value, allowed=[*known]
-    )
+    """Return the error that something of this name does not exist, with what does."""
+    return ErrorDetail(code=code, message=what, field=field, value=value, allowed=[*known])
 
 
 def _unknown_names(event: RuleEvent, expression: Expression, field: str) -> Iterator[ErrorDetail]:
@@ -118,21 +113,19 @@ def _of_where(rule: Rule) -> Iterator[ErrorDetail]:
 
 
 def _of_action(action: RuleAction, event: RuleEvent, field: str) -> list[ErrorDetail]:
-    applied_to, kind = kind_of_event(event), faults().get(action.fault)
-    if kind is None or applied_to not in kind.applies_to:
-        known = [name for name, each in faults().items() if applied_to in each.applies_to]
-        what = "there is no such fault" if kind is None else f"{_place(event)} cannot have this fault"
-        return [misnamed(what, f"{field}.fault", action.fault, known)]
     try:
-        kind.Parameters.model_validate(action.parameters)
-        made(action, applied_to, Random(0))
+        kind = kind_of(action, kind_of_event(event), field)
+    except TowpathError as error:
+        return [error.detail]
+    try:
+        kind.parameters_type.model_validate(action.parameters)
     except ValidationError as error:
         return [
-            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.Parameters)
+            _of_field(problem, action.parameters, (*field.split("."), "parameters"), kind.parameters_type)
             for problem in error.errors(include_url=False)
         ]
     except TowpathError as error:
-        # An expression in a parameter: it says what is wrong with it, not where it stands.
+        # An expression in a parameter: the error says what is wrong with it, and not where it stands.
         return [error.detail.model_copy(update={"field": field_of(error.detail.value, action, field)})]
     values = values_of(action, field)
     return [error for place, value in values for error in _unknown_names(event, value, place)]
@@ -145,7 +138,7 @@ def _first(errors: list[ErrorDetail]) -> ErrorDetail:
 def _of_field(
     problem: Mapping[str, Any], document: Any, around: Location = (), model: type[BaseModel] = Rule
 ) -> ErrorDetail:
-    """What pydantic found in a document that should be of a model, in our words."""
+    """Return what pydantic found in a document as an error of Towpath."""
     kind, context = problem["type"], problem.get("ctx") or {}
     place = _location(problem["loc"], document, missing=kind == "missing")
     message = problem["msg"].removeprefix("Value error, ")
@@ -155,15 +148,13 @@ def _of_field(
         value = None
     if kind == "extra_forbidden":
         known = _fields_at(place[:-1], document, model)
-        message = f"there is no such field{nearest(str(place[-1]), known)}"
-        allowed = known or "no fields"
+        message, value, allowed = "there is no such field", str(place[-1]), known or "no fields"
     elif kind == "missing":
         message = "this field is missing"
     elif kind == "string_type":
         allowed = "a text (in YAML, put it in quotes)"
     elif model is Rule and place in _CHOICES:
-        allowed = [choice.value for choice in _CHOICES[place]]
-        message = f"there is no such {place[-1]}{nearest(str(value), allowed)}"
+        message, allowed = f"there is no such {place[-1]}", [choice.value for choice in _CHOICES[place]]
     elif kind == "no_event":
         allowed = [*_EVENTS]
     path = ".".join(map(str, (*around, *place)))

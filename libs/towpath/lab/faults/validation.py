@@ -1,4 +1,4 @@
-"""Whether a rule can be loaded into a mesh: all that is wrong with it, with what would be allowed."""
+"""Checks whether a rule can be loaded into a mesh: all that is wrong with it, and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.rule_expressions import expressions_of
-from towpath.lab.faults.rule_files import read_rules
 from towpath.lab.faults.rule_form import form_problems, misnamed
 from towpath.lab.faults.vocabulary import OWN_SITE
-from towpath.lab.faults.world import World, looking_processes, passing_processes, runs_python
-
-__all__ = ["problems", "read_rules", "targets"]
+from towpath.lab.faults.world import (
+    World,
+    looking_processes,
+    passing_processes,
+    runs_python,
+    scope_of_target,
+)
 
 
 def problems(rule: Rule, world: World) -> list[ErrorDetail]:
-    """All that is wrong with a rule in a mesh; an empty list when it can be loaded."""
+    """Return all that is wrong with a rule in a mesh; an empty list when it can be loaded."""
     return [
         *form_problems(rule),
         *_of_event(rule, world),
@@ -27,7 +30,7 @@ def problems(rule: Rule, world: World) -> list[ErrorDetail]:
 
 
 def targets(kind: TargetKind, world: World) -> list[str]:
-    """All targets of a kind, by name."""
+    """Return all targets of a kind, by name."""
     match kind:
         case TargetKind.LINK:
             return sorted(world.links)
@@ -45,6 +48,14 @@ def _of_event(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     match rule.event:
         case OnTarget(target=TargetKind.CONTAINER) if world.without_daemon is not None:
             yield world.without_daemon.model_copy(update={"field": "event.target", "value": "container"})
+        case OnTarget(target=TargetKind.LINK) if not world.links:
+            yield ErrorDetail(
+                code=ErrorCode.NOT_ALLOWED,
+                message="this mesh emulates no links; switch them on with `towpath up --emulate-links`",
+                field="event.target",
+                value=TargetKind.LINK.value,
+                allowed=[kind.value for kind in TargetKind if kind is not TargetKind.LINK],
+            )
         case OnTarget(target=kind, name=name):
             known = targets(kind, world)
             if name not in known:
@@ -64,7 +75,7 @@ def _of_networks(rule: Rule, known: list[str]) -> Iterator[ErrorDetail]:
 
 
 def _of_own_container(rule: Rule, name: str, world: World) -> Iterator[ErrorDetail]:
-    """An injector that cuts itself off renews the rule, and nobody can tell it to end it."""
+    """An injector that cuts itself off renews the rule, and no command to end it comes through."""
     cut_off = [place for place, action in enumerate(rule.actions) if action.fault == "disconnect"]
     if name == world.own_container and rule.where.site in (None, HUB_SCOPE) and cut_off:
         yield ErrorDetail(
@@ -88,17 +99,17 @@ def _of_where(rule: Rule, world: World) -> Iterator[ErrorDetail]:
         for name, (value, names, code) in known.items()
         if value is not None and value not in names
     ]
-    yield from wrong or _of_nobody(rule, world)
+    yield from wrong or _of_idle_places(rule, world)
 
 
-def _of_nobody(rule: Rule, world: World) -> Iterator[ErrorDetail]:
+def _of_idle_places(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     """Places that exist, and where nothing would ever look at the rule."""
     event, where = rule.event, rule.where
     if isinstance(event, OnTarget):
-        scopes = _scopes_of_target(event, world)
-        if where.site is not None and scopes and where.site not in scopes:
+        scope = scope_of_target(event, world.scope_of)
+        if where.site is not None and scope is not None and where.site != scope:
             what = f"the {event.target.value} {event.name} is not there"
-            yield misnamed(what, "where.site", where.site, scopes)
+            yield misnamed(what, "where.site", where.site, [scope])
         return
     if (where.site is None and where.process is None) or looking_processes(rule, world):
         return
@@ -109,17 +120,6 @@ def _of_nobody(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     else:
         scopes = sorted({world.scope_of(name) for name in passing})
         yield misnamed("no process of this scope looks at the rule", "where.site", where.site or "", scopes)
-
-
-def _scopes_of_target(event: OnTarget, world: World) -> list[str]:
-    """Where a target is; nothing when that is not told by its name."""
-    match event.target:
-        case TargetKind.MACHINE:
-            return [event.name]
-        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
-            return [world.scope_of(event.name)]
-        case TargetKind.LINK | TargetKind.CONTAINER:
-            return []
 
 
 def _of_scopes(rule: Rule, world: World) -> Iterator[ErrorDetail]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from towpath.contracts.errors import closest
 from towpath.contracts.faults import AtPoint, DataPoint, RuleEvent
 
 OWN_SITE = "site"
@@ -70,66 +70,90 @@ _INPUT: Mapping[str, str] = {
 
 _MESSAGE: Mapping[str, str] = {**_PAYLOAD, "subject": "the subject of the message"}
 
-_AT_POINTS: Mapping[DataPoint, Mapping[str, str]] = {
-    DataPoint.SOURCE_READ: _INPUT,
-    DataPoint.OPERATOR_BATCH: {
-        "job": _INPUT["job"],
-        "size": "how many events the bundle has",
-        "serial": "the serial number of its first event",
-    },
-    DataPoint.OPERATOR_EVENT: _INPUT,
-    DataPoint.SINK_PUBLISH: {
-        **_PAYLOAD,
-        "job": "the job that publishes",
-        "topic": "the topic of the result",
-        "serial": "the serial number of the newest event in the result",
-    },
-    DataPoint.ENGINE_PROGRESS: {**_PAYLOAD, "job": "the job whose micro-batch it is"},
-    DataPoint.CHECKPOINT_SHIP: {
-        "payload": "the chunk as text; bytes that are no UTF-8 are replaced",
-        "path": "the file of the checkpoint that it is a part of",
-        "offset": "where it begins in the file, bytes",
-        "job": "the job whose checkpoint it is",
-        "migration": "the migration that the chunk belongs to",
-    },
-    DataPoint.AGENT_COMMAND: {
-        **_MESSAGE,
-        "command": "the command's name, as in its subject",
-        "job": "its job",
-    },
-    DataPoint.BUS_SEND: _MESSAGE,
-    DataPoint.BUS_RECEIVE: _MESSAGE,
+
+@dataclass(frozen=True)
+class PointDescription:
+    """A point for users: what happens there, in which processes, and what conditions may name."""
+
+    passing: str
+    """A sentence: it happens whenever something passes."""
+    names: Mapping[str, str]
+    passed_in: str = ""
+    """End of the names of processes in which something passes. Empty: all that run Python."""
+
+
+_ENGINE, _AGENT = "engine", "agent"
+
+POINT_DESCRIPTIONS: Mapping[DataPoint, PointDescription] = {
+    DataPoint.SOURCE_READ: PointDescription("a task of Spark reads an event", _INPUT, _ENGINE),
+    DataPoint.OPERATOR_BATCH: PointDescription(
+        "a bundle of events comes to an operator",
+        {
+            "job": _INPUT["job"],
+            "size": "how many events the bundle has",
+            "serial": "the serial number of its first event",
+        },
+        _ENGINE,
+    ),
+    DataPoint.OPERATOR_EVENT: PointDescription("an event comes to an operator", _INPUT, _ENGINE),
+    DataPoint.SINK_PUBLISH: PointDescription(
+        "an engine publishes a result",
+        {
+            **_PAYLOAD,
+            "job": "the job that publishes",
+            "topic": "the topic of the result",
+            "serial": "the serial number of the newest event in the result",
+        },
+        _ENGINE,
+    ),
+    DataPoint.ENGINE_PROGRESS: PointDescription(
+        "Spark reports a micro-batch", {**_PAYLOAD, "job": "the job whose micro-batch it is"}, _ENGINE
+    ),
+    DataPoint.CHECKPOINT_SHIP: PointDescription(
+        "an agent ships a chunk of a checkpoint",
+        {
+            "payload": "the chunk as text; bytes that are no UTF-8 are replaced",
+            "path": "the file of the checkpoint that it is a part of",
+            "offset": "where it begins in the file, bytes",
+            "job": "the job whose checkpoint it is",
+            "migration": "the migration that the chunk belongs to",
+        },
+        _AGENT,
+    ),
+    DataPoint.AGENT_COMMAND: PointDescription(
+        "an agent has received a command",
+        {**_MESSAGE, "command": "the command's name, as in its subject", "job": "its job"},
+        _AGENT,
+    ),
+    DataPoint.BUS_SEND: PointDescription("a process sends a message on the bus", _MESSAGE),
+    DataPoint.BUS_RECEIVE: PointDescription("a process receives a message from the bus", _MESSAGE),
 }
 
+_NAMES = tuple(point.names for point in POINT_DESCRIPTIONS.values())
+
 SAMPLES: Mapping[str, object] = {
-    **{name: "" for names in (_ANYWHERE, _ON_TARGET, *_AT_POINTS.values()) for name in names},
+    **{name: "" for names in (_ANYWHERE, _ON_TARGET, *_NAMES) for name in names},
     **{"count": 1, "acted": 0, "elapsed_s": 0.0, "serial": 1, "size": 1, "offset": 0, "event": {}},
 }
 """Name → a value of its type, on which expressions are tried when they are compiled."""
 
 
 def names_at(event: RuleEvent) -> Mapping[str, str]:
-    """Names that conditions can use at an event → meaning."""
+    """Return names that conditions can use at an event → meaning."""
     match event:
         case AtPoint(point=point):
-            return {**_ANYWHERE, **_AT_POINTS[point]}
+            return {**_ANYWHERE, **POINT_DESCRIPTIONS[point].names}
         case _:
             return {**_ANYWHERE, **_ON_TARGET}
 
 
 def reference() -> dict[str, str]:
-    """Everything that conditions may name and call → meaning."""
+    """Return everything that conditions may name and call → meaning."""
     names: dict[str, str] = {**_ANYWHERE, **_ON_TARGET}
-    for name in dict.fromkeys(name for offered in _AT_POINTS.values() for name in offered):
-        at = [point for point, offered in _AT_POINTS.items() if name in offered]
-        names[name] = f"{_AT_POINTS[at[0]][name]}; at {', '.join(at)}"
+    for name in dict.fromkeys(name for offered in _NAMES for name in offered):
+        at = [point for point, description in POINT_DESCRIPTIONS.items() if name in description.names]
+        names[name] = f"{POINT_DESCRIPTIONS[at[0]].names[name]}; at {', '.join(at)}"
     figures = {
         f'{name}("jfk")': f"{meaning}; `{OWN_SITE}`: its own" for name, meaning in SHARED_FUNCTIONS.items()
     }
     return {**names, **dict(_OF_CEL.values()), **_MACROS, **figures}
-
-
-def nearest(given: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?` when a known word is much like the given one, else nothing."""
-    close = closest(given, known)
-    return f"; did you mean `{close}`?" if close else ""

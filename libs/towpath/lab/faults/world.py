@@ -1,37 +1,26 @@
-"""What exists in a mesh, by name, and which of its processes would look at a rule."""
+"""The names of all that exists in a mesh, and the processes of it that would look at a rule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from towpath.contracts.errors import ErrorDetail
-from towpath.contracts.faults import AtPoint, DataPoint, OnTarget, Rule, RuleEvent
+from towpath.contracts.faults import AtPoint, OnTarget, Rule, RuleEvent, TargetKind
 from towpath.contracts.message import HUB_SCOPE
+from towpath.lab.faults.vocabulary import POINT_DESCRIPTIONS
 
 _SERVERS = ("nats", "redis", "mosquitto")
 """Ends of the names of processes that run no Python: no rule sets their clock."""
 
-_ENGINE, _AGENT = "engine", "agent"
-_PASSED_IN: Mapping[DataPoint, str] = {
-    DataPoint.SOURCE_READ: _ENGINE,
-    DataPoint.OPERATOR_BATCH: _ENGINE,
-    DataPoint.OPERATOR_EVENT: _ENGINE,
-    DataPoint.SINK_PUBLISH: _ENGINE,
-    DataPoint.ENGINE_PROGRESS: _ENGINE,
-    DataPoint.CHECKPOINT_SHIP: _AGENT,
-    DataPoint.AGENT_COMMAND: _AGENT,
-}
-"""Ends of the names of processes where something passes a point; all others are passed everywhere."""
-
 
 @dataclass(frozen=True)
 class World:
-    """What exists in a mesh, by name."""
+    """Names of all that exists in a mesh."""
 
     sites: frozenset[str] = frozenset()
     processes: frozenset[str] = frozenset()
-    """Of all scopes, also those that are just being started anew."""
+    """Of all scopes, also those that are just restarting."""
     links: frozenset[str] = frozenset()
     """Sites whose link is emulated."""
     jobs: frozenset[str] = frozenset()
@@ -50,18 +39,18 @@ class World:
         return [HUB_SCOPE, *sorted(self.sites)]
 
     def scope_of(self, process: str) -> str:
-        """The scope of a process: those of a site begin with its name."""
+        """Return the scope of a process: those of a site begin with its name."""
         of_site = [site for site in self.sites if process.startswith(f"{site}-")]
         return max(of_site, key=len, default=HUB_SCOPE)
 
 
 def runs_python(process: str) -> bool:
-    """Whether a process of this name runs Python code: a broker and the store do not."""
+    """Return true if a process of this name runs Python code: a broker and the store do not."""
     return process != HUB_SCOPE and not process.endswith(_SERVERS)
 
 
 def looking_processes(rule: Rule, world: World) -> list[str]:
-    """Names of the processes that would look at a rule; none for an event outside code."""
+    """Return names of the processes that would look at a rule; none for an event outside code."""
     if isinstance(rule.event, OnTarget):
         return []
     where = rule.where
@@ -73,6 +62,17 @@ def looking_processes(rule: Rule, world: World) -> list[str]:
 
 
 def passing_processes(event: RuleEvent, world: World) -> list[str]:
-    """Names of the processes in which something passes the event's point."""
-    end = _PASSED_IN.get(event.point, "") if isinstance(event, AtPoint) else ""
+    """Return names of the processes in which something passes the event's point."""
+    end = POINT_DESCRIPTIONS[event.point].passed_in if isinstance(event, AtPoint) else ""
     return [name for name in sorted(world.processes) if runs_python(name) and name.endswith(end)]
+
+
+def scope_of_target(event: OnTarget, scope_of: Callable[[str], str]) -> str | None:
+    """Return the scope that a target is in. None: its name does not tell. `scope_of` is that of a process."""
+    match event.target:
+        case TargetKind.MACHINE:
+            return event.name
+        case TargetKind.PROCESS | TargetKind.DISK | TargetKind.CLOCK:
+            return scope_of(event.name)
+        case TargetKind.LINK | TargetKind.CONTAINER:
+            return None

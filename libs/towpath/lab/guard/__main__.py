@@ -10,14 +10,13 @@ from pathlib import Path
 from threading import Event
 
 from towpath.lab.guard.guard import Guard
-from towpath.lab.guard.process import again
-from towpath.lab.guard.scopes import guard_name
+from towpath.lab.guard.process import guard_name, restart_command
 from towpath.lab.guard.sentinel import Sentinel
 from towpath.mesh.home import Home
 
 
 def main() -> None:
-    """Run until there is nothing to do, or until SIGTERM or SIGINT. Its name is claimed by who starts it."""
+    """Run until there is nothing to do, or until SIGTERM or SIGINT. Those who start it claim its name."""
     options = argparse.ArgumentParser("towpath.lab.guard", description=__doc__)
     options.add_argument("--home", required=True, type=Path)
     options.add_argument("--scope", required=True)
@@ -27,8 +26,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     home = Home(given.home)
-    Guard(home, given.scope, Sentinel(again(home, given.scope))).run(stop)
-    # In good order: it shall not be listed as one that has died.
+    Guard(home, given.scope, Sentinel(restart_command(home, given.scope))).run(stop)
+    # In good order: it is not to be listed as one that has died.
     (home.run / f"{guard_name(given.scope)}.json").unlink(missing_ok=True)
 
 

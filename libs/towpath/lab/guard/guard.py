@@ -10,18 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event
 
-from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import LoadedRule, RuleCount, TargetKind
+from towpath.contracts.faults import LoadedRule, TargetKind
 from towpath.lab.faults.registry import Fault, HeldFault, StrikingFault
 from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.rule_at_work import ProcessContext, RuleKey, RulesAtWork
+from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.guarded_rule import GuardedRule
-from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord, RuleKey
-from towpath.lab.guard.rule_file import RuleFile
-from towpath.lab.guard.scopes import guard_name, held_path, progress_path
+from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord
+from towpath.lab.guard.process import guard_name, held_path, progress_path
 from towpath.lab.guard.sentinel import Sentinel
+from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.undoing import undo
 from towpath.lab.guard.watchdog import Watchdog
 from towpath.mesh.home import Home
@@ -32,34 +34,31 @@ LOOK_EVERY_S = 0.25
 IDLE_S = 3.0
 """Without anything to do, before a guard ends: rules are often loaded one after the other."""
 
-REPORT_EVERY_S = 1.0
 LAST_RELEASES_S = 1.0
-"""For a guard that shall end and cannot release something: the next one finds it in the record."""
+"""For a guard that is to end and cannot release something: the next one finds it in the record."""
 
 
 class Guard:
     """Carries out the rules of one scope that have a target. Use it in one thread, and only one a scope."""
 
     def __init__(self, home: Home, scope: str, sentinel: Sentinel | None = None) -> None:
-        """With a sentinel, this guard is started anew when it is killed while it holds something."""
+        """With a sentinel, this guard is restarted when it is killed while it holds something."""
         self._home = home
         self._scope = scope
         self._sentinel = sentinel
-        self._file = RuleFile(home.fault_rules(scope))
+        self._file = RuleSetFile(home.fault_rules(scope))
+        self._shared: Mapping[str, float] = {}
+        """Figures of the whole mesh, as last told."""
+        self._context = ProcessContext(scope, guard_name(scope), lambda key: self._shared.get(key))
         self._watchdog = Watchdog(home, scope)
         self._record = HeldRecord(held_path(home, scope))
         self._progress = ProgressRecord(progress_path(home, scope))
-        self._rules: dict[RuleKey, GuardedRule] = {}
-        self._refused: dict[RuleKey, RuleCount] = {}
-        """Rules that cannot be carried out, and why."""
+        self._rules = RulesAtWork(self._take_up)
         self._faults: dict[tuple[RuleKey, int], Fault] = {}
         """Those that hold something since this guard began."""
         self._unreleased: set[tuple[RuleKey, int]] = set()
-        """What could not be released, and was told of."""
-        report = home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl"
-        self._reports = Reports(report)
-        self._reported: dict[RuleKey, RuleCount] = {}
-        self._report_at = 0.0
+        """Those that could not be released, which was logged."""
+        self._reports = Reports(home.fault_reports(scope) / f"{guard_name(scope)}-{os.getpid()}.jsonl")
 
     def run(self, stop: Event) -> None:
         """Look until `stop` is set, or nothing has been left for a while. Releases everything in the end."""
@@ -79,14 +78,14 @@ class Guard:
 
         Raises `OSError` when it cannot be written down that something is released: it is once more.
         """
-        self._follow(self._file.rules())
-        acting = [rule for rule in self._rules.values() if rule.acts()]
-        # Releases first: what another rule holds, too, is held anew at once.
+        self._follow()
+        acting = [rule for rule in self._rules if rule.acts()]
+        # Releases first: what another rule holds, too, is held again at once.
         self._release_all_but({rule.key for rule in acting})
         for rule in acting:
             self._act(rule)
-        self._report()
-        return bool(self._rules) or len(self._record) > 0
+        self._rules.report(self._reports)
+        return len(self._rules) > 0 or len(self._record) > 0
 
     def release_all(self) -> None:
         """End everything that is held, as far as that is possible now."""
@@ -96,34 +95,26 @@ class Guard:
             if not len(self._record) or time.monotonic() > end:
                 break
             time.sleep(LOOK_EVERY_S)
-        self._report_at = 0.0
-        self._report()
+        self._rules.report(self._reports, at_once=True)
         if self._sentinel is not None:
             self._sentinel.dismiss()
 
-    def _follow(self, loaded: list[LoadedRule]) -> None:
+    def _follow(self) -> None:
         """Take up rules that came, drop those that went."""
-        by_key = {RuleKey.of(each): each for each in loaded}
-        self._rules = {key: rule for key, rule in self._rules.items() if key in by_key}
-        self._refused = {key: count for key, count in self._refused.items() if key in by_key}
-        for key, each in by_key.items():
-            if key not in self._rules and key not in self._refused:
-                self._take_up(key, each)
+        told = self._file.rules()
+        self._shared = told.shared if told is not None else self._shared
+        loaded = [each for each in told.rules if is_guarded(each, self._scope)] if told is not None else []
+        self._rules.follow(loaded)
         if loaded:
-            # Only then: a lease that was over for a moment shall not make `once` happen again.
-            self._progress.keep_only(set(by_key))
+            # Only then: a lease that was over for a moment must not make `once` happen again.
+            self._progress.keep_only({RuleKey.of(each) for each in loaded})
 
-    def _take_up(self, key: RuleKey, loaded: LoadedRule) -> None:
-        try:
-            rule = GuardedRule(loaded, self._home, self._scope, self._file.shared, self._progress.get(key))
-        except TowpathError as error:
-            log.error("rule %s cannot be carried out: %s", key.rule, error)
-            self._refused[key] = RuleCount(
-                rule=key.rule, version=key.version, errors=1, last_error=str(error)[:300]
-            )
-            return
-        log.info("rule %s, version %d: %s %s", key.rule, key.version, rule.event.target, rule.event.name)
-        self._rules[key] = rule
+    def _take_up(self, loaded: LoadedRule) -> GuardedRule:
+        rule = GuardedRule(loaded, self._context, self._home, self._progress.get(RuleKey.of(loaded)))
+        log.info(
+            "rule %s, version %d: %s %s", rule.key.rule, rule.key.version, rule.event.target, rule.event.name
+        )
+        return rule
 
     def _act(self, rule: GuardedRule) -> None:
         for place, fault in enumerate(rule.faults):
@@ -188,14 +179,3 @@ class Guard:
         self._unreleased.discard((held.key, held.place))
         self._faults.pop((held.key, held.place), None)
         self._record.remove(held)
-
-    def _report(self) -> None:
-        if time.monotonic() < self._report_at:
-            return
-        self._report_at = time.monotonic() + REPORT_EVERY_S
-        counts = {key: rule.count for key, rule in self._rules.items()} | self._refused
-        for key, count in counts.items():
-            if self._reported.get(key) != count:
-                self._reports.count(count)
-        self._reported = counts
-        self._reports.flush()

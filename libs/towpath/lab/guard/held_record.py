@@ -1,14 +1,11 @@
-"""What a guard holds and how far its rules have come, on disk: for the next guard, should this one be killed.
+"""Records of a guard on disk: what it holds, and how far its rules have come. The next guard reads them.
 
-What is held is written down before it is held. So at whatever line a guard dies, nothing is held that
-nobody knows of.
+Each thing is written down before it is held. So wherever a guard is killed, the record has all that is held.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,26 +13,13 @@ import psutil
 from pydantic import BaseModel, ValidationError
 
 from towpath.atomic_write import write_atomically
-from towpath.contracts.faults import LoadedRule, OnTarget, RuleAction, RuleName
+from towpath.contracts.faults import OnTarget, RuleAction
 from towpath.contracts.message import Model
-from towpath.lab.guard.scopes import HELD_SUFFIX
+from towpath.lab.faults.rule_at_work import RuleKey
+from towpath.lab.guard.process import HELD_SUFFIX
 from towpath.processes.child import CLOCK_TOLERANCE_S
 
 FileT = TypeVar("FileT", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class RuleKey:
-    """One loading of a rule: versions begin anew when the injector does, moments do not."""
-
-    rule: RuleName
-    version: int
-    loaded_at: datetime
-
-    @classmethod
-    def of(cls, loaded: LoadedRule) -> RuleKey:
-        """The key of a loaded rule."""
-        return cls(rule=loaded.rule.name, version=loaded.version, loaded_at=loaded.loaded_at)
 
 
 class HeldProcess(Model):
@@ -71,11 +55,11 @@ class Held(Model):
     processes: list[HeldProcess] = []
     """All that it was done to so far and that may live."""
     remembered: dict[str, Any] = {}
-    """How the target was, in the fault's own words."""
+    """State of the target before, in the fault's own words."""
 
 
-class Progress(Model):
-    """How far a rule has come, which only counts up: `once` is once, whatever happens to the guard."""
+class RuleProgress(Model):
+    """Progress of a rule, which only counts up: `once` is once, whatever happens to the guard."""
 
     key: RuleKey
     looked: int
@@ -83,11 +67,11 @@ class Progress(Model):
 
 
 class _HeldFile(Model):
-    held: list[Held]
+    held: list[Held] = []
 
 
 class _ProgressFile(Model):
-    progress: list[Progress]
+    progress: list[RuleProgress] = []
 
 
 class HeldRecord:
@@ -95,22 +79,21 @@ class HeldRecord:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        read = _read(path, _HeldFile)
-        self._held = {(each.key, each.place): each for each in (read.held if read else [])}
+        self._held = {(each.key, each.place): each for each in _read(path, _HeldFile).held}
 
     def __len__(self) -> int:
         return len(self._held)
 
     def all(self) -> list[Held]:
-        """What is held now."""
+        """Return what is held now."""
         return list(self._held.values())
 
     def get(self, key: RuleKey, place: int) -> Held | None:
-        """What is held for an action."""
+        """Return what is held for an action."""
         return self._held.get((key, place))
 
     def remembered_by_others(self, held: Held) -> dict[str, Any]:
-        """How a target was before other rules did the same to it, those of other scopes, too."""
+        """Return how a target was before other rules did the same to it, also those of other scopes."""
         fault = held.action.fault
         files = {*self._path.parent.glob(f"*{HELD_SUFFIX}")} - {self._path}
         known = [*self.all(), *(each for file in files for each in HeldRecord(file).all())]
@@ -123,14 +106,11 @@ class HeldRecord:
             self._save({**self._held, (held.key, held.place): held})
 
     def remove(self, held: Held) -> None:
-        """It is not held any more. Raises `OSError`; then it is released once more, which does no harm."""
+        """Write down that it is not held any more. Raises `OSError`; then it is released once more."""
         self._save({place: each for place, each in self._held.items() if place != (held.key, held.place)})
 
     def _save(self, held: dict[tuple[RuleKey, int], Held]) -> None:
-        if held:
-            _write(self._path, _HeldFile(held=list(held.values())))
-        else:
-            self._path.unlink(missing_ok=True)
+        _write(self._path, _HeldFile(held=list(held.values())) if held else None)
         self._held = held
 
 
@@ -139,14 +119,13 @@ class ProgressRecord:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        read = _read(path, _ProgressFile)
-        self._progress = {each.key: each for each in (read.progress if read else [])}
+        self._progress = {each.key: each for each in _read(path, _ProgressFile).progress}
 
-    def get(self, key: RuleKey) -> Progress | None:
-        """How far a rule had come when it last acted; None when it has not acted."""
+    def get(self, key: RuleKey) -> RuleProgress | None:
+        """Return how far a rule had come when it last acted. None if it has not acted."""
         return self._progress.get(key)
 
-    def put(self, progress: Progress) -> None:
+    def put(self, progress: RuleProgress) -> None:
         """Write down that a rule is about to act. Raises `OSError`, and then it must not."""
         if self._progress.get(progress.key) != progress:
             self._save({**self._progress, progress.key: progress})
@@ -156,20 +135,21 @@ class ProgressRecord:
         if not self._progress.keys() <= loaded:
             self._save({key: each for key, each in self._progress.items() if key in loaded})
 
-    def _save(self, progress: dict[RuleKey, Progress]) -> None:
-        if progress:
-            _write(self._path, _ProgressFile(progress=list(progress.values())))
-        else:
-            self._path.unlink(missing_ok=True)
+    def _save(self, progress: dict[RuleKey, RuleProgress]) -> None:
+        _write(self._path, _ProgressFile(progress=list(progress.values())) if progress else None)
         self._progress = progress
 
 
-def _read(path: Path, kind: type[FileT]) -> FileT | None:
+def _read(path: Path, kind: type[FileT]) -> FileT:
     with contextlib.suppress(FileNotFoundError, ValidationError):
         return kind.model_validate_json(path.read_bytes())
-    return None
+    return kind()
 
 
-def _write(path: Path, content: BaseModel) -> None:
-    # Not synced: what is held does not outlive the machine, either.
-    write_atomically(path, content.model_dump_json(), durable=False)
+def _write(path: Path, content: BaseModel | None) -> None:
+    """Write the file, or delete it when there is no content."""
+    if content is None:
+        path.unlink(missing_ok=True)
+    else:
+        # Not synced: what is held does not outlive the machine, either.
+        write_atomically(path, content.model_dump_json(), durable=False)

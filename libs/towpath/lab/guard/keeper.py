@@ -1,8 +1,7 @@
 """Keeps the fault rules of one scope: written where its processes look, carried out, and reported.
 
-Whoever is told the rules of a scope, the agent of a site or the injector for the hub, has one keeper. It may
-be killed at any line: rules end with their lease, the guard goes on alone, and the next keeper finds the
-report files and the guard as they are.
+The agent of a site has one keeper, and the injector has one for the hub. It may be killed at any line: rules
+end with their lease, the guard goes on alone, and the next keeper finds report files and guard as they are.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import psutil
 
 from towpath.atomic_write import make_private_directory, write_atomically
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, RuleSet, RulesSet
+from towpath.contracts.fault_commands import RulesSet, SetRules
+from towpath.contracts.faults import LoadedRule, RuleSet
 from towpath.contracts.metrics import Metric
-from towpath.lab.faults.asking import asked_by
 from towpath.lab.faults.clock import real_time
-from towpath.lab.guard.process import guard_spec
+from towpath.lab.faults.rule_expressions import asked_by
+from towpath.lab.guard.process import guard_name, guard_spec, held_path
 from towpath.lab.guard.report_reader import ReportReader, RuleVersion
-from towpath.lab.guard.rule_file import is_guarded
-from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.usage import CPU_PERCENT, MEMORY_PERCENT, Usage
 from towpath.mesh.home import Home
 from towpath.processes import find, launch, stop
@@ -41,13 +40,13 @@ PUBLISH_S = 2.0
 
 MEASURE_EVERY_S = 1.0
 MEASURED_FOR_S = 10.0
-"""How long after a condition last asked for it the use of the machine is still measured."""
+"""Time after a condition last asked for the use of the machine until it is no longer measured."""
 
 GUARD_STOP_S = 2.0
-"""For a guard to release everything: it sends signals and sets limits, and waits for nobody."""
+"""For a guard to release everything: it sends signals and sets limits, and waits for nothing."""
 
 LAST_COUNTS_S = 5.0
-"""How long the counts of rules that have ended are told: processes report them within a second or two."""
+"""The counts of ended rules are told for so long: processes report them within a second or two."""
 
 Publish = Callable[[Metric], Awaitable[None]]
 
@@ -55,13 +54,15 @@ Publish = Callable[[Metric], Awaitable[None]]
 class Keeper:
     """Writes the rules of a scope down, runs its guard while there is something to guard, reads reports.
 
-    `set` and `watch` may be used at the same time; `watch` does everything that goes on by itself.
+    `set_rules` and `watch` may be used at the same time; `watch` does everything that goes on by itself.
     """
 
     def __init__(self, home: Home, scope: str, publish: Publish) -> None:
         self._home = home
         self._scope = scope
         self._publish = publish
+        self._revision = -1
+        """The newest that it was told."""
         self._rules: list[LoadedRule] = []
         self._ended: dict[RuleVersion, float] = {}
         """Rules that are not loaded any more → until when their last counts are told, of the loop's clock:
@@ -72,7 +73,7 @@ class Keeper:
         self._usage = Usage(home, scope)
         self._measured: dict[str, float] = {}
         self._asked_until = 0.0
-        """Until when somebody wants to know the use of the machine, seconds of the loop's clock."""
+        """The use of the machine is measured until then, seconds of the loop's clock."""
         self._measure_at = 0.0
         self._guard: subprocess.Popen[bytes] | None = None
         """Set when it was started here, and must be reaped."""
@@ -80,35 +81,51 @@ class Keeper:
         self._came = asyncio.Event()
         """Set when there is something to do before the next look."""
 
-    async def set(
-        self, revision: int, lease_s: float, rules: list[LoadedRule], shared: dict[str, float]
-    ) -> RulesSet:
-        """Let these rules, and no others, hold for `lease_s` seconds from now.
+    async def set_rules(self, command: SetRules) -> RulesSet:
+        """Let these rules, and no others, hold until their lease is over.
 
         Processes follow within half a second. Answers with the counts of these rules and of those that
-        ended a moment ago. Raises `TowpathError` (failed) when the rules cannot be written.
+        ended a moment ago. Raises `TowpathError`: fenced if the scope has newer rules, failed if these cannot
+        be written.
         """
-        expires_at = real_time() + lease_s
-        told = RuleSet(
-            scope=self._scope, revision=revision, expires_at=expires_at, rules=rules, shared=shared
-        )
-        try:
-            async with self._writing:
+        async with self._writing:
+            self._check(command.revision)
+            expires_at = real_time() + command.lease_s
+            told = RuleSet(
+                scope=self._scope,
+                revision=command.revision,
+                expires_at=expires_at,
+                rules=command.rules,
+                shared=command.shared,
+            )
+            try:
                 await asyncio.to_thread(_write, self._home.fault_rules(self._scope), told)
-        except OSError as error:
-            raise TowpathError(
-                ErrorCode.FAILED, f"the rules of {self._scope} cannot be written: {error}", field="rules"
-            ) from error
-        if _asks_for_usage(rules, shared):
-            self._asked_until = asyncio.get_running_loop().time() + MEASURED_FOR_S
-        until = asyncio.get_running_loop().time() + LAST_COUNTS_S
-        self._ended.update(dict.fromkeys(_versions(self._rules) - _versions(rules), until))
-        self._rules, self._expires_at = rules, expires_at
+            except OSError as error:
+                raise TowpathError(
+                    ErrorCode.FAILED, f"the rules of {self._scope} cannot be written: {error}", field="rules"
+                ) from error
+        now = asyncio.get_running_loop().time()
+        if _asks_for_usage(command):
+            self._asked_until = now + MEASURED_FOR_S
+        gone = _versions(self._rules) - _versions(command.rules)
+        self._ended.update(dict.fromkeys(gone, now + LAST_COUNTS_S))
+        self._rules, self._expires_at = command.rules, expires_at
         self._came.set()
         return await self._answer()
 
+    def _check(self, revision: int) -> None:
+        if revision < self._revision:
+            raise TowpathError(
+                ErrorCode.FENCED,
+                f"{self._scope} already has newer rules",
+                field="revision",
+                value=revision,
+                allowed=f"{self._revision} or more",
+            )
+        self._revision = revision
+
     async def watch(self) -> None:
-        """Publish what is measured, and keep the guard running while it is needed; for ever."""
+        """Publish what is measured, and keep the guard running while it is needed, until cancelled."""
         while True:
             check_cancelled()
             self._came.clear()
@@ -121,8 +138,8 @@ class Keeper:
                     await self._came.wait()
 
     async def close(self) -> None:
-        """End all rules of the scope and everything that was done for them. Call before what they hold is
-        to end in good order: a paused process does not hear that it shall."""
+        """End all rules of the scope and everything that was done for them. Call it before what they hold is
+        to end in good order: a paused process cannot hear a signal."""
         await asyncio.to_thread(self._home.fault_rules(self._scope).unlink, missing_ok=True)
         await asyncio.to_thread(stop, self._home.run, guard_name(self._scope), grace_s=GUARD_STOP_S)
         if self._guard is not None:
@@ -189,8 +206,8 @@ def _versions(rules: list[LoadedRule]) -> set[RuleVersion]:
     return {(each.rule.name, each.version) for each in rules}
 
 
-def _asks_for_usage(rules: list[LoadedRule], shared: dict[str, float]) -> bool:
-    asked = frozenset(shared).union(*(asked_by(each.rule) for each in rules))
+def _asks_for_usage(command: SetRules) -> bool:
+    asked = frozenset(command.shared).union(*(asked_by(each.rule) for each in command.rules))
     return any(name.startswith((CPU_PERCENT, MEMORY_PERCENT)) for name in asked)
 
 

@@ -1,22 +1,47 @@
-"""How a guard is started."""
+"""The process of a scope's guard: its name, where it keeps its files, and how it is started."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from towpath.lab.guard.scopes import guard_name
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, claim
 
+_GUARD = "-guard"
+
+HELD_SUFFIX = ".held.json"
+"""Of the files of what is held, one for each scope."""
+
+
+def guard_name(scope: str) -> str:
+    """Return the process name of the guard of a scope."""
+    return f"{scope}{_GUARD}"
+
+
+def is_guard(process: str) -> bool:
+    """Return true if a process of this name is the guard of some scope."""
+    return process.endswith(_GUARD)
+
+
+def held_path(home: Home, scope: str) -> Path:
+    """Return the file of what the guard of a scope holds."""
+    return home.faults / f"{scope}{HELD_SUFFIX}"
+
+
+def progress_path(home: Home, scope: str) -> Path:
+    """Return the file of how far the rules have come that a scope's guard carries out."""
+    return home.faults / f"{scope}.progress.json"
+
 
 def guard_spec(home: Home, scope: str) -> ChildSpec:
-    """The guard of a scope as a process."""
+    """Return the guard of a scope as a process to start."""
     name = guard_name(scope)
     command = (sys.executable, "-m", "towpath.lab.guard", "--home", str(home.root), "--scope", scope)
     return ChildSpec(name=name, command=command, log=home.log(name))
 
 
-def again(home: Home, scope: str) -> list[str]:
-    """The command that starts a guard in the place of one that died, unless another one has done so."""
+def restart_command(home: Home, scope: str) -> list[str]:
+    """Return the command that starts a guard in the place of one that died, unless another one runs."""
     spec = guard_spec(home, scope)
     return [sys.executable, "-I", claim.__file__, str(home.run), spec.name, "", "1", *spec.command]

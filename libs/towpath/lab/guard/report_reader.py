@@ -1,8 +1,8 @@
-"""Reads what the processes of a scope report of its rules: how often they acted, and what they measured.
+"""Reads the reports of a scope's processes on its rules: how often they acted, and what they measured.
 
 Each process appends lines to a file of its own, `<process>-<pid>.jsonl`. The file of a process that is gone
 is cut down to its last counts, and stays as long as one of its rules is loaded: so counts outlive the
-processes that counted, and whoever reads.
+processes that counted, and the reader.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Tail:
     offset: int = 0
     counts: dict[RuleVersion, RuleCount] = field(default_factory=dict)
     gone: bool = False
-    """Whether its process has ended and the file was cut down."""
+    """True if its process has ended and the file was cut down."""
 
 
 class ReportReader:
@@ -53,7 +53,7 @@ class ReportReader:
         self._tails: dict[Path, _Tail] = {}
 
     def read(self) -> list[Metric]:
-        """What was measured since the last look."""
+        """Return what was measured since the last look."""
         for path in self._directory.glob("*.jsonl"):
             self._tails.setdefault(path, _Tail(path))
         metrics: list[Metric] = []
@@ -65,7 +65,7 @@ class ReportReader:
         return metrics
 
     def counts(self) -> list[RuleCount]:
-        """How often each version of a rule acted so far, over all processes."""
+        """Return the counts of each version of a rule so far, over all processes."""
         found: dict[RuleVersion, list[RuleCount]] = {}
         for tail in self._tails.values():
             for key, count in tail.counts.items():
@@ -111,7 +111,7 @@ class ReportReader:
 
 
 def total(counts: Sequence[RuleCount]) -> RuleCount:
-    """The sum over processes, of one version of a rule."""
+    """Return the sum over processes, of one version of a rule."""
     return counts[0].model_copy(
         update={
             "looked": sum(count.looked for count in counts),
@@ -123,7 +123,7 @@ def total(counts: Sequence[RuleCount]) -> RuleCount:
 
 
 def _writes_still(path: Path) -> bool:
-    """Whether the process that the file is called after lives. Raises `FileNotFoundError`."""
+    """Return true if the process that the file is named after lives. Raises `FileNotFoundError`."""
     written_at = path.stat().st_mtime
     pid = path.stem.rpartition("-")[2]
     with contextlib.suppress(psutil.NoSuchProcess, ValueError):

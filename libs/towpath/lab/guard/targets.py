@@ -1,4 +1,4 @@
-"""What target rules are about: processes by their pid files, a scope's machine, containers by name."""
+"""Targets of rules: processes by their pid files, a scope's machine, containers by name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,30 @@ from pathlib import Path
 import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import OnTarget, TargetKind
+from towpath.contracts.faults import LoadedRule, OnTarget, TargetKind
 from towpath.contracts.message import HUB_SCOPE
 from towpath.lab.faults.registry import Target
 from towpath.lab.guard.held_record import Held
-from towpath.lab.guard.scopes import is_guard
+from towpath.lab.guard.process import is_guard
 from towpath.mesh.home import Home
 from towpath.mesh.names import is_engine_process
 from towpath.processes import find
+
+GUARDED = frozenset({TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER})
+"""Targets that a guard takes care of. Links are their service's, and each process sets its own clock."""
 
 BY_PROCESS = frozenset({TargetKind.PROCESS, TargetKind.DISK})
 """Targets that are named by a process."""
 
 
+def is_guarded(loaded: LoadedRule, scope: str) -> bool:
+    """Return true if the guard of a scope carries the rule out."""
+    event, site = loaded.rule.event, loaded.rule.where.site
+    return isinstance(event, OnTarget) and event.target in GUARDED and site in (None, scope)
+
+
 def target_of(home: Home, event: OnTarget) -> Target:
-    """What a rule names. Raises `TowpathError` when it is a guard, which would not release itself."""
+    """Return what a rule names. Raises `TowpathError` when it is a guard, which would not release itself."""
     if event.target not in BY_PROCESS:
         scope = event.name if event.target is TargetKind.MACHINE else HUB_SCOPE
         directory = _data(home, scope)
@@ -48,8 +57,8 @@ def target_of(home: Home, event: OnTarget) -> Target:
 
 
 def family(run: Path, name: str) -> list[psutil.Process]:
-    """The process called `name`, first, and what hangs together with it: an engine is a JVM and workers,
-    too. The children of others, such as an agent, are processes of their own. Empty when it does not run."""
+    """Return the process called `name`, first, and its family: an engine is a JVM and workers, too.
+    The children of others, such as an agent, are processes of their own. Empty when it does not run."""
     record = find(run, name)
     leader = record.process if record is not None else None
     if leader is None:
@@ -58,7 +67,7 @@ def family(run: Path, name: str) -> list[psutil.Process]:
 
 
 def descendants(process: psutil.Process) -> list[psutil.Process]:
-    """All that hangs below a process."""
+    """Return the children of a process, and theirs."""
     try:
         return process.children(recursive=True)
     except psutil.NoSuchProcess:
@@ -66,7 +75,7 @@ def descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def for_release(target: Target, held: Held) -> Target:
-    """The target as far as something was done to it: what bears the name now, and what did before."""
+    """Return the target as far as something was done to it: its current and its earlier processes."""
     before = [process for each in held.processes if (process := each.process) is not None]
     processes = _together(target.processes, before, whole=_is_engine(target.name))
     return replace(target, processes=processes, remembered=held.remembered)
@@ -97,5 +106,5 @@ def _is_engine(name: str) -> bool:
 
 
 def _data(home: Home, scope: str) -> Path:
-    """Where a scope keeps its data."""
+    """Return where a scope keeps its data."""
     return home.hub if scope == HUB_SCOPE else home.site(scope)

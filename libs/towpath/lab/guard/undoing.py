@@ -1,4 +1,4 @@
-"""What is held is undone from what was written down of it, by whichever process comes to it."""
+"""Undoes what is held from what was written down of it, in any process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of their machine the processes of a scope use."""
+"""Measures the share of their machine that the processes of a scope use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Usage:
         self._looked_at: float | None = None
 
     def measure(self) -> dict[str, float]:
-        """What was used since the last look; nothing at the first. Blocks for some milliseconds."""
+        """Return the share since the last look; nothing at the first. Blocks for some milliseconds."""
         memory, cpu_s = 0, dict[psutil.Process, float]()
         for process in self._members():
             with contextlib.suppress(psutil.Error), process.oneshot():
@@ -53,7 +53,7 @@ class Usage:
         return [process for process in processes if self._owns(process.pid, names, parents)]
 
     def _owns(self, pid: int | None, names: dict[int, str], parents: dict[int, int | None]) -> bool:
-        """Whether the nearest process with a pid file, from this one upwards, is of the scope."""
+        """Return true if the nearest process with a pid file, from this one upwards, is of the scope."""
         while pid and pid not in names:
             pid = parents.get(pid)
         return bool(pid) and self._home.scope_of(names[pid]) == self._scope

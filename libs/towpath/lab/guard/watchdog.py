@@ -1,6 +1,6 @@
 """A container that undoes what a guard has done to others, should the guard's own not come to it.
 
-A guard that runs in a container ends with it, or hangs with it, and with it all who would start it anew. So
+A guard that runs in a container ends with it, or hangs with it, and with it all that would restart it. So
 what it does to containers is watched from another one, of the same image and with the same files:
 `python -m towpath.lab.guard.watchdog --home <directory> --scope <site or hub> --watched <container>`. It goes
 when nothing is held.
@@ -23,9 +23,9 @@ from towpath.containers.errors import HOST, USUAL_HOST, Conflict, DaemonError, N
 from towpath.containers.running import own_id
 from towpath.contracts.faults import TargetKind
 from towpath.lab.containers.control import UP
+from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.held_record import HeldRecord
-from towpath.lab.guard.rule_file import RuleFile
-from towpath.lab.guard.scopes import guard_name, held_path
+from towpath.lab.guard.process import guard_name, held_path
 from towpath.lab.guard.undoing import undo
 from towpath.mesh.home import Home
 
@@ -88,7 +88,7 @@ def _start(own: str, home: Home, scope: str) -> None:
                 user=configuration["User"] or None,
                 group_add=ours.attrs["HostConfig"]["GroupAdd"] or None,
                 volumes_from=[own],
-                # A socket is among the files. Whoever removes the network shall not find this on it.
+                # A socket is among the files. Those who remove the network must not find this on it.
                 network_mode="none" if _by_socket() else ours.attrs["HostConfig"]["NetworkMode"],
                 labels={"towpath.watchdog": own},
                 init=True,
@@ -112,14 +112,14 @@ def _by_socket() -> bool:
 
 
 def watch(home: Home, scope: str, watched: str, stop: Event) -> None:
-    """Undo what a guard in the container `watched` should have undone, until nothing is held for a while, or
-    by nobody: whoever has ended that container may want its volumes back."""
-    record, rules = held_path(home, scope), RuleFile(home.fault_rules(scope))
+    """Undo what a guard in the container `watched` should have undone, until nothing is held for a while.
+
+    Without that container return as soon as nothing is held: those who ended it may want its volumes back."""
+    record, rules = held_path(home, scope), RuleSetFile(home.fault_rules(scope))
     held_at = holds_at = time.monotonic()
     while not stop.is_set() and time.monotonic() - held_at < IDLE_S:
         now = time.monotonic()
-        rules.rules()
-        holds_at = now if rules.holds else holds_at
+        holds_at = now if rules.rules() is not None else holds_at
         if record.exists():
             held_at = now
             if now - holds_at > PATIENCE_S:
@@ -130,7 +130,7 @@ def watch(home: Home, scope: str, watched: str, stop: Event) -> None:
 
 
 def _runs(container: str) -> bool:
-    """Whether it does, as far as the daemon says."""
+    """Return true if it does, as far as the daemon says."""
     try:
         with daemon() as docker:
             return find(docker, container).status in UP
@@ -144,7 +144,7 @@ def _undo_all(home: Home, scope: str) -> None:
     for held in record.all():
         if held.target.target is not TargetKind.CONTAINER:
             continue
-        log.warning("nobody releases what rule %s holds: %s is late", held.key.rule, guard_name(scope))
+        log.warning("rule %s still holds something: %s is late", held.key.rule, guard_name(scope))
         try:
             undo(home, held)
         except Exception:

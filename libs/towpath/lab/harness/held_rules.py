@@ -11,7 +11,8 @@ from typing import Self
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import ListRules, LoadRules, RenewRules, Rule, RuleCount, RuleList, UnloadRules
+from towpath.contracts.fault_commands import ListRules, LoadRules, RenewRules, RuleList, UnloadRules
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.tasks import end
 from towpath.telemetry.tracing import unrecorded

@@ -1,5 +1,5 @@
 """A TCP proxy that makes a link worse: it delays, throttles, or cuts what passes. Knows no protocol."""
 
-from towpath.lab.proxy.link import Link, Route
+from towpath.lab.proxy.link import Link, LinkRoute
 
-__all__ = ["Link", "Route"]
+__all__ = ["Link", "LinkRoute"]

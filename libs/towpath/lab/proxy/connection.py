@@ -14,7 +14,7 @@ from towpath.lab.proxy.transmitter import Transmitter
 from towpath.lab.proxy.weather import Weather
 
 PIECE_BYTES = 64 * 1024
-"""What is read at once, at most."""
+"""Most that is read at once."""
 
 CONNECT_DEADLINE_S = 5.0
 """For the far end to take a connection."""
@@ -32,7 +32,7 @@ class Direction:
     """Bytes."""
 
 
-class Connection:
+class ProxiedConnection:
     """A connection that a site opened, carried on to the far end."""
 
     def __init__(self, weather: Weather, near: tuple[StreamReader, StreamWriter]) -> None:
@@ -53,7 +53,7 @@ class Connection:
                 both.create_task(self.carry(reader, far_writer, out))
                 both.create_task(self.carry(far_reader, writer, back))
         except* (OSError, TimeoutError):
-            # Whoever is left sees a broken connection, as without a proxy.
+            # The end that is left sees a broken connection, as without a proxy.
             pass
         finally:
             self.abort()

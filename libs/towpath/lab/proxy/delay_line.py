@@ -1,4 +1,4 @@
-"""What travels in one direction of one connection: in at one end, out at the other, in order."""
+"""A queue for one direction of one connection: in at one end, out at the other, in order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from towpath.contracts.links import LONGEST_DELAY_MS, LinkConditions
 from towpath.lab.proxy.weather import Weather
 
 IN_FLIGHT_BYTES = 8 * 1024**2
-"""What travels at the same time, at most; then the sender is made to wait, like by a full TCP window. A
+"""Most that travels at the same time; then the sender is made to wait, like by a full TCP window. A
 link of 100 ms passes 80 MB/s with it."""
 
 PACKET_BYTES = 1460
-"""What TCP sends at once over Ethernet: so much is lost, or arrives."""
+"""TCP sends so much at once over Ethernet: it is lost, or arrives, together."""
 
 MOST_RESENDS = 15
 """Linux gives a connection up after so many; then a link that loses everything is like one that is cut."""
@@ -24,27 +24,27 @@ MOST_RESENDS = 15
 
 @dataclass(frozen=True)
 class Piece:
-    """What was read at once, on its way."""
+    """Bytes that were read at once, on their way."""
 
     data: bytes
     entered_at: float
     luck: float
     """Where in the jitter it lies, -1 to 1."""
     fate: float
-    """How lucky its packets are, 0 to 1: the higher, the more often some of them are lost."""
+    """Bad luck of its packets, 0 to 1: the higher, the more often some of them are lost."""
     left_at: float = 0.0
     """When its last byte has entered, at the bandwidth that held when the first one did."""
     bandwidth: int | None = None
-    """What that was."""
+    """The bandwidth at that moment."""
 
     def arrives_at(self, conditions: LinkConditions) -> float:
-        """When its last byte comes out, if these conditions hold from now on."""
+        """Return when its last byte comes out, if these conditions hold from now on."""
         held_up = conditions.bandwidth_bytes_per_s == self.bandwidth
         begins_at = max(self.entered_at, self.left_at) if held_up else self.entered_at
         return begins_at + self.delay_s(conditions)
 
     def delay_s(self, conditions: LinkConditions) -> float:
-        """How long it travels under these conditions."""
+        """Return how long it travels under these conditions."""
         return (conditions.delay_ms + self.luck * conditions.jitter_ms) / 1000 + self._resending_s(conditions)
 
     def _resending_s(self, conditions: LinkConditions) -> float:
@@ -86,7 +86,7 @@ class DelayLine:
         self._came.set()
 
     async def get(self) -> bytes:
-        """What arrives next, when it arrives. Nothing arrives while the link is cut."""
+        """Return what arrives next, when it arrives. Nothing arrives while the link is cut."""
         while not self._pieces:
             self._came.clear()
             await self._came.wait()

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from towpath.contracts.links import LinkConditions
-from towpath.lab.proxy.connection import PIECE_BYTES, Connection, Direction
+from towpath.lab.proxy.connection import PIECE_BYTES, Direction, ProxiedConnection
 from towpath.lab.proxy.transmitter import Transmitter
 from towpath.lab.proxy.weather import Weather
 
@@ -27,7 +27,7 @@ CLOSE_DEADLINE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Route:
+class LinkRoute:
     """One way over a link."""
 
     near: Address
@@ -43,7 +43,7 @@ class Link:
     """
 
     def __init__(
-        self, name: str, routes: Sequence[Route], *, on_restored: Callable[[str], None] | None = None
+        self, name: str, routes: Sequence[LinkRoute], *, on_restored: Callable[[str], None] | None = None
     ) -> None:
         self.name = name
         self._routes = routes
@@ -51,14 +51,14 @@ class Link:
         self._weather = Weather()
         self._out = Direction(Transmitter(self._weather))
         self._back = Direction(Transmitter(self._weather))
-        self._open: dict[asyncio.Task[None], Connection] = {}
+        self._open: dict[asyncio.Task[None], ProxiedConnection] = {}
         self._servers: list[asyncio.Server] = []
         self._end: asyncio.TimerHandle | None = None
         self._next_reset: asyncio.TimerHandle | None = None
 
     @property
     def conditions(self) -> LinkConditions:
-        """What holds now."""
+        """Those that hold now."""
         return self._weather.now
 
     @property
@@ -68,7 +68,7 @@ class Link:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Number of open ones."""
         return len(self._open)
 
     @property
@@ -114,7 +114,7 @@ class Link:
         if self.conditions.cut and not conditions.cut:
             self._break_all()
         if self.conditions.reset_every_s != conditions.reset_every_s:
-            # Otherwise the interval goes on: conditions that are renewed shall not put the reset off.
+            # Otherwise the interval goes on: conditions that are renewed must not put the reset off.
             self._reset_at_intervals(conditions.reset_every_s)
         self._weather.change(conditions)
         if conditions.for_s is not None:
@@ -147,7 +147,7 @@ class Link:
         self._reset_at_intervals(every_s)
 
     def _accepted(self, far: Address, reader: StreamReader, writer: StreamWriter) -> None:
-        connection = Connection(self._weather, (reader, writer))
+        connection = ProxiedConnection(self._weather, (reader, writer))
         task = asyncio.create_task(connection.run(far, self._out, self._back))
         self._open[task] = connection
         task.add_done_callback(self._ended)

@@ -29,7 +29,7 @@ class Transmitter:
         """When everything has left, by the loop's clock."""
 
     def largest_piece(self, limit: int) -> int:
-        """How many bytes to read at once, at most `limit`."""
+        """Return the number of bytes to read at once, at most `limit`."""
         rate = self._weather.now.bandwidth_bytes_per_s
         return limit if rate is None else max(1, min(limit, int(rate * PIECE_S)))
 

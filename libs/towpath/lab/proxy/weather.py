@@ -9,7 +9,7 @@ from towpath.contracts.links import LinkConditions
 
 
 class Weather:
-    """Conditions that change while connections are open. Whoever waits learns of a change at once."""
+    """Conditions that change while connections are open. All that wait learn of a change at once."""
 
     def __init__(self) -> None:
         self.now = LinkConditions()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from towpath.bus import Bus
 from towpath.bus.connecting import flushed
 from towpath.contracts.events import EVENTS_WILDCARD
-from towpath.contracts.faults import RuleEnded
+from towpath.contracts.fault_commands import RuleEnded
 from towpath.contracts.metrics import Metric
 from towpath.contracts.scenario import Collection, Trigger
 from towpath.lab.harness.journal import Entry, Journal

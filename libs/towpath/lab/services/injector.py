@@ -12,7 +12,7 @@ from towpath.mesh.service_table import Service, register
 def rights(_: str) -> Rights:
     """Return what loading and carrying out rules takes."""
     # Here: agents read this table, and most meshes have no rules.
-    from towpath.contracts.faults import SetRules
+    from towpath.contracts.fault_commands import SetRules
 
     return Rights(
         publish=[

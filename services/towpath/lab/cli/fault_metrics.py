@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from towpath.cli.connection import LOOK_ATTEMPT_S, LOOK_DEADLINE_S, open_bus
 from towpath.cli.output import clock, print_json_line
-from towpath.contracts.faults import ListMetrics
+from towpath.contracts.fault_commands import ListMetrics
 from towpath.contracts.metrics import Metric
 from towpath.mesh.home import Home
 
@@ -23,7 +23,7 @@ CSV_COLUMNS = ("at", "site", "entity", "name", "value", "labels")
 async def follow_metrics(
     home: Home, question: ListMetrics, *, follow: bool, as_csv: bool, as_json: bool
 ) -> None:
-    """Print the metrics asked for, and with `follow` those that come, for ever."""
+    """Print the metrics asked for, and with `follow` those that come, until stopped."""
     show = _csv_lines() if as_csv else print_json_line if as_json else _line
     async with open_bus(home) as bus:
         while True:
@@ -33,7 +33,7 @@ async def follow_metrics(
             if not follow:
                 return
             sys.stdout.flush()
-            # Smaller than before: the injector has started anew, and all it has is news.
+            # Smaller than before: the injector has restarted, and all it has is news.
             after = 0 if found.last < question.after else found.last
             question = ListMetrics.model_validate({**question.model_dump(exclude={"id"}), "after": after})
             await asyncio.sleep(LOOK_EVERY_S)

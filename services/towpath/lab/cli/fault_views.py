@@ -9,21 +9,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from towpath.cli.output import clock, print_table
-from towpath.contracts.faults import (
-    AtPoint,
+from towpath.contracts.fault_commands import (
     Explanation,
     FaultCatalogue,
     FaultDescription,
     FaultParameter,
-    Rule,
     RuleView,
 )
+from towpath.contracts.faults import AtPoint, Rule
 
 COLUMNS = ("rule", "version", "event", "condition", "does", "where", "until", "looked", "acted", "errors")
 
 
 class Part(StrEnum):
-    """What can be described by itself."""
+    """A part of the catalogue."""
 
     POINTS = "points"
     TARGETS = "targets"
@@ -32,7 +31,7 @@ class Part(StrEnum):
 
 
 def print_rules(rules: Sequence[RuleView]) -> None:
-    """All rules as a table, and below it what went wrong with them."""
+    """Print all rules as a table, and below it what went wrong with them."""
     print_table(COLUMNS, [_row(view) for view in rules], nothing="no rules are loaded")
     for view in rules:
         if view.count.last_error:
@@ -40,7 +39,7 @@ def print_rules(rules: Sequence[RuleView]) -> None:
 
 
 def rule_table(rules: Sequence[RuleView]) -> Table:
-    """All rules as a table that can be drawn again and again."""
+    """Return all rules as a table for a live display."""
     table = Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
     for view in rules:
         table.add_row(*(escape("–" if value is None else str(value)) for value in _row(view)))
@@ -48,13 +47,13 @@ def rule_table(rules: Sequence[RuleView]) -> Table:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """What a rule would do, and who would look at it."""
+    """Print what a rule would do, and which processes would look at it."""
     print(f"{explanation.rule}: {explanation.text}")
     print(f"At this moment that is about: {', '.join(explanation.processes) or 'no process'}.\n")
 
 
 def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
-    """Everything that rules can be made of, or one part of it."""
+    """Print everything that rules can be made of, or one part of it."""
     if part in (None, Part.POINTS):
         _print_words("point", catalogue.points)
     if part in (None, Part.TARGETS):
@@ -69,7 +68,7 @@ def print_catalogue(catalogue: FaultCatalogue, part: Part | None) -> None:
 
 
 def event_of(rule: Rule) -> str:
-    """The event in few words: `operator.event`, `process jfk-engine`."""
+    """Return the event in few words: `operator.event`, `process jfk-engine`."""
     match rule.event:
         case AtPoint(point=point):
             return point.value
@@ -78,7 +77,7 @@ def event_of(rule: Rule) -> str:
 
 
 def condition_of(rule: Rule) -> str:
-    """The condition, with what decides before and after it: `every 1000, event.delay > 15.0, once`."""
+    """Return the condition, with what decides before and after it: `every 1000, event.delay > 15.0, once`."""
     parts = [
         f"every {rule.every}" if rule.every is not None else "",
         f"probability {rule.probability:g}" if rule.probability is not None else "",

@@ -11,11 +11,11 @@ import typer
 from rich.live import Live
 
 from towpath.cli.connection import AnswerT, open_bus
-from towpath.cli.endings import BAD_INPUT
+from towpath.cli.endings import BAD_INPUT, complain
 from towpath.cli.output import print_json, print_json_line, say, working
 from towpath.cli.settings import AsJson, home_of
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     LONGEST_LEASE_S,
     DescribeFaults,
     ExplainRule,
@@ -27,7 +27,7 @@ from towpath.contracts.faults import (
     UnloadRules,
 )
 from towpath.contracts.message import Command
-from towpath.lab.cli.fault_files import FileRule, read_files, telling
+from towpath.lab.cli.fault_files import read_files, telling
 from towpath.lab.cli.fault_metrics import follow_metrics
 from towpath.lab.cli.fault_views import (
     Part,
@@ -36,13 +36,14 @@ from towpath.lab.cli.fault_views import (
     print_rules,
     rule_table,
 )
+from towpath.lab.faults.rule_files import WrittenRule
 from towpath.mesh.home import Home
 
 DEADLINE_S = 20.0
-"""Everything is answered within seconds, unless the injector is just being started anew."""
+"""Everything is answered within seconds, unless the injector is just restarting."""
 
 ATTEMPT_S = 8.0
-"""Then a command is sent again: whoever heard it may have died."""
+"""Then a command is sent again: the injector that heard it may have died."""
 
 WATCH_EVERY_S = 1.0
 
@@ -125,7 +126,7 @@ def unload(
     """
     if bool(names) == every:
         raise TowpathError(
-            ErrorCode.INVALID, "say what shall be unloaded", field="names", allowed="names of rules, or --all"
+            ErrorCode.INVALID, "say which rules to unload", field="names", allowed="names of rules, or --all"
         )
     begun = time.monotonic()
     with working("unloading…"):
@@ -180,7 +181,7 @@ async def _watch(home: Home, as_json: bool) -> None:
 
 
 class _Lines:
-    """Where a table would be drawn anew: nothing."""
+    """Stands for the table when lines are printed instead."""
 
     def __enter__(self) -> None:
         return None
@@ -205,12 +206,12 @@ def explain(context: typer.Context, files: Files, as_json: AsJson = False) -> No
             print_explanation(explanation)
     for each, explanation in zip(read, explanations, strict=True):
         for error in explanation.errors:
-            each.complain(error)
+            complain(each.located(error).one_line())
     if not all(explanation.loadable for explanation in explanations):
         raise typer.Exit(BAD_INPUT)
 
 
-async def _explain(home: Home, read: list[FileRule]) -> list[Explanation]:
+async def _explain(home: Home, read: list[WrittenRule]) -> list[Explanation]:
     async with open_bus(home) as bus:
         return [
             await bus.request(ExplainRule(rule=each.rule), deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
@@ -260,6 +261,6 @@ async def _ask(home: Home, command: Command[AnswerT]) -> AnswerT:
         return await bus.request(command, deadline_s=DEADLINE_S, attempt_s=ATTEMPT_S)
 
 
-def counted(read: list[FileRule]) -> str:
+def counted(read: list[WrittenRule]) -> str:
     """`1 rule`, `3 rules`."""
     return f"{len(read)} rule{'' if len(read) == 1 else 's'}"

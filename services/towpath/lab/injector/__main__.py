@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from towpath.lab.injector.app import run
-from towpath.lab.injector.settings import Settings
+from towpath.lab.injector.settings import InjectorSettings
 from towpath.mesh.service_process import run_service
 
 if __name__ == "__main__":
-    sys.exit(run_service("towpath.lab.injector", __doc__, Settings.from_home, run))
+    sys.exit(run_service("towpath.lab.injector", __doc__, InjectorSettings.from_home, run))

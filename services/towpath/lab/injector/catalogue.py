@@ -1,4 +1,4 @@
-"""What rules can be made of: points, targets, faults and the words of conditions."""
+"""The catalogue of all that rules are made of: points, targets, faults and the words of conditions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from pydantic.fields import FieldInfo
 
 from towpath.contracts.export.field_types import type_of
 from towpath.contracts.export.reference import member_documentation
-from towpath.contracts.faults import (
-    DataPoint,
-    FaultCatalogue,
-    FaultDescription,
-    FaultParameter,
-    TargetKind,
-)
+from towpath.contracts.fault_commands import FaultCatalogue, FaultDescription, FaultParameter
+from towpath.contracts.faults import DataPoint, TargetKind
 from towpath.lab.faults.registry import Fault, faults
 from towpath.lab.faults.validation import targets
 from towpath.lab.faults.vocabulary import reference
@@ -23,7 +18,7 @@ from towpath.lab.faults.world import World
 
 
 def catalogue(world: World) -> FaultCatalogue:
-    """Everything, with the targets that there are in `world`."""
+    """Return the catalogue, with the targets that there are in `world`."""
     meanings = member_documentation(DataPoint)
     return FaultCatalogue(
         points={point.value: meanings[point.name] for point in DataPoint},
@@ -34,15 +29,15 @@ def catalogue(world: World) -> FaultCatalogue:
 
 
 def described(kind: type[Fault]) -> FaultDescription:
-    """One fault, from its class."""
-    schema = kind.Parameters.model_json_schema()
+    """Return the description of one fault, from its class."""
+    schema = kind.parameters_type.model_json_schema()
     return FaultDescription(
         name=kind.name,
         meaning=" ".join(inspect.cleandoc(kind.__doc__ or "").split()),
         applies_to=sorted(kind.applies_to),
         parameters=[
             _parameter(name, information, schema)
-            for name, information in kind.Parameters.model_fields.items()
+            for name, information in kind.parameters_type.model_fields.items()
         ],
     )
 

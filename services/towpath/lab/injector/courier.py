@@ -1,4 +1,4 @@
-"""Brings the rules of one scope to whoever carries them out there, again and again."""
+"""Brings the rules of one scope there, again and again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from nats.errors import Error as NatsError
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import DEFAULT_LEASE_S, LoadedRule, RulesSet
+from towpath.contracts.fault_commands import RulesSet, SetRules
 
 log = logging.getLogger(__name__)
 
@@ -23,29 +22,14 @@ ATTEMPT_S = 1.2
 
 RETRY_S = 0.5
 SLOWEST_RETRY_S = 5.0
-"""While nobody answers: as patiently as a lease. What a scope that is away had has ended by then."""
+"""While no one answers: about one lease. The rules of a scope that is away have ended by then."""
 
 LAST_COUNTS_S = 1.5
-"""How long after a change a scope without rules is still asked: processes report once a second at most."""
+"""A scope without rules is still asked for so long after a change: processes report once a second at most."""
 
 
-@dataclass(frozen=True)
-class Letter:
-    """What a scope shall have."""
-
-    revision: int
-    rules: list[LoadedRule] = field(default_factory=list[LoadedRule])
-    shared: dict[str, float] = field(default_factory=dict[str, float])
-    lease_s: float = DEFAULT_LEASE_S
-
-    @property
-    def renewed(self) -> bool:
-        """Whether it must come again before its lease ends."""
-        return bool(self.rules or self.shared)
-
-
-Deliver = Callable[[Letter], Awaitable[RulesSet]]
-"""Hands a letter over; raises `TowpathError` when nobody took it."""
+Deliver = Callable[[SetRules], Awaitable[RulesSet]]
+"""Hands rules over. Raises `TowpathError` when no one took them."""
 
 
 class Courier:
@@ -57,16 +41,16 @@ class Courier:
     def __init__(
         self,
         scope: str,
-        write: Callable[[str, int], Letter],
+        write: Callable[[str, int], SetRules],
         deliver: Deliver,
         answered: Callable[[RulesSet], None],
     ) -> None:
-        """`write` says what a scope shall have now, under a revision; `answered` is told each answer."""
+        """`write` makes the command for a scope under a revision; `answered` is told each answer."""
         self.scope = scope
         self.revision = 0
-        """Of what the scope shall have."""
+        """Of the rules that the scope is to have."""
         self.tried = -1
-        """The newest revision that was taken, or that nobody took at least once."""
+        """The newest revision that was taken, or that was refused at least once."""
         self._write = write
         self._deliver = deliver
         self._answered = answered
@@ -77,7 +61,7 @@ class Courier:
 
     @property
     def unreached(self) -> bool:
-        """Whether nobody answered the last time."""
+        """True if no one answered the last time."""
         return self._failures > 0
 
     def call(self, revision: int | None = None) -> None:
@@ -87,27 +71,27 @@ class Courier:
         self._called.set()
 
     async def settled(self) -> None:
-        """Wait until what the scope shall have now was brought, or nobody took it."""
+        """Wait until the scope has its current rules, or has not answered."""
         revision = self.revision
         async with self._progress:
             await self._progress.wait_for(lambda: self.tried >= revision)
 
     async def run(self) -> None:
-        """Bring and renew, for ever."""
+        """Bring and renew, until cancelled."""
         while True:
             self._called.clear()
-            letter = self._write(self.scope, self.revision)
-            await self._bring(letter)
+            told = self._write(self.scope, self.revision)
+            await self._bring(told)
             async with self._progress:
-                self.tried = max(self.tried, letter.revision)
+                self.tried = max(self.tried, told.revision)
                 self._progress.notify_all()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._called.wait(), self._pause_s(letter))
+                await asyncio.wait_for(self._called.wait(), self._pause_s(told))
 
-    async def _bring(self, letter: Letter) -> None:
+    async def _bring(self, told: SetRules) -> None:
         try:
             async with asyncio.timeout(ATTEMPT_S):
-                answer = await self._deliver(letter)
+                answer = await self._deliver(told)
         except (TowpathError, NatsError, OSError, TimeoutError) as error:
             if not self._failures:
                 log.warning("rules of %s were not taken: %s", self.scope, error)
@@ -118,11 +102,12 @@ class Courier:
         self._failures = 0
         self._answered(answer)
 
-    def _pause_s(self, letter: Letter) -> float | None:
+    def _pause_s(self, told: SetRules) -> float | None:
+        """Return the seconds until the next time. None: until there is something new."""
+        has_lease = bool(told.rules or told.shared)
         if self._failures:
-            slowest = RENEW_S if letter.renewed else SLOWEST_RETRY_S
+            slowest = RENEW_S if has_lease else SLOWEST_RETRY_S
             return min(RETRY_S * 2 ** min(self._failures - 1, 10), slowest)
-        asking = asyncio.get_running_loop().time() < self._ask_until
-        if asking:
+        if asyncio.get_running_loop().time() < self._ask_until:
             return RETRY_S
-        return RENEW_S if letter.renewed else None
+        return RENEW_S if has_lease else None

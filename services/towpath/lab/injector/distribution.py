@@ -1,4 +1,4 @@
-"""Sees to it that every scope has its rules, and knows which have."""
+"""Brings every scope its rules, and knows which scopes have them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from towpath.contracts.faults import LoadedRule, RuleCount, RulesSet
+from towpath.contracts.fault_commands import DEFAULT_LEASE_S, RulesSet, SetRules
+from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.contracts.message import HUB_SCOPE
-from towpath.lab.faults.asking import asked_by
+from towpath.lab.faults.rule_expressions import asked_by
 from towpath.lab.faults.vocabulary import OWN_SITE
-from towpath.lab.injector.courier import Courier, Deliver, Letter
+from towpath.lab.injector.courier import Courier, Deliver
 from towpath.lab.injector.loaded import LoadedRules
 from towpath.tasks import end
 
@@ -37,7 +38,7 @@ class Distribution:
         has counted."""
         self._revision = revision
         self.shared: dict[str, float] = {}
-        """What was measured, of that which conditions ask for."""
+        """Figures that conditions ask for, as last measured."""
         self._loaded = loaded
         self._note = note
         self._couriers: dict[str, Courier] = {}
@@ -49,14 +50,14 @@ class Distribution:
         """Serve one more scope: first of all it is told what there is."""
         if scope in self._couriers:
             return
-        courier = Courier(scope, self._letter, deliver, partial(self._answered, scope))
+        courier = Courier(scope, self._told, deliver, partial(self._answered, scope))
         courier.revision = self._revision
         self._couriers[scope] = courier
         self._tasks.append(asyncio.create_task(courier.run(), name=f"rules of {scope}"))
 
     @property
     def unreached(self) -> frozenset[str]:
-        """Scopes whose rules nobody took the last time."""
+        """Scopes that did not take their rules the last time."""
         return frozenset(scope for scope, courier in self._couriers.items() if courier.unreached)
 
     def changed(self, scopes: Collection[str]) -> None:
@@ -78,7 +79,7 @@ class Distribution:
         return self._revision
 
     def shared_value(self, name: str) -> float | None:
-        """What was measured last, by a name such as `cpu_percent(jfk)`; null when nothing was."""
+        """Return the figure of a name such as `cpu_percent(jfk)`. None: it has not been measured."""
         return self.shared.get(name)
 
     async def settled(self, scopes: Iterable[str], *, within_s: float = SETTLE_S) -> None:
@@ -92,15 +93,15 @@ class Distribution:
         """Bring nothing any more."""
         await end(self._tasks)
 
-    def _letter(self, scope: str, revision: int) -> Letter:
+    def _told(self, scope: str, revision: int) -> SetRules:
         rules = self._loaded.told(scope)
         own = self._asked.get(scope, frozenset())
         shared = {name: self.shared[name] for name in own if name in self.shared}
         for name in self._anywhere() - own:
             if scope_of_shared(name) == scope:
-                # Tells the scope that it shall measure. No rule of its own looks at the value.
+                # Tells the scope to measure. No rule of its own looks at the value.
                 shared[name] = self.shared.get(name, 0.0)
-        return Letter(revision, rules, shared)
+        return SetRules(site=scope, revision=revision, lease_s=DEFAULT_LEASE_S, rules=rules, shared=shared)
 
     def _answered(self, scope: str, answer: RulesSet) -> None:
         for count in answer.counts:

@@ -8,7 +8,7 @@ from functools import partial
 
 from towpath.bus import Bus
 from towpath.contracts.errors import ErrorDetail, TowpathError
-from towpath.contracts.faults import (
+from towpath.contracts.fault_commands import (
     DescribeFaults,
     ExplainRule,
     Explanation,
@@ -17,38 +17,35 @@ from towpath.contracts.faults import (
     ListRules,
     LoadRules,
     RenewRules,
-    Rule,
     RuleList,
-    RulesSet,
-    SetRules,
     UnloadRules,
 )
+from towpath.contracts.faults import Rule
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.metrics import Metric
 from towpath.lab.faults.explanation import explain
 from towpath.lab.faults.validation import problems
-from towpath.lab.faults.world import World
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.injector.catalogue import catalogue
-from towpath.lab.injector.courier import ATTEMPT_S, Letter
+from towpath.lab.injector.courier import ATTEMPT_S
+from towpath.lab.injector.mesh_survey import MeshSurvey, looking
 from towpath.lab.injector.metrics import Metrics
 from towpath.lab.injector.rules import Rules
 from towpath.lab.injector.scopes import scopes_of
-from towpath.lab.injector.surroundings import Surroundings, looking, without_links
 from towpath.mesh.home import Home
 
 
-class Handlers:
+class InjectorHandlers:
     """Answers the commands of the injector."""
 
     def __init__(
-        self, home: Home, bus: Bus, keeper: Keeper, rules: Rules, surroundings: Surroundings, metrics: Metrics
+        self, home: Home, bus: Bus, keeper: Keeper, rules: Rules, survey: MeshSurvey, metrics: Metrics
     ) -> None:
         self._home = home
         self._bus = bus
         self._keeper = keeper
         self._rules = rules
-        self._surroundings = surroundings
+        self._survey = survey
         self._metrics = metrics
         self._changing = asyncio.Lock()
         """Held from when rules are judged until they are loaded: an unloading that was sent later comes
@@ -81,8 +78,8 @@ class Handlers:
         # An equal rule was judged when it was loaded; what it is about may have gone since.
         new = self._rules.loaded.different(rules)
         if new:
-            world = await self._surroundings.world(new)
-            wrong = {rule.name: await asyncio.to_thread(all_problems, rule, world) for rule in new}
+            world = await self._survey.world(new)
+            wrong = {rule.name: await asyncio.to_thread(problems, rule, world) for rule in new}
             refuse(rules, wrong)
 
     async def renew(self, command: RenewRules) -> RuleList:
@@ -104,9 +101,9 @@ class Handlers:
     async def explain(self, command: ExplainRule) -> Explanation:
         """See `ExplainRule`."""
         rule = command.rule
-        world = await self._surroundings.world([rule])
-        errors = await asyncio.to_thread(all_problems, rule, world)
-        running = await asyncio.to_thread(self._surroundings.running, world)
+        world = await self._survey.world([rule])
+        errors = await asyncio.to_thread(problems, rule, world)
+        running = await asyncio.to_thread(self._survey.running, world)
         return Explanation(
             rule=rule.name,
             text=await asyncio.to_thread(explain, rule, running),
@@ -117,17 +114,18 @@ class Handlers:
 
     async def describe(self, _: DescribeFaults) -> FaultCatalogue:
         """See `DescribeFaults`."""
-        return catalogue(await self._surroundings.everything())
+        return catalogue(await self._survey.everything())
 
     async def serve_sites(self) -> list[str]:
         """Bring rules to the hub and to all sites that there are now, and hear their metrics. Returns the
         sites."""
-        sites = sorted((await self._surroundings.mesh()).sites)
+        sites = sorted((await self._survey.mesh()).sites)
         for scope in (HUB_SCOPE, *sites):
             await self._hear(scope)
-        self._rules.distribution.add(HUB_SCOPE, self._keep)
+        self._rules.distribution.add(HUB_SCOPE, self._keeper.set_rules)
         for site in sites:
-            self._rules.distribution.add(site, partial(self._send, site))
+            # One attempt each time: the courier comes again with what is new then.
+            self._rules.distribution.add(site, partial(self._bus.request, deadline_s=ATTEMPT_S))
         return sites
 
     async def _hear(self, scope: str) -> None:
@@ -136,26 +134,6 @@ class Handlers:
         if scope not in self._heard:
             self._heard.add(scope)
             await self._bus.subscribe(Metric, self._metrics.hear, site=scope)
-
-    async def _keep(self, letter: Letter) -> RulesSet:
-        return await self._keeper.set(letter.revision, letter.lease_s, letter.rules, letter.shared)
-
-    async def _send(self, site: str, letter: Letter) -> RulesSet:
-        command = SetRules(
-            site=site,
-            revision=letter.revision,
-            lease_s=letter.lease_s,
-            rules=letter.rules,
-            shared=letter.shared,
-        )
-        # Once: the courier comes again with what is new then.
-        return await self._bus.request(command, deadline_s=ATTEMPT_S)
-
-
-def all_problems(rule: Rule, world: World) -> list[ErrorDetail]:
-    """Everything that is wrong with a rule in this mesh."""
-    links = without_links(rule, world)
-    return problems(rule, world) if links is None else [links]
 
 
 def refuse(rules: Sequence[Rule], wrong: dict[str, list[ErrorDetail]]) -> None:

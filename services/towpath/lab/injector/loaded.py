@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.contracts.faults import LoadedRule, OnTarget, Rule, RuleCount, RuleEnd, RuleView, TargetKind
+from towpath.contracts.fault_commands import RuleEnd, RuleView
+from towpath.contracts.faults import LoadedRule, OnTarget, Rule, RuleCount, TargetKind
 from towpath.contracts.message import now
 from towpath.lab.guard.report_reader import total
 
@@ -26,7 +27,7 @@ class Loaded:
     ends_at: float | None = None
     """When its own time is over, seconds of the collection's clock; null: never."""
     lease_ends_at: float | None = None
-    """When it ends unless its loader renews it; null: nobody needs to."""
+    """When it ends unless its loader renews it; null: it need not."""
     counts: dict[str, RuleCount] = field(default_factory=dict)
     """By scope."""
 
@@ -37,7 +38,7 @@ class Loaded:
 
     @property
     def is_about_link(self) -> bool:
-        """Whether the injector carries it out by itself, through the links' service."""
+        """True if the injector carries it out by itself, through the links' service."""
         event = self.told.rule.event
         return isinstance(event, OnTarget) and event.target is TargetKind.LINK
 
@@ -63,7 +64,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Change:
-    """What a command has changed."""
+    """The changes that a command has made."""
 
     loaded: tuple[Loaded, ...] = ()
     ended: tuple[Ended, ...] = ()
@@ -78,7 +79,7 @@ class Change:
 class LoadedRules:
     """All loaded rules by name.
 
-    Invariant: what a rule's version stands for never changes, also when the injector is started anew
+    Invariant: what a rule's version stands for never changes, also when the injector restarts
     (`versions` come from the record): counts are kept by name and version.
     """
 
@@ -96,7 +97,7 @@ class LoadedRules:
         return iter([loaded for _, loaded in sorted(self._rules.items())])
 
     def different(self, rules: Iterable[Rule]) -> list[Rule]:
-        """Those that are not loaded exactly so."""
+        """Return those that are not loaded exactly so."""
         return [rule for rule in rules if not self._has(rule)]
 
     def load(self, rules: Mapping[str, tuple[Rule, Collection[str]]], lease_s: float | None) -> Change:
@@ -136,16 +137,16 @@ class LoadedRules:
         return Change(ended=tuple(self._end(wanted, RuleEnd.UNLOADED)))
 
     def expire(self) -> Change:
-        """Unload what nobody renewed, and what its own time is over of."""
+        """Unload rules that were not renewed, and those whose own time is over."""
         over = [each.name for each in self if each.over_at is not None and each.over_at <= self._clock()]
         return Change(ended=tuple(self._end(over, RuleEnd.EXPIRED)))
 
     def told(self, scope: str) -> list[LoadedRule]:
-        """What the processes of a scope have to carry out."""
+        """Return the rules that the processes of a scope carry out."""
         return [each.told for each in self if scope in each.scopes and not each.is_about_link]
 
     def about_links(self) -> list[Loaded]:
-        """What the injector carries out by itself."""
+        """Return the rules that the injector carries out by itself."""
         return [each for each in self if each.is_about_link]
 
     def note(self, scope: str, count: RuleCount) -> None:
@@ -160,7 +161,7 @@ class LoadedRules:
             self._counted.pop((each.loaded.name, each.loaded.told.version), None)
 
     def views(self, unreached: Collection[str]) -> list[RuleView]:
-        """All loaded rules, by name; `unreached` are scopes whose rules nobody took at the moment."""
+        """Return all loaded rules, by name. `unreached` are scopes that do not take their rules."""
         return [self._view(each, unreached) for each in self]
 
     def _has(self, rule: Rule) -> bool:

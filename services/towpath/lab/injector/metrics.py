@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from itertools import islice
 
-from towpath.contracts.faults import KeptMetric, ListMetrics, MetricList
+from towpath.contracts.fault_commands import KeptMetric, ListMetrics, MetricList
 from towpath.contracts.metrics import Metric
 
 KEPT = 10_000
-"""Some megabytes. Whoever wants a history collects it."""
+"""Some megabytes. A client that wants a history collects it."""
 
 
 class Metrics:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from towpath.atomic_write import write_private_file
-from towpath.contracts.links import LinkConditions
-from towpath.contracts.message import Model, now
+from towpath.contracts.message import Model
+from towpath.lab.proxy.recorded_conditions import RecordedConditions
 from towpath.tasks import to_the_end
 
 log = logging.getLogger(__name__)
@@ -28,44 +27,27 @@ class RecordedRule(Model):
     scopes: list[str]
 
 
-class RecordedLink(Model):
-    """A link that is made worse: how it was before."""
-
-    conditions: LinkConditions
-    until: datetime | None = None
-    """When it would have restored itself; null: never."""
-
-    def remaining(self) -> LinkConditions:
-        """What would hold now, for the time that is left."""
-        if self.until is None:
-            return self.conditions
-        left_s = (self.until - now()).total_seconds()
-        # A clock that was set back must not stretch the time.
-        left_s = min(left_s, self.conditions.for_s or left_s)
-        return self.conditions.model_copy(update={"for_s": left_s}) if left_s > 0 else LinkConditions()
-
-
 class Recorded(Model):
-    """What is in the file."""
+    """Content of the file."""
 
     revision: int = 0
     """The newest that a scope was told."""
     versions: dict[str, int] = {}
     """Rule → newest version, also of those that are not loaded any more."""
     loaded: list[RecordedRule] = []
-    links: dict[str, RecordedLink] = {}
-    """By site."""
+    links: dict[str, RecordedConditions] = {}
+    """Site → how its link was before rules made it worse."""
 
 
-class Record:
-    """The file. What cannot be written is only logged: rules end with their lease whoever remembers them."""
+class InjectorRecord:
+    """The file. A failure to write it is only logged: rules end with their lease, recorded or not."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writing = asyncio.Lock()
 
     async def read(self) -> Recorded:
-        """What an earlier injector left; nothing when there is none or it cannot be read."""
+        """Return what an earlier injector left; nothing when there is none or it cannot be read."""
         try:
             return Recorded.model_validate_json(await asyncio.to_thread(self._path.read_bytes))
         except FileNotFoundError:
@@ -77,7 +59,7 @@ class Record:
             return Recorded()
 
     async def write(self, recorded: Recorded) -> bool:
-        """Put it on the disk. Whether that went well."""
+        """Put it on the disk. Return true if that went well."""
         versions = dict(list(recorded.versions.items())[-MOST_NAMES:])
         text = recorded.model_copy(update={"versions": versions}).model_dump_json()
         async with self._writing:

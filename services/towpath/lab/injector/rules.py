@@ -11,29 +11,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
-from towpath.contracts.faults import Rule, RuleCount, RuleEnd, RuleEnded, RuleList, RuleLoaded
+from towpath.contracts.fault_commands import RuleEnd, RuleEnded, RuleList, RuleLoaded
+from towpath.contracts.faults import Rule, RuleCount
 from towpath.contracts.message import Event
 from towpath.lab.guard.report_reader import total
 from towpath.lab.injector.courier import LAST_COUNTS_S
 from towpath.lab.injector.distribution import Distribution
 from towpath.lab.injector.links import LinkRules
 from towpath.lab.injector.loaded import Change, Ended, LoadedRules
-from towpath.lab.injector.record import Record, Recorded, RecordedRule
+from towpath.lab.injector.record import InjectorRecord, Recorded, RecordedRule
 from towpath.tasks import end
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.1
-"""How late a rule may end whose time is over."""
+"""Longest delay of the end of a rule whose time is over."""
 
 LAST_SETTLE_S = 1.0
-"""For telling everybody when the process ends. Who does not hear it has the lease."""
+"""For telling the mesh when the process ends. Rules of those that do not hear it end with their lease."""
 
 
 class Rules:
-    """The rules of the mesh and all who carry them out."""
+    """The rules of the mesh, and those that carry them out."""
 
-    def __init__(self, bus: Bus, record: Record, recorded: Recorded) -> None:
+    def __init__(self, bus: Bus, record: InjectorRecord, recorded: Recorded) -> None:
         """`recorded` is what an earlier injector left."""
         self._bus = bus
         self._record = record
@@ -51,7 +52,7 @@ class Rules:
         self._announcing: set[asyncio.Task[None]] = set()
 
     def load(self, rules: Mapping[str, tuple[Rule, Sequence[str]]], lease_s: float | None) -> Change:
-        """Load rules by name, each with its scopes. `spread` tells everybody of the change.
+        """Load rules by name, each with its scopes. `spread` tells the mesh of the change.
 
         Raises `TowpathError` when there would be too many.
         """
@@ -60,24 +61,24 @@ class Rules:
         return change
 
     def unload(self, names: Sequence[str] | None) -> Change:
-        """Unload rules of these names, or all. `spread` tells everybody of the change."""
+        """Unload rules of these names, or all. `spread` tells the mesh of the change."""
         change = self.loaded.unload(names)
         self.distribution.changed(change.scopes)
         return change
 
     def list(self) -> RuleList:
-        """What is loaded."""
+        """Return what is loaded."""
         return RuleList(rules=self.loaded.views(self.distribution.unreached))
 
     async def carry_out(self) -> None:
-        """Everything that goes on by itself, for ever."""
+        """Do everything that goes on by itself, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._links.carry_out())
             tasks.create_task(self._expire())
             tasks.create_task(self._end_earlier())
 
     async def close(self) -> None:
-        """Unload everything. What nobody takes in time ends with its lease."""
+        """Unload everything. Rules of scopes that do not answer in time end with their lease."""
         change = self.unload(None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_SETTLE_S):
@@ -88,7 +89,7 @@ class Rules:
         await self._remember()
 
     async def spread(self, change: Change) -> None:
-        """Wait until those have heard of a change who can be reached, then tell everybody."""
+        """Wait until all that can be reached have heard of a change, then announce it."""
         if not (change.loaded or change.ended):
             return
         # All at once: the earlier it holds, the more exact is what is measured. An injector that dies before

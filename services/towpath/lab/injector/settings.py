@@ -1,4 +1,4 @@
-"""What the injector must be told."""
+"""Settings of the injector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings(HubSettings):
+class InjectorSettings(HubSettings):
     """Address of the hub, and the place of the rules."""
 
     service = "injector"

@@ -7,9 +7,9 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from towpath.lab.links.handlers import Handlers
-from towpath.lab.links.record import Record
-from towpath.lab.links.settings import Settings
+from towpath.lab.links.handlers import LinkHandlers
+from towpath.lab.links.record import LinkRecord
+from towpath.lab.links.settings import LinkSettings
 from towpath.lab.proxy import Link
 from towpath.mesh.service_process import at_hub
 from towpath.tasks import end
@@ -17,10 +17,10 @@ from towpath.tasks import end
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: LinkSettings, stop: asyncio.Event) -> None:
     """Forward, and take commands, until `stop` is set. Raises `OSError` when a port is taken."""
     restored: asyncio.Queue[str] = asyncio.Queue()
-    record = Record(settings.record)
+    record = LinkRecord(settings.record)
     # The links work before commands do: sites and hub find each other through them.
     async with _links(settings, record, restored) as links, asyncio.TaskGroup() as tasks:
         commands = tasks.create_task(_take_commands(settings, links, record, restored, stop))
@@ -30,7 +30,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def _links(
-    settings: Settings, record: Record, restored: asyncio.Queue[str]
+    settings: LinkSettings, record: LinkRecord, restored: asyncio.Queue[str]
 ) -> AsyncIterator[dict[str, Link]]:
     """All links, each as bad as it was when this process last ended."""
     kept = await record.read()
@@ -48,15 +48,15 @@ async def _links(
 
 
 async def _take_commands(
-    settings: Settings,
+    settings: LinkSettings,
     links: dict[str, Link],
-    record: Record,
+    record: LinkRecord,
     restored: asyncio.Queue[str],
     stop: asyncio.Event,
 ) -> None:
     async with at_hub(settings, "links", stop) as bus:
         if bus is None:
             return
-        handlers = Handlers(links, record, bus)
+        handlers = LinkHandlers(links, record, bus)
         await handlers.serve()
         await handlers.tell_of_restored(restored)

@@ -21,16 +21,17 @@ from towpath.contracts.links import (
     ShapeLink,
 )
 from towpath.contracts.message import now
-from towpath.lab.links.record import Kept, Record
+from towpath.lab.links.record import LinkRecord
 from towpath.lab.proxy import Link
+from towpath.lab.proxy.recorded_conditions import RecordedConditions
 
 log = logging.getLogger(__name__)
 
 
-class Handlers:
+class LinkHandlers:
     """Answers the commands of the links."""
 
-    def __init__(self, links: Mapping[str, Link], record: Record, bus: Bus) -> None:
+    def __init__(self, links: Mapping[str, Link], record: LinkRecord, bus: Bus) -> None:
         self._links = links
         self._record = record
         self._bus = bus
@@ -58,7 +59,7 @@ class Handlers:
         return LinkList(links=[_view(link) for _, link in sorted(self._links.items())])
 
     async def tell_of_restored(self, restored: asyncio.Queue[str]) -> None:
-        """Record and announce links that restored themselves, for ever."""
+        """Record and announce links that restored themselves, until cancelled."""
         while True:
             link = self._links[await restored.get()]
             async with self._changing:
@@ -79,7 +80,7 @@ class Handlers:
                 await self._announce(link)
             return _view(link)
 
-    def _kept(self) -> dict[str, Kept]:
+    def _kept(self) -> dict[str, RecordedConditions]:
         return {site: _keep(link.conditions, link.left_s) for site, link in self._links.items()}
 
     async def _announce(self, link: Link) -> None:
@@ -96,8 +97,8 @@ class Handlers:
             raise TowpathError.unknown("site", site, sorted(self._links)) from None
 
 
-def _keep(conditions: LinkConditions, left_s: float | None) -> Kept:
-    return Kept(conditions=conditions, until=_in(left_s))
+def _keep(conditions: LinkConditions, left_s: float | None) -> RecordedConditions:
+    return RecordedConditions(conditions=conditions, until=_in(left_s))
 
 
 def _untimed(conditions: LinkConditions) -> LinkConditions:

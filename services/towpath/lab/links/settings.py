@@ -1,4 +1,4 @@
-"""What the process of the emulated links must be told."""
+"""Settings of the process of the emulated links."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.proxy import Route
+from towpath.lab.proxy import LinkRoute
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings:
+class LinkSettings:
     """Where the links begin and end, and where their commands come from."""
 
     hub_url: str
     hub_user: str
     hub_password: str
-    routes: dict[str, tuple[Route, ...]]
+    routes: dict[str, tuple[LinkRoute, ...]]
     """Site → what its link leads to: the hub, and Redis."""
     record: Path
     """File that keeps the conditions, for a process that follows this one."""
 
     @classmethod
-    def from_home(cls, home: Path) -> Settings:
+    def from_home(cls, home: Path) -> LinkSettings:
         """The settings of the mesh in the directory `home`. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))
         if not mesh.spec.emulate_links:
@@ -45,8 +45,8 @@ class Settings:
             hub_password=login.password,
             routes={
                 site: (
-                    Route((listen, access.link_port), hub),
-                    Route((listen, access.link_redis_port), redis),
+                    LinkRoute((listen, access.link_port), hub),
+                    LinkRoute((listen, access.link_redis_port), redis),
                 )
                 for site, access in mesh.sites.items()
             },

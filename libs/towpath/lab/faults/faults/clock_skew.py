@@ -10,7 +10,14 @@ from towpath.lab.faults.clock import skew
 from towpath.lab.faults.registry import HeldFault, Target, fault
 
 
-@fault("clock_skew")
+class ClockSkewParameters(Model):
+    """By how much."""
+
+    seconds: float = Field(ge=-10 * 365 * 86_400, le=10 * 365 * 86_400, allow_inf_nan=False)
+    """Positive: the clock is ahead."""
+
+
+@fault("clock_skew", ClockSkewParameters)
 class ClockSkew(HeldFault):
     """Sets off what a Python process takes for the time: the times in its messages, `time.time` and
     `time.time_ns`.
@@ -20,12 +27,6 @@ class ClockSkew(HeldFault):
     """
 
     applies_to = frozenset({TargetKind.CLOCK.value})
-
-    class Parameters(Model):
-        """By how much."""
-
-        seconds: float = Field(ge=-10 * 365 * 86_400, le=10 * 365 * 86_400, allow_inf_nan=False)
-        """Positive: the clock is ahead."""
 
     def hold(self, target: Target) -> None:
         """In this process, on behalf of the target's name."""

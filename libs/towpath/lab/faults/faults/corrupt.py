@@ -13,23 +13,24 @@ from towpath.lab.faults.registry import PointFault, T, fault
 
 
 class Damage(StrEnum):
-    """What happens to the bytes."""
+    """Kind of damage to the bytes."""
 
     BIT_FLIP = "bit_flip"
     TRUNCATE = "truncate"
 
 
-@fault("corrupt")
+class CorruptParameters(Model):
+    """Which damage."""
+
+    how: Damage = Damage.BIT_FLIP
+    """`bit_flip`: bits anywhere turn over; `truncate`: bytes are missing at the end."""
+    count: int = Field(default=1, ge=1, le=1_000_000)
+    """Number of bits, or of bytes. No bit is turned twice."""
+
+
+@fault("corrupt", CorruptParameters)
 class Corrupt(PointFault):
     """Damages the payload of what it hits; an empty one stays as it is."""
-
-    class Parameters(Model):
-        """Which damage."""
-
-        how: Damage = Damage.BIT_FLIP
-        """`bit_flip`: bits anywhere turn over; `truncate`: bytes are missing at the end."""
-        count: int = Field(default=1, ge=1, le=1_000_000)
-        """How many bits, or bytes. Of bits, each is another one as long as there are any."""
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """All items, the hits with another payload."""

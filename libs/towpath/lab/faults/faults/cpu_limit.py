@@ -24,26 +24,24 @@ FINEST = 0.01
 """Processors; a daemon gives out no less."""
 
 
-class Parameters(Model):
-    """How little it gets."""
+class CpuLimitParameters(Model):
+    """The limit."""
 
     cpus: float = Field(ge=FINEST, le=1_024, allow_inf_nan=False)
     """Seconds of processor time per second, of all threads together."""
 
 
-@fault("cpu_limit")
+@fault("cpu_limit", CpuLimitParameters)
 class CpuLimit(ContainerFault):
     """Lets a running container take no more than so many processors, and afterwards what it took before. One
     that has less anyhow keeps it; of several such rules the strictest counts."""
-
-    Parameters = Parameters
 
     def before(self, container: Container, known: Before | None) -> Before:
         """Its limit, unless it is lowered already."""
         return dict(processor_limits(container)) if known is None or self._has_more(container) else known
 
     def change(self, docker: DockerClient, container: Container) -> None:
-        """Lower it, also when somebody has raised it meanwhile."""
+        """Lower it, also when someone has raised it meanwhile."""
         if self._has_more(container):
             limit_processors(docker, container, self.parameters.cpus)
 

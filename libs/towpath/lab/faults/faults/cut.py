@@ -7,8 +7,8 @@ from towpath.lab.faults.registry import LinkFault, fault
 
 
 @fault("cut")
-class Cut(LinkFault):
-    """Lets nothing pass in either direction, and nobody is told. Connections break when it ends."""
+class CutLink(LinkFault):
+    """Lets nothing pass in either direction, and no one is told. Connections break when it ends."""
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """Whatever else is wrong with the link: it is cut."""

@@ -8,17 +8,18 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import PointFault, fault
 
 
-@fault("delay")
+class DelayParameters(Model):
+    """The length of a delay."""
+
+    ms: float = Field(ge=0, le=600_000, allow_inf_nan=False)
+    """Milliseconds."""
+    jitter_ms: float = Field(default=0.0, ge=0, le=600_000, allow_inf_nan=False)
+    """Up to so many milliseconds more, equally distributed."""
+
+
+@fault("delay", DelayParameters)
 class Delay(PointFault):
     """Holds up what passes. Of a bundle with several hits: all of it, once for each hit."""
-
-    class Parameters(Model):
-        """How long."""
-
-        ms: float = Field(ge=0, le=600_000, allow_inf_nan=False)
-        """Milliseconds."""
-        jitter_ms: float = Field(default=0.0, ge=0, le=600_000, allow_inf_nan=False)
-        """Up to so many milliseconds more, equally distributed."""
 
     def wait_s(self, hits: int) -> float:
         """The time of each hit, added up."""

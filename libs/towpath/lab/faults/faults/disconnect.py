@@ -17,19 +17,17 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 
-class Parameters(Model):
+class DisconnectParameters(Model):
     """From what."""
 
     network: str | None = Field(default=None, min_length=1, max_length=200)
     """The network's name; null: all that the container is on."""
 
 
-@fault("disconnect")
+@fault("disconnect", DisconnectParameters)
 class Disconnect(ContainerFault):
     """Takes a container off a network, or off all of them, and puts it back with the names and, where the
     network allows it, the address that it had."""
-
-    Parameters = Parameters
 
     def before(self, container: Container, known: Before | None) -> Before:
         """Its places in the networks that this is about."""
@@ -47,7 +45,7 @@ class Disconnect(ContainerFault):
         return kept | {name: places[name].model_dump(mode="json") for name in chosen}
 
     def change(self, docker: DockerClient, container: Container) -> None:
-        """Take it off, also when somebody has put it back meanwhile."""
+        """Take it off, also when someone has put it back meanwhile."""
         for name in self._chosen(attachments(container)):
             detach(docker, container, name)
 

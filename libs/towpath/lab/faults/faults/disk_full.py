@@ -24,7 +24,7 @@ class DiskFull(HeldFault):
     applies_to = frozenset({TargetKind.DISK.value})
 
     def hold(self, target: Target) -> None:
-        """Limit what is not limited yet: also a process that was started anew."""
+        """Limit what is not limited yet: also a process that was restarted."""
         for process in target.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 soft, hard = process.rlimit(psutil.RLIMIT_FSIZE)

@@ -11,15 +11,16 @@ from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 
-@fault("duplicate")
+class DuplicateParameters(Model):
+    """The number of repetitions."""
+
+    times: int = Field(default=1, ge=1, le=100)
+    """Number of times beyond the first."""
+
+
+@fault("duplicate", DuplicateParameters)
 class Duplicate(PointFault):
     """Lets what it hits pass again, at once, with everything that identifies it."""
-
-    class Parameters(Model):
-        """How often."""
-
-        times: int = Field(default=1, ge=1, le=100)
-        """How many times more than once."""
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """All items, the hits several times."""

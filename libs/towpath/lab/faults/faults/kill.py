@@ -13,13 +13,13 @@ from towpath.lab.faults.registry import StrikingFault, Target, fault
 
 @fault("kill")
 class Kill(StrikingFault):
-    """Ends a process at once (SIGKILL), an engine with its whole family, or all of a container. Who keeps a
-    process starts it anew; a container is started anew if its restart policy has it so after a crash."""
+    """Ends a process at once (SIGKILL), an engine with its whole family, or all of a container. Its
+    supervisor restarts a process; a container is restarted if its restart policy has it so after a crash."""
 
     applies_to = frozenset({TargetKind.PROCESS.value, TargetKind.CONTAINER.value})
 
     def strike(self, target: Target) -> None:
-        """Kill it, the process first that the others hang below: it shall not see them go."""
+        """Kill it, the parent of all others first: it must not see them go."""
         if target.kind is TargetKind.CONTAINER:
             if control.kill(target.name):
                 self.finish(target)

@@ -9,20 +9,18 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import LinkFault, fault
 
 
-class Parameters(Model):
-    """How lossy."""
+class LossyParameters(Model):
+    """The share that is lost."""
 
     percent: float = Field(gt=0, le=100, allow_inf_nan=False)
     """Of packets (of 1,460 bytes) are lost, each time they are sent."""
     resend_ms: float = Field(default=DEFAULT_RESEND_MS, gt=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
-    """How long it takes until a lost packet is sent again; twice as long the next time, as TCP does."""
+    """Time until a lost packet is sent again; twice as long the next time, as TCP does."""
 
 
-@fault("lossy")
+@fault("lossy", LossyParameters)
 class Lossy(LinkFault):
     """Loses packets of a link. TCP sends them again, so loss is felt as delay of all that comes after."""
-
-    Parameters = Parameters
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """Losses of several rules are independent of each other; the longer wait counts."""

@@ -17,27 +17,25 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 
-class Parameters(Model):
-    """How little it gets."""
+class MemoryLimitParameters(Model):
+    """The limit."""
 
     megabytes: int = Field(ge=8, le=10_000_000)
     """Each of 1,048,576 bytes, as everywhere where containers are limited, with no swap on top."""
 
 
-@fault("memory_limit")
+@fault("memory_limit", MemoryLimitParameters)
 class MemoryLimit(ContainerFault):
     """Lets a running container take no more than so much memory, and afterwards what it might before. Beyond
     it the kernel kills a process of the container, at once if it has taken more already (older kernels refuse
     the limit then). One that may take less anyhow keeps it; of several such rules the strictest counts."""
-
-    Parameters = Parameters
 
     def before(self, container: Container, known: Before | None) -> Before:
         """Its limit, unless it is lowered already."""
         return dict(memory_limits(container)) if known is None or self._has_more(container) else known
 
     def change(self, docker: DockerClient, container: Container) -> None:
-        """Lower it, also when somebody has raised it meanwhile."""
+        """Lower it, also when someone has raised it meanwhile."""
         if self._has_more(container):
             limit_memory(docker, container, self._limit_bytes)
 

@@ -12,8 +12,8 @@ from towpath.lab.containers import control
 from towpath.lab.faults.registry import HeldFault, Target, fault
 
 ROUNDS = 4
-"""Looks for what was started while the others were being stopped. Nobody starts anything after the first,
-unless it is on its way."""
+"""Looks for what was started while the others were being stopped. After the first, only what is on its
+way can still start."""
 
 
 @fault("pause")
@@ -39,7 +39,7 @@ class Pause(HeldFault):
         """Let everything go on."""
         if target.kind is TargetKind.CONTAINER:
             return control.resume(target.name)
-        # Those that others hang below last: they shall find their family at work.
+        # Those that others hang below last: they are to find their family at work.
         _each(reversed(target.processes()), psutil.Process.resume)
 
 

@@ -11,15 +11,16 @@ from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 
-@fault("reorder")
+class ReorderParameters(Model):
+    """The distance."""
+
+    window: int = Field(default=10, ge=1, le=10_000)
+    """Number of others that pass before a hit, at most; each hit behind at least one, if there is one."""
+
+
+@fault("reorder", ReorderParameters)
 class Reorder(PointFault):
     """Lets what it hits pass later, behind others of the same bundle. What passes alone stays where it is."""
-
-    class Parameters(Model):
-        """How far."""
-
-        window: int = Field(default=10, ge=1, le=10_000)
-        """Behind how many others at most; each hit behind at least one, if there is one."""
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """The same items, the hits moved back."""

@@ -13,25 +13,26 @@ from towpath.hooks.points import Items
 from towpath.lab.faults.registry import PointFault, T, fault
 
 
-@fault("replace")
+class ReplaceParameters(Model):
+    """The new content: either `payload`, or `field` and `value`."""
+
+    payload: str | None = None
+    """The whole payload, as text."""
+    field: str | None = Field(default=None, min_length=1)
+    """A field, or `outer.inner`. One that is missing is added. Payloads that are no JSON object stay."""
+    value: Any = None
+    """The field's new value."""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if (self.payload is None) == (self.field is None):
+            raise ValueError("needs either payload, or field and value")
+        return self
+
+
+@fault("replace", ReplaceParameters)
 class Replace(PointFault):
     """Gives what it hits another payload, or one field of its JSON object another value."""
-
-    class Parameters(Model):
-        """What instead of what: either `payload`, or `field` and `value`."""
-
-        payload: str | None = None
-        """The whole payload, as text."""
-        field: str | None = Field(default=None, min_length=1)
-        """A field, or `outer.inner`. One that is missing is added. Payloads that are no JSON object stay."""
-        value: Any = None
-        """What the field holds from then on."""
-
-        @model_validator(mode="after")
-        def _is_one_of_both(self) -> Self:
-            if (self.payload is None) == (self.field is None):
-                raise ValueError("needs either payload, or field and value")
-            return self
 
     def change(self, items: Sequence[T], hits: Sequence[int], access: Items[T]) -> Sequence[T]:
         """All items, the hits with another payload."""

@@ -9,18 +9,16 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import LinkFault, fault
 
 
-class Parameters(Model):
-    """How often."""
+class ResetParameters(Model):
+    """The interval."""
 
     every_s: float = Field(ge=SHORTEST_RESET_S, le=LONGEST_S, allow_inf_nan=False)
     """Between two resets."""
 
 
-@fault("reset")
+@fault("reset", ResetParameters)
 class Reset(LinkFault):
     """Breaks all connections of a link at intervals; new ones work until the next reset."""
-
-    Parameters = Parameters
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """The shortest interval counts."""

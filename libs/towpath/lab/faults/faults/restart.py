@@ -1,4 +1,4 @@
-"""Restart a process or a container: it ends in good order, and who keeps it starts it anew."""
+"""Restart a process or a container: it ends in good order, and its supervisor restarts it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from towpath.lab.faults.registry import StrikingFault, Target, fault
 
 @fault("restart")
 class Restart(StrikingFault):
-    """Asks a process to end (SIGTERM); the supervisor that keeps it starts it anew."""
+    """Asks a process to end (SIGTERM); its supervisor restarts it."""
 
     applies_to = frozenset({TargetKind.PROCESS.value, TargetKind.CONTAINER.value})
 
     def strike(self, target: Target) -> None:
-        """Ask; nobody waits for the end."""
+        """Send SIGTERM and return at once."""
         if target.kind is TargetKind.CONTAINER:
             control.restart(target.name)
         elif target.restart is not None:

@@ -9,8 +9,8 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import LinkFault, fault
 
 
-class Parameters(Model):
-    """How small, and how far apart."""
+class SliceParameters(Model):
+    """Size and distance of slices."""
 
     bytes: int = Field(gt=0, le=65_536)
     """Of a slice, at most."""
@@ -18,11 +18,9 @@ class Parameters(Model):
     """Between two slices of a connection."""
 
 
-@fault("slice")
+@fault("slice", SliceParameters)
 class Slice(LinkFault):
     """Delivers what passes a link in small slices: a message comes in many reads."""
-
-    Parameters = Parameters
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """The smallest slices and the longest pause between them count."""

@@ -9,20 +9,18 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import LinkFault, fault
 
 
-class Parameters(Model):
-    """How slow."""
+class SlowParameters(Model):
+    """The delay."""
 
     delay_ms: float = Field(gt=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
-    """How long everything travels in one direction: a round trip takes twice as long."""
+    """Delay in one direction: a round trip takes twice as long."""
     jitter_ms: float = Field(default=0.0, ge=0, le=LONGEST_DELAY_MS, allow_inf_nan=False)
     """The delay varies evenly by as much, up and down. The order is kept."""
 
 
-@fault("slow")
+@fault("slow", SlowParameters)
 class Slow(LinkFault):
     """Delays everything that passes a link."""
-
-    Parameters = Parameters
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """Delays of several rules add up."""

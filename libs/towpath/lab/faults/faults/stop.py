@@ -1,4 +1,4 @@
-"""Stop a container: what runs in it ends in good order, and nobody starts it again meanwhile."""
+"""Stop a container: what runs in it ends in good order, and no one starts it again meanwhile."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 
-class Parameters(Model):
-    """How it ends."""
+class StopParameters(Model):
+    """The way it ends."""
 
     grace_s: int = Field(default=STOP_S, ge=0, le=10)
     """Between asking what runs in it to end, and killing it, seconds. Other rules wait so long."""
 
 
-@fault("stop")
+@fault("stop", StopParameters)
 class Stop(ContainerFault):
     """Stops a container, whatever its restart policy says, and starts it again afterwards if it ran."""
 
-    Parameters = Parameters
-
     def before(self, container: Container, known: Before | None) -> Before:
-        """Whether it is to run."""
+        """Return under `runs` whether it is to run."""
         return {"runs": container.status in UP or bool(known and known["runs"])}
 
     def change(self, docker: DockerClient, container: Container) -> None:
-        """Stop it, also when somebody has started it meanwhile."""
+        """Stop it, also when someone has started it meanwhile."""
         if container.status in UP:
             container.stop(timeout=self.parameters.grace_s)
 

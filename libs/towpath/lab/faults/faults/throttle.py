@@ -9,18 +9,16 @@ from towpath.contracts.message import Model
 from towpath.lab.faults.registry import LinkFault, fault
 
 
-class Parameters(Model):
-    """How narrow."""
+class ThrottleParameters(Model):
+    """The bandwidth."""
 
     bytes_per_s: int = Field(gt=0)
-    """What passes per second in each direction."""
+    """In each direction."""
 
 
-@fault("throttle")
+@fault("throttle", ThrottleParameters)
 class Throttle(LinkFault):
     """Limits the bandwidth of a link."""
-
-    Parameters = Parameters
 
     def worsen(self, conditions: LinkConditions) -> LinkConditions:
         """The narrowest limit counts."""

@@ -1,4 +1,4 @@
-"""Keeps one processor busy for a share of the time, for ever: `cpu.py <percent>`."""
+"""Keeps one processor busy for a share of the time until it is killed: `cpu.py <percent>`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REST_S = 0.02
 """Between looks at whether enough was used: short, so that the load is even."""
 
 LONGEST_ARREAR_S = 0.2
-"""What others took away is not made up for beyond this, seconds of processor time."""
+"""Longest time that it makes up for when others had the processor, seconds of processor time."""
 
 
 def main(percent: float) -> None:

@@ -1,4 +1,4 @@
-"""Writes and syncs for ever: `disk.py <directory> <kilobytes> <pause in ms>`, kilobytes of 1,000 bytes."""
+"""Writes and syncs until it is killed: `disk.py <directory> <kilobytes of 1,000 bytes> <pause in ms>`."""
 
 from __future__ import annotations
 

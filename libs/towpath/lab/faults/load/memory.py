@@ -1,4 +1,4 @@
-"""Holds memory for ever: `memory.py <megabytes>`, of 1,000,000 bytes."""
+"""Holds memory until it is killed: `memory.py <megabytes>`, of 1,000,000 bytes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 BLOCK_MEGABYTES = 16
-"""Taken at once: the machine shall not stand still while it finds the pages."""
+"""In blocks, so that the machine stays responsive while it finds the pages."""
 
 
 def main(megabytes: int) -> None:
     """Take it, touch every page, and wait to be ended."""
     with contextlib.suppress(OSError):
-        # When memory runs out, the system shall choose this process.
+        # When memory runs out, the system is to choose this process.
         Path("/proc/self/oom_score_adj").write_text("1000")
     blocks: list[bytearray] = []
     left = megabytes

@@ -1,4 +1,4 @@
-"""What exists in the mesh at the moment, for rules to be judged by."""
+"""Surveys what exists in the mesh at the moment, so that rules can be checked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from towpath.containers.daemon import daemon
 from towpath.containers.daemon import listed as listed_containers
 from towpath.containers.running import own_id
 from towpath.contracts.commands import ListJobs
-from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
+from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.lab.faults.world import World, looking_processes
-from towpath.lab.guard.scopes import guard_name
+from towpath.lab.guard.process import guard_name
 from towpath.lab.services.links import LINKS
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
@@ -33,7 +33,7 @@ DOCKER_S = 2
 """For the answer of Docker's daemon, where there is one."""
 
 
-class Surroundings:
+class MeshSurvey:
     """Looks at the mesh."""
 
     def __init__(self, home: Home, bus: Bus) -> None:
@@ -43,11 +43,11 @@ class Surroundings:
         """As last known: a coordinator that is away forgets none."""
 
     async def mesh(self) -> MeshState:
-        """The mesh as it is saved now. Raises `TowpathError`."""
+        """Return the mesh as it is saved now. Raises `TowpathError`."""
         return await asyncio.to_thread(MeshState.load, self._home)
 
     async def world(self, rules: Iterable[Rule]) -> World:
-        """What exists, as far as these rules are about it."""
+        """Return what exists, as far as these rules are about it."""
         rules = list(rules)
         mesh = await self.mesh()
         if any(rule.where.job is not None for rule in rules):
@@ -57,12 +57,12 @@ class Surroundings:
         return await asyncio.to_thread(self._look, mesh, about_containers)
 
     async def everything(self) -> World:
-        """What exists."""
+        """Return what exists."""
         await self._ask_for_jobs(frozenset())
         return await asyncio.to_thread(self._look, await self.mesh(), True)
 
     def running(self, world: World) -> World:
-        """The same, with the processes only that run now and carry rules out. Blocks for a moment."""
+        """Return the same with only those processes that run now and carry rules out. Blocks for a moment."""
         running = (record.name for record in listed(self._home.run) if record.process is not None)
         able = (name for name in running if name != SUPERVISOR and not name.endswith(guard_name("")))
         return replace(world, processes=frozenset(able))
@@ -79,7 +79,7 @@ class Surroundings:
     def _look(self, mesh: MeshState, about_containers: bool) -> World:
         sites = sorted(mesh.sites)
         known = {record.name for record in listed(self._home.run)}
-        # Also while one of them is just being started anew.
+        # Also while one of them is just restarting.
         expected = {SUPERVISOR, *processes_of(mesh.spec, sites)}
         return World(
             sites=frozenset(sites),
@@ -91,7 +91,7 @@ class Surroundings:
 
 
 def looking(rule: Rule, world: World) -> list[str]:
-    """Processes of `world` that would look at a rule, or what it would hit."""
+    """Return processes of `world` that would look at a rule, or what it would hit."""
     event = rule.event
     if not isinstance(event, OnTarget):
         return looking_processes(rule, world)
@@ -101,25 +101,12 @@ def looking(rule: Rule, world: World) -> list[str]:
     return [name for name in sorted(world.processes) if name == hit]
 
 
-def without_links(rule: Rule, world: World) -> ErrorDetail | None:
-    """What is wrong with a rule about a link in a mesh that emulates none."""
-    if _target(rule) is not TargetKind.LINK or world.links:
-        return None
-    return ErrorDetail(
-        code=ErrorCode.NOT_ALLOWED,
-        message="this mesh emulates no links; switch them on with `towpath up --emulate-links`",
-        field="event.target",
-        value=TargetKind.LINK.value,
-        allowed=[kind.value for kind in TargetKind if kind is not TargetKind.LINK],
-    )
-
-
 def _target(rule: Rule) -> TargetKind | None:
     return rule.event.target if isinstance(rule.event, OnTarget) else None
 
 
 def _containers() -> dict[str, Any]:
-    """What a world knows of containers: which there are, on which networks, or why that is not known."""
+    """Return a world's fields about containers: which there are, on which networks, or why none is known."""
     try:
         with daemon(answer_s=DOCKER_S) as docker:
             found = listed_containers(docker)
