@@ -34,7 +34,6 @@ NOT_YET = (
     "libs/towpath/checkpoints/",
     "libs/towpath/lab/",
     "libs/towpath/streams/",
-    "libs/towpath/tasks.py",
     "services/towpath/cli/",
     "services/towpath/coordinator/",
     "services/towpath/engine/",

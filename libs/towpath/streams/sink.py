@@ -30,6 +30,7 @@ from towpath.streams.failures import Fenced, Unpublished, without_history
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.tasks import NotInTime, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,14 +91,14 @@ class SinkConnection:
             return self._client
 
     async def _connect(self) -> Client:
-        end = self._loop.time() + CONNECT_WITHIN_S
-        while True:
-            try:
+        async def connected() -> Client | None:
+            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
                 return await connect_once(self._login, f"sink-{self._site}", pending_bytes=PENDING_BYTES)
-            except (nats.errors.Error, OSError, TimeoutError) as error:
-                if self._loop.time() > end:
-                    raise Unpublished(f"the broker of {self._site} does not answer") from error
-                await asyncio.sleep(CONNECT_AGAIN_S)
+
+        try:
+            return await until(connected, CONNECT_WITHIN_S, CONNECT_AGAIN_S)
+        except NotInTime as error:
+            raise Unpublished(f"the broker of {self._site} does not answer") from error
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
         """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
