@@ -33,7 +33,6 @@ NOT_YET = (
     "libs/towpath/checker/",
     "libs/towpath/checkpoints/",
     "libs/towpath/lab/",
-    "libs/towpath/streams/",
     "services/towpath/cli/",
     "services/towpath/coordinator/",
     "services/towpath/engine/",

@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PUBLISH_LIMIT_S = 180.0
-"""Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+"""Longer than the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
 
 PENDING_BYTES = 256 * 1024**2
-"""A micro-batch's results wait here to be sent."""
+"""Bytes of a micro-batch's results that may wait to be sent."""
 
 CONNECT_WITHIN_S = 10.0
-"""A broker that was killed is back in about a second."""
+"""Time to connect: a killed broker is back in about a second."""
 
 CONNECT_AGAIN_S = 0.1
-"""Between attempts."""
+"""Pause between attempts."""
 
 CLOSE_S = 2.0
 LOOK_UP_S = 5.0
-"""For fetching one event; nobody waits for it."""
+"""Time to fetch one event. Nothing else waits for it."""
 
 
 class SinkConnection:
@@ -65,14 +65,14 @@ class SinkConnection:
         self._client: Client | None = None
         self._connecting = asyncio.Lock()
         self._publisher = Publisher(self._connected)
-        """One for all jobs of the engine: it remembers whose results go aside."""
+        """One publisher for all jobs of the engine: it remembers which results go aside."""
 
     def start(self) -> None:
-        """Start the thread; the connection is made when it is first needed."""
+        """Start the thread. The connection is made when it is first needed."""
         self._thread.start()
 
     def close(self) -> None:
-        """Close the connection and end the thread. Blocks; whoever publishes must have ended before."""
+        """Close the connection and end the thread. Blocks. All publishing must have ended before."""
 
         async def work() -> None:
             if self._client is not None:
@@ -84,7 +84,7 @@ class SinkConnection:
         self._thread.join(CLOSE_S)
 
     async def _connected(self) -> Client:
-        """The connection, made again if it has ended: see `connect_once`. Raises `Unpublished`."""
+        """Return the connection; make a new one if it has ended, see `connect_once`. Raises `Unpublished`."""
         async with self._connecting:
             if self._client is None or self._client.is_closed:
                 self._client = await self._connect()
@@ -101,7 +101,7 @@ class SinkConnection:
             raise Unpublished(f"the broker of {self._site} does not answer") from error
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
-        """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
+        """Store messages; blocks. Return the number of new ones. Raises `Fenced` or `Unpublished`."""
 
         async def work() -> int:
             return await self._publisher.publish(messages, site=site, stream=stream, batch=batch)
@@ -130,7 +130,10 @@ class SinkConnection:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
     def look_up(self, stream: str, serial: int) -> Future[StoredMessage | None]:
-        """One message of one of the site's own streams or mirrors, null if it is not kept. Does not block."""
+        """Look up a message of one of the site's own streams or mirrors; None if it is not kept.
+
+        Does not block.
+        """
 
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
@@ -149,9 +152,9 @@ class StoredBatch:
     results: Sequence[Outgoing]
     """At least one."""
     begun_ns: int
-    """When publishing them began, Unix nanoseconds."""
+    """Beginning of their publishing, Unix nanoseconds."""
     ended_ns: int
-    """When the last one was acknowledged."""
+    """Acknowledgement of the last one, Unix nanoseconds."""
 
 
 @dataclass
@@ -164,12 +167,12 @@ class JobSink:
     """Results newly stored in this run."""
     rejected: int = 0
     on_stored: Callable[[StoredBatch], None] | None = None
-    """Told of each micro-batch with results that are new."""
+    """Called with each micro-batch that has new results."""
     _known: dict[str, set[str]] = field(default_factory=dict)
-    """Stream → ids that were stored before by the first micro-batches of this run, if they repeat
-    earlier ones: its own, or those of another site before a migration was rolled back."""
+    """Stream → ids stored before, which the first micro-batches of this run may repeat: ids of its own, or of
+    another site before a migration was rolled back."""
     _lives: dict[str, str] = field(default_factory=dict)
-    """Stream → what its message ids begin with."""
+    """Stream → the beginning of its message ids."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
@@ -187,7 +190,7 @@ class JobSink:
         output, epoch = self.assignment.output, self.assignment.epoch
         job = self.assignment.spec.name
         reject = rejected_subject(output.site, job, epoch)
-        # Rejects first: whoever sees a result may rely on what was rejected before it.
+        # Rejected events first: anyone who sees a result may rely on the rejections before it.
         self.rejected += self._store(
             batch, rejected_stream(output.stream), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
         )
@@ -198,7 +201,7 @@ class JobSink:
         begun_ns = time_ns()
         new = self._store(batch, output.stream, results)
         self.results += new
-        # Results of which some were stored before are repeated: when they were first stored is not known.
+        # If some were stored before, this is a repetition, and the time of the first storing is not known.
         if self.on_stored is not None and 0 < new == len(results):
             self.on_stored(StoredBatch(batch, results, begun_ns, time_ns()))
 
@@ -212,7 +215,7 @@ class JobSink:
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
         if len(fresh) == len(named):
-            known.clear()  # This micro-batch is behind all that may be a repetition.
+            known.clear()  # This micro-batch comes after all that may be repetitions.
         if not fresh:
             return 0
         label = batch_label(self.assignment.generation, batch)
@@ -240,4 +243,4 @@ RESULTS: Items[Outgoing] = Items(
     fields=_fields,
     with_payload=lambda result, body: replace(result, body=body),
 )
-"""What fault rules see of results on their way out."""
+"""Access of fault rules to results on their way out."""
