@@ -30,7 +30,6 @@ NOT_YET = (
     "docs/",
     "libs/towpath/brokers/outlet.py",
     "libs/towpath/brokers/site_log.py",
-    "libs/towpath/checker/",
     "libs/towpath/checkpoints/",
     "libs/towpath/lab/",
     "services/towpath/cli/",

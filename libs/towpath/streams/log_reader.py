@@ -86,7 +86,7 @@ class LogReader:
         threading.Thread(target=self._loop.run_forever, name="log reader", daemon=True).start()
 
     def bounds(self, stream: str, fresh_s: float = FRESH_S) -> tuple[int, int]:
-        """Return first and last serial number kept, at most `fresh_s` seconds old. (last + 1, last) if empty."""
+        """Return first and last serial number kept, not older than `fresh_s`. (last + 1, last) if empty."""
         return self._patiently(lambda: self._shared_bounds(stream, fresh_s))
 
     async def _shared_bounds(self, stream: str, fresh_s: float) -> tuple[int, int]:
