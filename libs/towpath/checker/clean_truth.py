@@ -21,7 +21,7 @@ _LONG = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """The reason why an event is rejected."""
 
     field: str | None
@@ -35,7 +35,7 @@ class CleanTruth:
 
     accepted: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Position → the declared fields' values, times parsed; null where an optional one is absent."""
-    rejected: dict[int, Refusal] = field(default_factory=dict)
+    rejected: dict[int, Rejection] = field(default_factory=dict)
     repeated: list[int] = field(default_factory=list)
     """Events that repeat the `identity` of an earlier accepted one; they have no result of their own."""
 
@@ -58,9 +58,9 @@ def clean_truth(events: Iterable[bytes], rules: Clean) -> CleanTruth:
     seen: set[tuple[Any, ...]] = set()
     for position, payload in enumerate(events):
         values = _read(payload)
-        refusal = Refusal(None, "not a JSON object") if values is None else _refusal(values, rules)
+        refusal = Rejection(None, "not a JSON object") if values is None else _refusal(values, rules)
         if values is None or refusal is not None:
-            truth.rejected[position] = refusal or Refusal(None, "not a JSON object")
+            truth.rejected[position] = refusal or Rejection(None, "not a JSON object")
             continue
         identity = tuple(values.get(name) for name in rules.identity)
         if rules.identity and identity in seen:
@@ -86,19 +86,19 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _refusal(values: dict[str, Any], rules: Clean) -> Refusal | None:
+def _refusal(values: dict[str, Any], rules: Clean) -> Rejection | None:
     """Return the first rule, in the order of the declared fields, that the event breaks."""
     for name, rule in rules.fields.items():
         value = values.get(name)
         if value is None:
             if rule.required:
-                return Refusal(name, "missing")
+                return Rejection(name, "missing")
             continue
         if not _FITS[rule.type](value):
-            return Refusal(name, f"not a {rule.type.value}")
+            return Rejection(name, f"not a {rule.type.value}")
         reason = _broken_limit(value, rule)
         if reason is not None:
-            return Refusal(name, reason)
+            return Rejection(name, reason)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from paho.mqtt.client import MQTTMessage
 
 from towpath.checker.identity import IdentityOf, identity_of
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 from towpath.mqtt.connection import MqttConnection
@@ -64,7 +64,7 @@ class ResultCollector:
         # Not removed and created again under one name: a broker takes the two connections for rivals, and
         # the end of the first could remove the second one's subscriptions.
         self._session = f"{client_id}-{secrets.token_hex(4)}"
-        self.observations: list[Observation] = []
+        self.observations: list[ReceivedMessage] = []
         """Received messages, in order of receipt."""
         self.connections = 0
         """Number of times that the broker accepted the subscriber."""
@@ -215,7 +215,7 @@ class ResultCollectors:
         await self._exits.aclose()
 
     @property
-    def observations(self) -> list[Observation]:
+    def observations(self) -> list[ReceivedMessage]:
         """Messages that all of them received, in order of receipt."""
         together = [o for collector in self.collectors for o in collector.observations]
         return sorted(together, key=lambda observation: observation.received_at)

@@ -14,7 +14,7 @@ from towpath.checker.columns import CodedColumn, Table, combined
 from towpath.checker.files import bad_line
 from towpath.checker.identity import RESULT, utc
 from towpath.checker.moments import TimeUnit, microseconds
-from towpath.checker.observation import Observation, values_of
+from towpath.checker.observation import ReceivedMessage, values_of
 from towpath.checker.records import PLAIN, Delivery, Marks, read_record
 from towpath.contracts.errors import TowpathError
 
@@ -190,7 +190,7 @@ def inputs_of(
 
 
 def observed(
-    observations: Iterable[Observation],
+    observations: Iterable[ReceivedMessage],
     compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
 ) -> History:
     """Return the history of observations; each is known by its identity."""

@@ -21,13 +21,13 @@ from towpath.checker.expectation import (
 )
 from towpath.checker.history import NEVER, History, doubles, longs, observed
 from towpath.checker.identity import Identity, described
-from towpath.checker.observation import Observation, values_of
+from towpath.checker.observation import ReceivedMessage, values_of
 from towpath.checker.verdict import EXAMPLES, Leniency, Verdict
 
 
 def judge(
     truth: Truth,
-    observations: Iterable[Observation],
+    observations: Iterable[ReceivedMessage],
     leniency: Leniency | None = None,
     *,
     order_key: OrderKey = in_window_or_serial_order,

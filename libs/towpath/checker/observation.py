@@ -13,7 +13,7 @@ from towpath.contracts.result import Rejected, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class ReceivedMessage:
     """A message as a subscriber received it. A million fit into a gigabyte: bodies are parsed on demand."""
 
     identity: Identity
@@ -46,7 +46,7 @@ def observe(
     subscriber: str = "",
     offset: int | None = None,
     dup: bool = False,
-) -> Observation:
+) -> ReceivedMessage:
     """Return the observation of a message. None is skipped.
 
     A message that does not fit the contracts `Result` and `Rejected` is `Unreadable`.
@@ -58,7 +58,7 @@ def observe(
     except (ValueError, KeyError, TypeError) as error:
         reason = str(error).replace("\n", " ")[:200]
         identity = Unreadable(topic, reason, payload[:200].decode(errors="replace"), crc32(payload))
-    return Observation(identity, payload, received_at, connection, topic, subscriber, offset, dup)
+    return ReceivedMessage(identity, payload, received_at, connection, topic, subscriber, offset, dup)
 
 
 def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from towpath.checker.identity import RangeIdentity
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import check_columns, grouped, groups_in
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.operators import Aggregate, AggregateFunction
@@ -42,7 +42,7 @@ class Partition:
 
 def judge_ranges(
     events: pd.DataFrame,
-    observations: Sequence[Observation],
+    observations: Sequence[ReceivedMessage],
     *,
     job: str,
     key: Sequence[str],

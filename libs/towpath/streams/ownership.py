@@ -18,24 +18,24 @@ from towpath.streams.failures import Fenced
 from towpath.streams.stream_view import StreamView
 
 
-class Place(Enum):
+class ResultStream(Enum):
     """The stream that an owner's results belong in."""
 
     OUTPUT = auto()
     SHADOW = auto()
 
 
-def place_of(subject: str, output: StreamView) -> Place:
+def place_of(subject: str, output: StreamView) -> ResultStream:
     """Return the stream in which results under `subject`, which names an epoch, belong at the moment.
 
     Raises `Fenced` when that epoch is over.
     """
     [mine] = epochs_of([subject])
     if subject in output.subjects:
-        return Place.OUTPUT
+        return ResultStream.OUTPUT
     is_diverted = output.metadata.get(DIVERTED) == str(mine)
     if is_diverted or is_behind(output, mine):
-        return Place.SHADOW
+        return ResultStream.SHADOW
     raise Fenced(f"{subject} is refused: {output.name} accepts {', '.join(output.subjects)}")
 
 

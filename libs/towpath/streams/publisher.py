@@ -26,7 +26,7 @@ from towpath.contracts.data_plane import (
 )
 from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
 from towpath.streams.failures import Fenced, Unpublished
-from towpath.streams.ownership import Place, place_of
+from towpath.streams.ownership import ResultStream, place_of
 from towpath.streams.pages import overlap
 from towpath.streams.stream_view import stream_view
 
@@ -124,7 +124,7 @@ class Publisher:
             output = await stream_view(connection, site, stream)
             if output is None:
                 raise Fenced(f"{subject} is refused: there is no {stream} at {site}")
-            if place_of(subject, output) is Place.SHADOW:
+            if place_of(subject, output) is ResultStream.SHADOW:
                 self._aside.add(subject)
             elif subject in self._aside:
                 mark = output.metadata.get(OVERLAP, "")

@@ -34,7 +34,7 @@ REQUEST_S = 10.0
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _OutputStream:
     """One of the two streams of an output: results, or rejected events."""
 
     job: str
@@ -44,11 +44,11 @@ class _Kept:
     """Returns the subject for a site, a job and an epoch."""
 
 
-def _kept_by(job: str, output: ResolvedOutput) -> tuple[_Kept, _Kept]:
+def _kept_by(job: str, output: ResolvedOutput) -> tuple[_OutputStream, _OutputStream]:
     rejected = data_plane.rejected_stream(output.stream)
     return (
-        _Kept(job, output.stream, output.topic, data_plane.sink_subject),
-        _Kept(job, rejected, output.rejected_topic, data_plane.rejected_subject),
+        _OutputStream(job, output.stream, output.topic, data_plane.sink_subject),
+        _OutputStream(job, rejected, output.rejected_topic, data_plane.rejected_subject),
     )
 
 
@@ -261,7 +261,7 @@ class SiteStreams:
         return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
 
     async def _ensure_output(
-        self, kept: _Kept, accepts: str, overlap: str, diverted: int | None = None
+        self, kept: _OutputStream, accepts: str, overlap: str, diverted: int | None = None
     ) -> None:
         """Make or change an output stream that republishes to its topic.
 

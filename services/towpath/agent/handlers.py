@@ -84,7 +84,7 @@ def _never_taken(assignment: Assignment) -> int:
     return 0 if exact is None else exact - 1
 
 
-class Handlers:
+class AgentHandlers:
     """One method per command."""
 
     def __init__(self, jobs: Jobs, reception: Reception) -> None:

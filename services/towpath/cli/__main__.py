@@ -101,7 +101,7 @@ for extension in entry_points(group="towpath.commands"):
     extension.load()(COMMANDS)
 
 
-class Commands(ListingGroup):
+class TowpathCommands(ListingGroup):
     """The commands of `towpath`."""
 
     listed = COMMANDS
@@ -109,7 +109,7 @@ class Commands(ListingGroup):
 
 app = typer.Typer(
     name="towpath",
-    cls=Commands,
+    cls=TowpathCommands,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -11,7 +11,7 @@ from typing import Any
 
 from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.cli.check_options import invalid_option
 from towpath.cli.connection import load_mesh
 from towpath.cli.output import say, working
@@ -48,7 +48,7 @@ async def collected(
     seconds: float,
     wanted: Set[Identity] = frozenset(),
     until_complete: bool = False,
-) -> list[Observation]:
+) -> list[ReceivedMessage]:
     """What comes in so many seconds; `until_complete`: or until all that is wanted has come."""
     with working("subscribing …") as status:
         async with collector:

@@ -12,7 +12,7 @@ from typing import Any
 from towpath.checker.files import lines_of
 from towpath.checker.history import Line
 from towpath.checker.moments import TimeUnit
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.records import Marks, recorded
 from towpath.checker.report import as_json, as_table
 from towpath.checker.rule import Terms
@@ -173,7 +173,7 @@ def _output(home: Home, output: ResultsPlace) -> NamedLines:
     return NamedLines(output.topic, lines)
 
 
-def _line(message: Observation) -> bytes:
+def _line(message: ReceivedMessage) -> bytes:
     return recorded(
         message.topic,
         message.payload,
@@ -184,7 +184,7 @@ def _line(message: Observation) -> bytes:
     )
 
 
-async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[Observation]:
+async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[ReceivedMessage]:
     if output.site is not None:
         collector = await collector_at(home, output.site, topic)
     else:

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_ATTEMPT_S
 from towpath.cli.output import print_json, print_table, say
-from towpath.cli.pipeline_progress import Progress, changing, is_terminal, shown, what
+from towpath.cli.pipeline_progress import ApplyProgress, changing, is_terminal, shown, what
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import StepDone
 from towpath.contracts.message import Event
@@ -67,7 +67,7 @@ async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, a
 
 async def _followed(bus: Bus, command: Change, *, wait: bool, within_s: float, tell: bool) -> ApplyView:
     pipeline = pipeline_of(command)
-    progress = Progress(in_lines=tell and not is_terminal())
+    progress = ApplyProgress(in_lines=tell and not is_terminal())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_following(bus, JobApplied, pipeline, progress.on_job))
         await stack.enter_async_context(_following(bus, ApplyEnded, pipeline, progress.on_end))
@@ -97,7 +97,7 @@ async def _following(
         await watch.unsubscribe()
 
 
-async def _ended(bus: Bus, view: ApplyView, progress: Progress, within_s: float) -> ApplyView:
+async def _ended(bus: Bus, view: ApplyView, progress: ApplyProgress, within_s: float) -> ApplyView:
     """The apply when it has ended. Raises `TowpathError` (deadline) when it goes on for longer."""
     try:
         async with asyncio.timeout(within_s):
@@ -114,7 +114,7 @@ async def _ended(bus: Bus, view: ApplyView, progress: Progress, within_s: float)
     return view
 
 
-async def _woken(progress: Progress) -> None:
+async def _woken(progress: ApplyProgress) -> None:
     """Until the apply is said to have ended, or it is time to look."""
     try:
         async with asyncio.timeout(LOOK_EVERY_S):
@@ -124,7 +124,7 @@ async def _woken(progress: Progress) -> None:
     progress.woken.clear()
 
 
-async def _looked_at(bus: Bus, view: ApplyView, progress: Progress) -> ApplyView:
+async def _looked_at(bus: Bus, view: ApplyView, progress: ApplyProgress) -> ApplyView:
     """The apply as it stands. A coordinator that is just being restarted is asked again later."""
     question = ShowPipeline(pipeline=view.pipeline)
     try:

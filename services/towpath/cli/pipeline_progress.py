@@ -28,7 +28,7 @@ STYLES = {
 REFRESH_PER_S = 5
 
 
-class Progress:
+class ApplyProgress:
     """An apply as far as events and views have told. Events may come before the first view."""
 
     def __init__(self, *, in_lines: bool) -> None:
@@ -109,7 +109,7 @@ def is_terminal() -> bool:
 
 
 @contextmanager
-def shown(progress: Progress) -> Iterator[None]:
+def shown(progress: ApplyProgress) -> Iterator[None]:
     """Show the progress on stderr while it goes; where that is no terminal, its lines do."""
     if not is_terminal():
         yield

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from towpath.bus import Bus
 from towpath.checker.accepted import StoredEvent, accepted_events
 from towpath.checker.identity import RangeIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.cli.check_broker import collector_at
@@ -139,7 +139,7 @@ class InputStream:
 def _judged(
     job: JobView,
     source: InputStream,
-    observations: Sequence[Observation],
+    observations: Sequence[ReceivedMessage],
     covered: tuple[int, int],
     leniency: Leniency,
 ) -> Verdict:

@@ -67,7 +67,7 @@ def top(
 
 async def _watch(home: Home, interval_s: float, *, once: bool, as_json: bool) -> None:
     async with open_bus(home) as bus:
-        watch = Watch(bus)
+        watch = MeshWatch(bus)
         await watch.look_once()
         if once:
             return print_json(watch.view()) if as_json else print_rich(Screen(watch.view()))
@@ -77,7 +77,7 @@ async def _watch(home: Home, interval_s: float, *, once: bool, as_json: bool) ->
         await _repeated(watch, interval_s, show)
 
 
-async def _live(watch: Watch, interval_s: float) -> None:
+async def _live(watch: MeshWatch, interval_s: float) -> None:
     """On a screen of its own, which is gone afterwards."""
     with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
 
@@ -87,7 +87,7 @@ async def _live(watch: Watch, interval_s: float) -> None:
         await _repeated(watch, interval_s, show)
 
 
-async def _repeated(watch: Watch, interval_s: float, show: Callable[[MeshView], None]) -> None:
+async def _repeated(watch: MeshWatch, interval_s: float, show: Callable[[MeshView], None]) -> None:
     """Look again and again, for ever. A collector that is slow does not hold the rest up."""
 
     async def showing() -> None:
@@ -109,8 +109,8 @@ async def _every(interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(max(0.0, begun + interval_s - time.monotonic()))
 
 
-class Watch:
-    """What is known of the mesh. Whoever does not answer leaves what was known before, and a note."""
+class MeshWatch:
+    """The present view of the mesh. A party that does not answer keeps its last view, with a note."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus

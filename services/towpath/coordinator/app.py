@@ -25,7 +25,7 @@ from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.pipelines import PipelineStore
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
 from towpath.mesh.service_process import at_hub
@@ -36,7 +36,7 @@ from towpath.telemetry.tracing import ensure_span_streams
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
     """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
     registry = Registry.connect(settings)
     try:
@@ -50,7 +50,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         await registry.close()
 
 
-async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: asyncio.Event) -> None:
+async def _coordinate(
+    settings: CoordinatorSettings, registry: Registry, bus: Bus, stop: asyncio.Event
+) -> None:
     hub_artefacts = HubArtefacts(bus.connection)
     await _patiently("object store", hub_artefacts.ensure)
     announcements = Announcements(bus)

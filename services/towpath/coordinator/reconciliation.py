@@ -22,7 +22,7 @@ from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob, StopJob
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.registry.jobs import Registry
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry
 
@@ -73,7 +73,7 @@ class Reconciliation:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         registry: Registry,
         sites: Sites,
         operations: Operations,

@@ -13,7 +13,7 @@ from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings:
+class CoordinatorSettings:
     """Where the hub and the registry are, and which sites belong to the mesh."""
 
     hub_url: str
@@ -40,7 +40,7 @@ class Settings:
     reconcile_every_s: float = 2.0
 
     @classmethod
-    def from_home(cls, home: Path) -> Settings:
+    def from_home(cls, home: Path) -> CoordinatorSettings:
         """The settings of the mesh that was set up in the directory `home`. The environment variable
         TOWPATH_ARTEFACTS says where the artefact root was put into a container. Raises `TowpathError`."""
         mesh = MeshState.load(Home(home))

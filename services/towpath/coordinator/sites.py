@@ -14,7 +14,7 @@ from towpath.contracts.events import JobChanged, SiteChanged
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import Event
 from towpath.contracts.site import Capacity, SiteState, SiteStatus
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 
 LOOK_EVERY_S = 0.5
 
@@ -36,7 +36,7 @@ class Sites:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         publish: Callable[[Event], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -23,7 +23,7 @@ from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
 from towpath.coordinator.registry.stored_form import entry_text, record_text
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
 
@@ -91,7 +91,7 @@ class Registry:
         """Job → its entry as Redis holds it, and as it was read: only what has changed is read anew."""
 
     @classmethod
-    def connect(cls, settings: Settings) -> Registry:
+    def connect(cls, settings: CoordinatorSettings) -> Registry:
         """A registry; the connection is made when it is first needed."""
         redis = Redis(
             host=settings.redis_host,
