@@ -33,7 +33,6 @@ NOT_YET = (
     "libs/towpath/checkpoints/",
     "libs/towpath/lab/",
     "services/towpath/cli/",
-    "services/towpath/coordinator/",
     "services/towpath/engine/",
     "services/towpath/lab/",
     "tests/bench/",

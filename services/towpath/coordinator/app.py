@@ -1,4 +1,4 @@
-"""The wiring of the coordinator."""
+"""Put the parts of the coordinator together and run it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
-    """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
+    """Coordinate until `stop` is set. The next coordinator continues operations under way."""
     registry = Registry.connect(settings)
     try:
         async with at_hub(settings, "coordinator", stop) as bus:
@@ -85,7 +85,7 @@ async def _coordinate(
 
 
 async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
-    """Make something at the hub; wait for a hub that is still starting."""
+    """Make something at the hub. Wait for a hub that is still starting."""
     while True:
         try:
             async with asyncio.timeout(10):
@@ -96,7 +96,7 @@ async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
 
 
 class Agents:
-    """The agents of the sites, and the monitor, as the runner sees them."""
+    """Sends the runner's commands to the agents of the sites and to the monitor."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -104,7 +104,7 @@ class Agents:
     async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         """See `towpath.protocols.asking.Send`."""
         try:
-            # The step is the span that its command belongs to: it outlives this coordinator.
+            # The command belongs to the span of its step, which outlives this coordinator.
             return await self._bus.request(
                 command, deadline_s=deadline_s, attempt_s=attempt_s, own_span=False
             )

@@ -1,4 +1,4 @@
-"""Messages become decisions: one method a command of the coordinator."""
+"""Answer the coordinator's commands: one method for each."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class JobCommands:
 
 
 ALL_KINDS = 5000
-"""How far back operations of one kind are looked for."""
+"""Number of operations that are searched for those of one kind."""
 
 
 def _nothing_to_do(command: str, job: str, kind: OperationKind, note: str) -> OperationAnswer:

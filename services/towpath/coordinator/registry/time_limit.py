@@ -1,4 +1,4 @@
-"""How long a question waits for a registry that restarts."""
+"""Ask the registry with a time limit, because it may be restarting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def in_time(call: Awaitable[T]) -> T:
-    """What the registry answers. Raises `TowpathError` (unreachable) when it does not in time."""
+    """Return the registry's answer. Raises `TowpathError` (unreachable) when it does not come in time."""
     try:
         async with asyncio.timeout(QUERY_S):
             return await call
