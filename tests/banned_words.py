@@ -32,7 +32,6 @@ NOT_YET = (
     "libs/towpath/brokers/site_log.py",
     "libs/towpath/checkpoints/",
     "libs/towpath/lab/",
-    "services/towpath/cli/",
     "services/towpath/engine/",
     "services/towpath/lab/",
     "tests/bench/",
