@@ -27,7 +27,7 @@ from towpath.contracts.commands import (
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
-from towpath.coordinator.registry.time_limit import in_time
+from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
 

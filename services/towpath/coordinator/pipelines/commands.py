@@ -34,8 +34,8 @@ from towpath.coordinator.pipelines.applies import Applies
 from towpath.coordinator.pipelines.decisions import Decision, decide, read_elsewhere, refusal
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, busy_pipeline
-from towpath.coordinator.registry.time_limit import in_time
 from towpath.coordinator.situation import Situation
 from towpath.telemetry.tracing import traceparent
 

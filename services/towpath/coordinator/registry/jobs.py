@@ -9,10 +9,11 @@ Keys: `towpath:jobs` (name → entry), `towpath:former` (name → remains of a r
 from __future__ import annotations
 
 import asyncio
+import builtins
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -51,6 +52,12 @@ AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
 """Errors while Redis restarts."""
 
 
+QUERY_S = 10.0
+"""Time for a question to a registry that may be restarting."""
+
+T = TypeVar("T")
+
+
 class Changed(Exception):
     """The job has changed since the decision was made: decide again."""
 
@@ -64,6 +71,15 @@ def busy(job: str, holder: str) -> TowpathError:
         value=job,
         allowed=f"when operation {holder} has ended",
     )
+
+
+async def in_time(call: Awaitable[T]) -> T:
+    """Return the registry's answer. Raises `TowpathError` (unreachable) when it does not come in time."""
+    try:
+        async with asyncio.timeout(QUERY_S):
+            return await call
+    except builtins.TimeoutError as error:
+        raise TowpathError(ErrorCode.UNREACHABLE, "the registry does not answer") from error
 
 
 def record_key(operation: str) -> str:
