@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import nats.errors
 from nats.aio.client import Client
 from nats.errors import ConnectionClosedError
 
+from towpath.bus.connecting import FreshConnection, login_of
 from towpath.contracts.data_plane import (
     BATCH_HEADER,
     MESSAGE_ID_HEADER,
@@ -230,13 +232,27 @@ class _Sending:
         self._progress.set()
 
 
-def always(connection: Client) -> Connect:
-    """Wrap a connection that comes back by itself."""
+class PublisherBeside(Publisher):
+    """A publisher with a connection of its own, to the server and as the user of another connection.
 
-    async def connect() -> Client:
-        return connection
+    A connection that comes back by itself would first send what waited at the moment of a cut, past messages
+    that were lost with it. This one does not come back: a new one takes its place. Close it at the end.
+    """
 
-    return connect
+    def __init__(self, connection: Client, name: str, *, patience_s: float) -> None:
+        """`name` is the connection's, for the server's operators."""
+        self._fresh = FreshConnection(login_of(connection), name)
+        super().__init__(self._connection, patience_s=patience_s)
+
+    async def _connection(self) -> Client:
+        try:
+            return await self._fresh.get()
+        except nats.errors.Error as error:
+            raise Unpublished(f"no connection: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._fresh.close()
 
 
 async def stream_life(connection: Client, site: str, stream: str) -> str:

@@ -23,7 +23,7 @@ from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
-from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, PublisherBeside, stream_life
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams
 
@@ -176,9 +176,19 @@ class Shadows:
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
     async def _take_over(self, command: SetEpoch, settlement: Settlement, stored: StoredIds) -> None:
-        """Publish waiting results under the interim epoch, page by page, except those the output holds."""
+        """Publish waiting results under the interim epoch, except those the output holds."""
+        publisher = PublisherBeside(self.streams.connection, f"shadow-{command.job}", patience_s=PATIENCE_S)
+        try:
+            total, new = await self._publish_waiting(publisher, command, settlement, stored)
+        finally:
+            await publisher.close()
+        log.info("%s: %d messages taken over from the shadow, %d were new", command.job, total, new)
+
+    async def _publish_waiting(
+        self, publisher: Publisher, command: SetEpoch, settlement: Settlement, stored: StoredIds
+    ) -> tuple[int, int]:
+        """Publish page by page. Return the numbers of all messages and of new ones."""
         job, output, interim = command.job, command.output.stream, settlement.interim
-        publisher = Publisher(always(self.streams.connection), patience_s=PATIENCE_S)
         total = new = 0
         for kind, stream, after in (
             # All rejected events: for them it does not matter in which window they would have been.
@@ -194,7 +204,7 @@ class Shadows:
                 fresh = [message for message in messages if message.identity not in stored]
                 total += len(messages)
                 new += await self._store(publisher, fresh, subject, stream)
-        log.info("%s: %d messages taken over from the shadow, %d were new", job, total, new)
+        return total, new
 
     async def _amend(
         self, publisher: Publisher, command: SetEpoch, settlement: Settlement, stored: StoredIds

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import nats.errors
 from nats.aio.client import Client
 
-from towpath.bus.connecting import Login, connect_once
+from towpath.bus.connecting import FreshConnection, Login
 from towpath.contracts.data_plane import (
     batch_label,
     rejected_stream,
@@ -58,12 +58,10 @@ class SinkConnection:
     """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
 
     def __init__(self, login: Login, site: str) -> None:
-        self._login = login
         self._site = site
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
-        self._client: Client | None = None
-        self._connecting = asyncio.Lock()
+        self._fresh = FreshConnection(login, f"sink-{site}", pending_bytes=PENDING_BYTES)
         self._publisher = Publisher(self._connected)
         """One publisher for all jobs of the engine: it remembers which results go aside."""
 
@@ -74,26 +72,17 @@ class SinkConnection:
     def close(self) -> None:
         """Close the connection and end the thread. Blocks. All publishing must have ended before."""
 
-        async def work() -> None:
-            if self._client is not None:
-                await self._client.close()
-
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(work(), self._loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._fresh.close(), self._loop).result(CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_S)
 
     async def _connected(self) -> Client:
-        """Return the connection; make a new one if it has ended, see `connect_once`. Raises `Unpublished`."""
-        async with self._connecting:
-            if self._client is None or self._client.is_closed:
-                self._client = await self._connect()
-            return self._client
+        """Return the connection; make a new one if it has ended. Raises `Unpublished`."""
 
-    async def _connect(self) -> Client:
         async def connected() -> Client | None:
             with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
-                return await connect_once(self._login, f"sink-{self._site}", pending_bytes=PENDING_BYTES)
+                return await self._fresh.get()
 
         try:
             return await until(connected, CONNECT_WITHIN_S, CONNECT_AGAIN_S)
