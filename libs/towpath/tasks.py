@@ -1,22 +1,52 @@
-"""How tasks end: each has an owner that cancels it and waits for it."""
+"""End tasks, finish work in spite of cancellation, and wait for conditions."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+import time
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 CANCEL_AGAIN_S = 0.5
-"""Before a task that goes on is cancelled again."""
+"""A task that goes on is cancelled again after this time."""
+
+
+class NotInTime(TimeoutError):
+    """A condition did not become true in time."""
+
+
+async def until(condition: Callable[[], Awaitable[T | None]], within_s: float, every_s: float) -> T:
+    """Ask until the condition's answer is true, and return that answer. Raises `NotInTime`.
+
+    Pauses for `every_s` between two questions. The condition is asked at least once, and once after the time
+    is over.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    while not (answer := await condition()):
+        if loop.time() >= end:
+            raise NotInTime(f"not within {within_s:g} s")
+        await asyncio.sleep(every_s)
+    return answer
+
+
+def wait_until(condition: Callable[[], T | None], within_s: float, every_s: float) -> T:
+    """Do the same as `until` in a thread that may block."""
+    end = time.monotonic() + within_s
+    while not (answer := condition()):
+        if time.monotonic() >= end:
+            raise NotInTime(f"not within {within_s:g} s")
+        time.sleep(every_s)
+    return answer
 
 
 async def end(tasks: Iterable[asyncio.Future[Any] | None]) -> None:
-    """Cancel tasks, and return when all have ended. Their outcome is not looked at.
+    """Cancel tasks and return when all have ended, whatever their outcome.
 
-    Not once: up to Python 3.11 `asyncio.wait_for`, which clients of NATS and Redis use, forgets a
-    cancellation that meets its result, and a task in a loop would go on for ever.
+    One cancellation is not enough. Up to Python 3.11 `asyncio.wait_for`, which clients of NATS and Redis
+    use, forgets a cancellation that meets its result, and a task with a loop would never end.
     """
     given = {task for task in tasks if task is not None}
     while left := {task for task in given if not task.done()}:
@@ -27,10 +57,10 @@ async def end(tasks: Iterable[asyncio.Future[Any] | None]) -> None:
 
 
 async def to_the_end(work: Awaitable[T]) -> T:
-    """Finish `work` even when cancelled, however often, and pass the cancellation on then.
+    """Finish `work` even when cancelled, then pass the cancellation on.
 
-    For what must not be left half done, and for threads, which cannot be cancelled: a successor would find
-    things changed under its hands.
+    For work that must not stay half done, and for threads, which cannot be cancelled: the next task would
+    find them still changing things.
     """
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -46,7 +76,7 @@ async def to_the_end(work: Awaitable[T]) -> T:
 
 
 def check_cancelled() -> None:
-    """For a loop to end all the same. Raises `CancelledError` if its task was cancelled and went on."""
+    """Raise `CancelledError` if the present task was cancelled and went on. Loops call this to end."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError

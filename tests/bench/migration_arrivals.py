@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from towpath.checker.identity import identity_of, utc
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 
 Interval = tuple[float, float]
 """From and until, Unix seconds."""
@@ -95,16 +95,16 @@ def distribution(values: Sequence[float]) -> tuple[list[float], list[float]]:
     return ordered, [(number + 1) / len(ordered) for number in range(len(ordered))]
 
 
-def recorded(path: Path, topic: str) -> list[Observation]:
+def recorded(path: Path, topic: str) -> list[ReceivedMessage]:
     """What a subscriber kept in a file, ready to be judged. Raises `OSError`."""
-    observations: list[Observation] = []
+    observations: list[ReceivedMessage] = []
     for line in path.read_bytes().splitlines():
         at, _, payload = line.partition(b" ")
         observations.append(observe(payload, identity_of, float(at), 1, topic, "bench"))
     return observations
 
 
-def arrivals_of(observations: Sequence[Observation]) -> Arrivals:
+def arrivals_of(observations: Sequence[ReceivedMessage]) -> Arrivals:
     """The readable ones of what a subscriber saw. The others show in the verdict."""
     bodies = [(observation.received_at, observation.body) for observation in observations]
     return Arrivals.of([(at, body) for at, body in bodies if body])

@@ -27,7 +27,7 @@ from natsrpy.js import JetStreamMessage
 
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.verdict import Verdict
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec
@@ -105,7 +105,7 @@ class DistinctReports(StatefulJob):
         self._truth = truth_of(pd.concat(pages, ignore_index=True), job.name)
         await mesh.counted(job, self._shown + len(self._truth), CLOSE_S)
 
-    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+    def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
         return judge(self._truth, observations, order_key=in_order_of_its_sender)
 
 

@@ -25,7 +25,7 @@ from natsrpy.js import JetStreamMessage
 
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.verdict import Verdict
 from towpath.contracts.data_plane import IN_STREAM
 from towpath.contracts.job import JobSpec
@@ -192,7 +192,7 @@ class StatefulWindows(StatefulJob):
         self._truth = truth_of(pd.concat(pages, ignore_index=True), job.name, self.size_s, DELAY_S)
         await mesh.counted(job, len(self._truth), CLOSE_S)  # What has not come by then is lost.
 
-    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+    def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
         """Every window of every key, with how many events and different tokens it has."""
         return judge(self._truth, observations)
 

@@ -17,7 +17,7 @@ from windowed import counting
 
 from towpath.checker.identity import Identity, WindowIdentity
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.verdict import Verdict
 from towpath.contracts.job import JobSpec
@@ -66,7 +66,7 @@ class Workload(ABC):
         """When the load has stopped: see to it that all results come, and wait for them."""
 
     @abstractmethod
-    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+    def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
         """The verdict on what a subscriber saw, once `close` is done."""
 
 
@@ -93,7 +93,7 @@ class EventTimeWindows(Workload):
         self._truth = await window_truth(mesh, site, after, through, self.size_s, by_own_time=True)
         await mesh.counted(job, len(self._truth), CLOSE_S)  # What has not come by then is lost.
 
-    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+    def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
         return judge(expected_windows(job.name, self._truth, self.size_s), observations)
 
 
@@ -125,7 +125,7 @@ class ProcessingTimeWindows(Workload):
 
         await until(processed, CLOSE_S + 2 * self.size_s, f"{job.name} at {last}")
 
-    def judged(self, job: JobSpec, observations: Sequence[Observation]) -> Verdict:
+    def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
         after, through = self._range
         # Nothing but the load is published at the site: every serial number is an event of it.
         events = pd.DataFrame({"serial": np.arange(after + 1, through + 1)})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from towpath.checker.identity import Identity, identity_of
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.checker.verdict import Leniency
 
 T0 = datetime(2013, 1, 1, tzinfo=UTC)
@@ -57,16 +57,16 @@ class Planted:
         self._fault_of: dict[int, str] = dict(zip(free, faults, strict=False))
         self._bodies = bodies
 
-    def observations(self) -> list[Observation]:
+    def observations(self) -> list[ReceivedMessage]:
         first = [o for at, body in enumerate(self._bodies) for o in self._received(at, body)]
         second = [o for at in self._fault_of for o in self._on_the_second_connection(at)]
         return first + second
 
-    def _see(self, body: dict[str, Any], late: bool = False, connection: int = 1) -> Observation:
+    def _see(self, body: dict[str, Any], late: bool = False, connection: int = 1) -> ReceivedMessage:
         received_at = STORED_AT.timestamp() + (10.0 if late else 0.1)
         return observe(json.dumps(body).encode(), identity_of, received_at, connection)
 
-    def _received(self, at: int, body: dict[str, Any]) -> Iterator[Observation]:
+    def _received(self, at: int, body: dict[str, Any]) -> Iterator[ReceivedMessage]:
         fault = self._fault_of.get(at)
         if fault == "drop":
             self.counts["lost"] += 1
@@ -86,7 +86,7 @@ class Planted:
             self.counts["unexpected"] += 1
             yield self._see(body | {"key": {"carrier": f"~{at}"}})
 
-    def _on_the_second_connection(self, at: int) -> Iterator[Observation]:
+    def _on_the_second_connection(self, at: int) -> Iterator[ReceivedMessage]:
         body = self._bodies[at]
         if self._fault_of[at] == "redeliver":
             self.counts["redelivered"] += 1

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.checker.identity import identity_of
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.checker.ranges import Range, judge_ranges
 from towpath.checker.verdict import Verdict
 from towpath.contracts.operators import Aggregate
@@ -52,7 +52,7 @@ def body(after: int, through: int, key: int, held: list[int]) -> dict[str, Any]:
     }
 
 
-def seen(result: dict[str, Any]) -> Observation:
+def seen(result: dict[str, Any]) -> ReceivedMessage:
     return observe(json.dumps(result).encode(), identity_of, 0.0)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from running.mesh import Mesh
+from running.publishing import always
 from running.waiting import WITHIN_S
 from towpath.bus import Bus
 from towpath.contracts.commands import ConsistencyCheck
@@ -32,7 +33,7 @@ from towpath.mesh.home import Home
 from towpath.monitor.app import run
 from towpath.monitor.settings import MonitorSettings
 from towpath.streams.pages import StoredMessage, read_after
-from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.streams import SiteStreams
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from checker_runs import BEGIN_S, events_of
 from checker_server import Server, Stream
 
+from running.publishing import always
 from towpath.brokers.overlap import Overlap, Seen
 from towpath.checker.identity import utc
 from towpath.checker.moments import written
@@ -38,7 +39,7 @@ from towpath.contracts.data_plane import (
 from towpath.streams import sink
 from towpath.streams.failures import Fenced
 from towpath.streams.log_reader import LogReader
-from towpath.streams.publisher import Outgoing, Publisher, always
+from towpath.streams.publisher import Outgoing, Publisher
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from towpath.contracts.commands import (
 from towpath.contracts.metrics import Series
 from towpath.contracts.traces import Span, Trace
 from towpath.protocols.strategies.handover import HANDOVER
-from towpath.reports.facts import Measured, MigrationFacts, unit_of
+from towpath.reports.facts import MigrationFacts, ReadSeries, unit_of
 
 BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TOOK_S = 12.0
@@ -75,7 +75,7 @@ def series(metric: str, site: str, begin: float, end: float, value: float, job: 
     return Series(site=site, entity=f"job:{job}", metric=metric, unit=unit_of(metric), points=points)
 
 
-def measured(**changes: Any) -> Measured:
+def measured(**changes: Any) -> ReadSeries:
     """The source until the migration ends, the target from its middle on."""
     found = [
         one
@@ -86,7 +86,7 @@ def measured(**changes: Any) -> Measured:
         )
         for one in (series(metric, SOURCE, -60, 12, value), series(metric, TARGET, 6, 72, value * 1.1))
     ]
-    return Measured(**({"series": found} | changes))
+    return ReadSeries(**({"series": found} | changes))
 
 
 def span(name: str, service: str, begin_s: float, end_s: float, **changes: Any) -> Span:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from towpath.agent.assignments import AssignmentStore
-from towpath.agent.handlers import Handlers
+from towpath.agent.handlers import AgentHandlers
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.contracts.engine import SHARED_ENGINE, QueryList
@@ -50,11 +50,11 @@ class Streams:
         return resolved.stream
 
 
-def handlers(directory: Path) -> Handlers:
+def handlers(directory: Path) -> AgentHandlers:
     store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     store.save(BEFORE)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
-    return Handlers(jobs, Reception("jfk", cast("Any", None), store))
+    return AgentHandlers(jobs, Reception("jfk", cast("Any", None), store))
 
 
 def start(*, epoch: int, generation: int, serial: int, derived: bool = False) -> StartJob:

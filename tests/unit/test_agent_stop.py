@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from towpath.agent.assignments import AssignmentStore
-from towpath.agent.handlers import Handlers
+from towpath.agent.handlers import AgentHandlers
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -40,12 +40,12 @@ class Engines:
         return Paused(serials={}, batch=None, last_processed_at=None)
 
 
-def handlers(directory: Path, batch_s: float) -> Handlers:
+def handlers(directory: Path, batch_s: float) -> AgentHandlers:
     store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     store.save(ASSIGNMENT)
     engines = cast("Any", Engines(store.checkpoint(ASSIGNMENT), batch_s))
     nothing = cast("Any", None)
-    return Handlers(Jobs(store, engines, nothing), Reception("jfk", nothing, store))
+    return AgentHandlers(Jobs(store, engines, nothing), Reception("jfk", nothing, store))
 
 
 def stop(*, whole: bool) -> StopJob:

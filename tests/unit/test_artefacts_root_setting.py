@@ -13,7 +13,7 @@ from towpath.contracts.commands import EXAMPLE_SPEC
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.coordinator.artefacts import Artefacts
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.mesh.home import Home
 from towpath.mesh.provisioning import provision
 from towpath.mesh.settings import load_spec, spec_of_sites
@@ -45,7 +45,7 @@ def test_root_when_somebody_works_in_a_directory_that_holds_their_home_then_it_i
 
 def test_root_when_none_is_named_then_it_is_in_the_meshs_own_directory(home: Home) -> None:
     provision(home, spec_of_sites("jfk"))
-    assert Settings.from_home(home.root).artefact_root == home.artefacts
+    assert CoordinatorSettings.from_home(home.root).artefact_root == home.artefacts
     assert home.artefacts.is_dir()
 
 
@@ -54,7 +54,7 @@ def test_root_when_a_mesh_has_one_then_it_keeps_it_until_another_is_named(home: 
     for directory, given in ((first, first), (first, None), (second, second)):
         root = None if given is None else str(given)
         provision(home, spec_of_sites("jfk").model_copy(update={"artefact_root": root}))
-        assert Settings.from_home(home.root).artefact_root == directory
+        assert CoordinatorSettings.from_home(home.root).artefact_root == directory
 
 
 def test_root_when_a_file_names_it_then_it_is_relative_to_the_file(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_root_when_the_coordinator_is_a_container_then_it_is_where_compose_put_i
     spec = spec_of_sites("jfk").model_copy(update={"artefact_root": "/srv/code"})
     provision(home, spec)
     monkeypatch.setenv("TOWPATH_ARTEFACTS", str(tmp_path))
-    found = Settings.from_home(home.root)
+    found = CoordinatorSettings.from_home(home.root)
     assert (found.artefact_root, found.artefact_mount) == (Path("/srv/code"), tmp_path)
 
 

@@ -23,7 +23,7 @@ from towpath.checker.identity import (
     identity_of,
 )
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.checker.report import as_json, as_table
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import TowpathError
@@ -52,7 +52,7 @@ def window_result(hour: int, carrier: str = "UA", **changes: Any) -> dict[str, A
 RECEIVED = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 0.5
 
 
-def seen(body: dict[str, Any], **changes: Any) -> Observation:
+def seen(body: dict[str, Any], **changes: Any) -> ReceivedMessage:
     arguments: dict[str, Any] = {"received_at": RECEIVED} | changes
     return observe(json.dumps(body).encode(), identity_of, **arguments)
 
@@ -157,7 +157,7 @@ def test_copy_when_it_comes_on_the_next_connection_then_is_redelivered() -> None
     ],
 )
 def test_copy_when_the_broker_had_no_cause_to_repeat_it_then_is_duplicated(
-    reason: str, copy: Observation
+    reason: str, copy: ReceivedMessage
 ) -> None:
     assert counts(judge(EXPECTED, [*map(seen, RESULTS), copy])) == {"duplicated": 1}, reason
 
@@ -180,7 +180,7 @@ def test_message_when_the_broker_says_so_but_nothing_came_before_then_is_the_fir
     ],
 )
 def test_copy_when_it_is_not_what_the_broker_sent_before_then_is_duplicated_whatever_it_says(
-    reason: str, copy: Observation
+    reason: str, copy: ReceivedMessage
 ) -> None:
     assert counts(judge(EXPECTED, [*map(seen, RESULTS), copy])) == {"duplicated": 1}, reason
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from towpath.checker.identity import RangeIdentity, identity_of
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.checker.ranges import Partition, Range, judge_ranges, partition, range_truth
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import TowpathError
@@ -56,7 +56,7 @@ def results(cut: Iterable[Range]) -> list[dict[str, Any]]:
 RECEIVED = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + 0.5
 
 
-def seen(body: dict[str, Any], connection: int = 1) -> Observation:
+def seen(body: dict[str, Any], connection: int = 1) -> ReceivedMessage:
     return observe(json.dumps(body).encode(), identity_of, RECEIVED, connection)
 
 

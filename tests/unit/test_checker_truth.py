@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from towpath.checker.clean_truth import Refusal, clean_truth
+from towpath.checker.clean_truth import Rejection, clean_truth
 from towpath.checker.identity import EventIdentity, ValuesIdentity, WindowIdentity
 from towpath.checker.truth import window_truth
 from towpath.contracts.errors import TowpathError
@@ -172,28 +172,28 @@ def test_event_when_it_fits_then_is_accepted_with_its_declared_fields() -> None:
 @pytest.mark.parametrize(
     ("payload", "refusal"),
     [
-        (b'{"id": 1, "carr', Refusal(None, "not a JSON object")),
-        (b"[1]", Refusal(None, "not a JSON object")),
-        (b"\xff\xfe", Refusal(None, "not a JSON object")),
-        (b'{"delay": NaN}', Refusal(None, "not a JSON object")),
-        (b"{}", Refusal("id", "missing")),
-        (event(carrier=None), Refusal("carrier", "missing")),
-        (event(carrier=7), Refusal("carrier", "not a string")),
-        (event(carrier="UAL"), Refusal("carrier", "does not match [A-Z0-9~]{2}")),
-        (event(origin="SFO"), Refusal("origin", "not one of the allowed")),
-        (event(delay="late"), Refusal("delay", "not a double")),
-        (event(delay=True), Refusal("delay", "not a double")),
-        (event(delay=-61), Refusal("delay", "below -60.0")),
-        (event(delay=1500.5), Refusal("delay", "above 1500.0")),
-        (event(id=1.5), Refusal("id", "not a long")),
-        (event(id=2**63), Refusal("id", "not a long")),
-        (event(departed_at="soon"), Refusal("departed_at", "not a timestamp")),
-        (event(tailnum=1), Refusal("tailnum", "not a string")),
-        (event(final="yes"), Refusal("final", "not a boolean")),
+        (b'{"id": 1, "carr', Rejection(None, "not a JSON object")),
+        (b"[1]", Rejection(None, "not a JSON object")),
+        (b"\xff\xfe", Rejection(None, "not a JSON object")),
+        (b'{"delay": NaN}', Rejection(None, "not a JSON object")),
+        (b"{}", Rejection("id", "missing")),
+        (event(carrier=None), Rejection("carrier", "missing")),
+        (event(carrier=7), Rejection("carrier", "not a string")),
+        (event(carrier="UAL"), Rejection("carrier", "does not match [A-Z0-9~]{2}")),
+        (event(origin="SFO"), Rejection("origin", "not one of the allowed")),
+        (event(delay="late"), Rejection("delay", "not a double")),
+        (event(delay=True), Rejection("delay", "not a double")),
+        (event(delay=-61), Rejection("delay", "below -60.0")),
+        (event(delay=1500.5), Rejection("delay", "above 1500.0")),
+        (event(id=1.5), Rejection("id", "not a long")),
+        (event(id=2**63), Rejection("id", "not a long")),
+        (event(departed_at="soon"), Rejection("departed_at", "not a timestamp")),
+        (event(tailnum=1), Rejection("tailnum", "not a string")),
+        (event(final="yes"), Rejection("final", "not a boolean")),
     ],
 )
 def test_event_when_it_breaks_a_rule_then_is_rejected_for_that_reason(
-    payload: bytes, refusal: Refusal
+    payload: bytes, refusal: Rejection
 ) -> None:
     assert clean_truth([payload], RULES).rejected == {0: refusal}
 

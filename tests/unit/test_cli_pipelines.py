@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from towpath.cli import connection, pipeline_applying, pipeline_options, pipelines
 from towpath.cli.__main__ import app
 from towpath.cli.endings import BAD_INPUT, FAILED
-from towpath.cli.pipeline_progress import Progress
+from towpath.cli.pipeline_progress import ApplyProgress
 from towpath.contracts.commands import ListSites, SiteList
 from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.events import StepDone
@@ -556,7 +556,7 @@ def test_command_when_no_mesh_runs_then_one_line_says_to_start_one(
 
 
 def test_progress_when_events_come_then_shows_states_and_the_step_under_way() -> None:
-    progress = Progress(in_lines=False)
+    progress = ApplyProgress(in_lines=False)
     running = JobApplied(
         pipeline="delays", apply="a1", job="late", actions=MOVE.actions, state=ChangeState.RUNNING
     )
@@ -572,6 +572,6 @@ def test_progress_when_events_come_then_shows_states_and_the_step_under_way() ->
     assert cells(progress)[0][3:] == ["completed", ""]
 
 
-def cells(progress: Progress) -> list[list[str]]:
+def cells(progress: ApplyProgress) -> list[list[str]]:
     columns = [[str(cell) for cell in column.cells] for column in progress.render().columns]
     return [list(row) for row in zip(*columns, strict=True)]

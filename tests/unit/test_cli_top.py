@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from towpath.cli.top import COLLECTOR_S, Watch
+from towpath.cli.top import COLLECTOR_S, MeshWatch
 from towpath.cli.top_figures import MeshView, Newest, job_rows, link_rows, result_rates, site_rows
 from towpath.cli.top_tables import Column, Screen, fitting
 from towpath.contracts.commands import JobList, JobView, ListJobs, ListSites, OperationView, SiteList
@@ -109,7 +109,7 @@ def shown(view: MeshView, width: int = 160) -> str:
 
 
 async def looked(mesh: Mesh) -> MeshView:
-    watch = Watch(mesh)  # type: ignore[arg-type]
+    watch = MeshWatch(mesh)  # type: ignore[arg-type]
     await watch.look_once()
     return watch.view()
 
@@ -155,7 +155,7 @@ async def test_top_when_the_coordinator_falls_silent_then_keeps_what_was_known()
     with pytest.raises(TowpathError):
         await looked(mesh)
     mesh.silent = False
-    watch = Watch(mesh)  # type: ignore[arg-type]
+    watch = MeshWatch(mesh)  # type: ignore[arg-type]
     await watch.look_once()
     mesh.silent = True
     await watch.look_at_coordinator()

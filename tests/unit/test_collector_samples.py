@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from towpath.collector.migrations import samples_of_end, samples_of_steps
-from towpath.collector.rule_metrics import LATE_S, Waiting, sample_of
+from towpath.collector.rule_metrics import LATE_S, SampleQueue, sample_of
 from towpath.contracts.commands import JournalEntry, OperationKind, OperationState, OperationView
 from towpath.contracts.events import OperationEnded
 from towpath.contracts.metrics import Metric, Sample
@@ -130,7 +130,7 @@ def measured(at_s: float, name: str = "wait_s") -> Sample:
 
 def test_what_rules_measured_when_several_workers_report_it_then_is_kept_in_the_order_of_measuring() -> None:
     clock = Clock()
-    waiting = Waiting(clock)
+    waiting = SampleQueue(clock)
     for at_s in (10.1, 10.3):  # Of one worker, ...
         waiting.add(measured(at_s))
     clock.seconds += LATE_S / 2
@@ -145,7 +145,7 @@ def test_what_rules_measured_when_several_workers_report_it_then_is_kept_in_the_
 
 def test_what_rules_measured_when_two_things_then_neither_waits_for_the_other() -> None:
     clock = Clock()
-    waiting = Waiting(clock)
+    waiting = SampleQueue(clock)
     waiting.add(measured(10.0))
     clock.seconds += LATE_S
     waiting.add(measured(9.0, "other_s"))

@@ -101,7 +101,7 @@ async def test_writer_when_a_reader_came_elsewhere_since_the_apply_began_then_is
     played = read_elsewhere(job("writer", writes="t"))
     turned = entry(job("writer", writes="u"))
     upcoming = Upcoming("delays", {"writer": turned})
-    with pytest.raises(TowpathError, match="nobody would write it any more") as refused:
+    with pytest.raises(TowpathError, match="no one would write it any more") as refused:
         await plan_update(UpdateJob(spec=turned.spec), played.situation, upcoming)
     assert refused.value.detail.field == "output.topic"
     played.entries["reader"] = played.entries["reader"].model_copy(update={"pipeline": "delays"})

@@ -10,7 +10,7 @@ import pytest
 
 from towpath.checker.accepted import StoredEvent
 from towpath.checker.identity import RangeIdentity, WindowIdentity, named, utc
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.commands import JobView, OperationState, StrategyName
 from towpath.contracts.job import JobSpec, JobState, JobStatus, ResolvedOutput
 from towpath.contracts.scenario_load import StandardJob
@@ -53,7 +53,7 @@ def result(payload: bytes, serial: int) -> bytes:
     return json.dumps({**about, "stored_at": values["at"], "values": values}).encode()
 
 
-def cleaned(sent: list[bytes]) -> list[Observation]:
+def cleaned(sent: list[bytes]) -> list[ReceivedMessage]:
     identity = judge.identity_for(CLEANED)
     return [observe(result(event.payload, event.serial), identity, 0.0) for event in stored(sent)]
 

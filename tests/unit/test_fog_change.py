@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.checker.verdict import Verdict
 from towpath.composition.difference import difference, spelled_out
 from towpath.composition.running import RunningJob
@@ -33,10 +33,10 @@ EVENTS: list[dict[str, Any]] = [
 ]
 SENT = [json.dumps(event).encode() for event in EVENTS] + [b"{"]
 
-Fault = Callable[[list[Observation]], list[Observation]]
+Fault = Callable[[list[ReceivedMessage]], list[ReceivedMessage]]
 
 
-def published(job: str, topic: str, at: float = 200.0, **body: Any) -> Observation:
+def published(job: str, topic: str, at: float = 200.0, **body: Any) -> ReceivedMessage:
     stored = START.isoformat()
     whole = {"job": job, "site": "jfk", "epoch": 1, "serial": 1, "stored_at": stored, "count": 1, **body}
     return observe(json.dumps(whole).encode(), identity_in_pipeline, at, topic=topic)
@@ -46,7 +46,7 @@ def only(event: dict[str, Any], *fields: str) -> dict[str, Any]:
     return {name: event[name] for name in fields}
 
 
-def flawless() -> list[Observation]:
+def flawless() -> list[ReceivedMessage]:
     """What subscribers receive when nothing goes wrong."""
     found = [
         published("clean-jfk", "departures/clean", 50.0 if n < 5 else 150.0, values=event)
@@ -71,7 +71,7 @@ def flawless() -> list[Observation]:
     return [*found, published("hourly-jfk", "departures/hourly", **window)]
 
 
-def of(job: str, event: int, seen: list[Observation]) -> list[Observation]:
+def of(job: str, event: int, seen: list[ReceivedMessage]) -> list[ReceivedMessage]:
     """The results of a job for one event."""
     return [o for o in seen if o.body.get("job") == job and o.body.get("values", {}).get("id") == event]
 
@@ -89,13 +89,13 @@ def also(job: str, topic: str, event: int, *fields: str) -> Fault:
     return lambda seen: [*seen, published(job, topic, values=values)]
 
 
-def misplaced(seen: list[Observation]) -> list[Observation]:
+def misplaced(seen: list[ReceivedMessage]) -> list[ReceivedMessage]:
     """C wrote an event to the old topic, after others had gone to the new one."""
     rest = without("forward-jfk", 8)(seen)
     return [*rest, published("forward-jfk", OLD, values=EVENTS[8])]
 
 
-def judged(seen: list[Observation]) -> Verdict:
+def judged(seen: list[ReceivedMessage]) -> Verdict:
     return judge_change(change_truth(BEFORE, SENT, seen, OLD, CHANGED_AT), seen)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from towpath.checker.identity import WindowIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.contracts.job import JobState, JobStatus
 from towpath.lab.demonstration.fog.rates import differential_output_rate, stage_rate
 
@@ -21,8 +21,8 @@ def window(job: str, hour: int) -> WindowIdentity:
     )
 
 
-def received(identity: WindowIdentity, after_s: float) -> Observation:
-    return Observation(identity, b"{}", BEGUN_AT + after_s)
+def received(identity: WindowIdentity, after_s: float) -> ReceivedMessage:
+    return ReceivedMessage(identity, b"{}", BEGUN_AT + after_s)
 
 
 def reported(job: str, events: int, after_s: float) -> JobStatus:

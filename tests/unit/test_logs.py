@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from towpath.telemetry.logs import _Json, _Text, about, start_logging
+from towpath.telemetry.logs import _Json, _TextFormatter, about, start_logging
 from towpath.telemetry.tracing import continuing, span_of, trace_of, traceparent_of
 
 TRACE = trace_of("t")
@@ -21,13 +21,13 @@ def line(formatter: logging.Formatter, **more: object) -> str:
 
 
 def test_line_when_nothing_is_known_then_is_plain_text() -> None:
-    assert line(_Text(None)).endswith("INFO towpath.x: moving j")
+    assert line(_TextFormatter(None)).endswith("INFO towpath.x: moving j")
 
 
 def test_line_when_work_belongs_to_an_operation_in_a_trace_then_names_both() -> None:
     with about(job="j", operation="m1"), continuing(traceparent_of(TRACE, span_of("s"))), about(job=None):
-        assert line(_Text("jfk")).endswith(f"moving j [site=jfk job=j operation=m1 trace={TRACE}]")
-    assert line(_Text("jfk")).endswith("moving j [site=jfk]")
+        assert line(_TextFormatter("jfk")).endswith(f"moving j [site=jfk job=j operation=m1 trace={TRACE}]")
+    assert line(_TextFormatter("jfk")).endswith("moving j [site=jfk]")
 
 
 def test_line_when_json_is_asked_for_then_is_one_object_with_the_traceback() -> None:
@@ -43,7 +43,9 @@ def test_line_when_json_is_asked_for_then_is_one_object_with_the_traceback() -> 
     assert "ValueError: bad" in found["exception"]
 
 
-@pytest.mark.parametrize(("wanted", "kind"), [("json", _Json), ("", _Text), ("text", _Text)])
+@pytest.mark.parametrize(
+    ("wanted", "kind"), [("json", _Json), ("", _TextFormatter), ("text", _TextFormatter)]
+)
 def test_logging_when_the_environment_asks_for_a_form_then_it_is_that(
     monkeypatch: pytest.MonkeyPatch, wanted: str, kind: type[logging.Formatter]
 ) -> None:

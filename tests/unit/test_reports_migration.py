@@ -7,7 +7,7 @@ from report_trial import JOB, check_self_contained, facts, journal, measured, vi
 
 from towpath.contracts.commands import OperationState
 from towpath.contracts.traces import Trace
-from towpath.reports.facts import Measured
+from towpath.reports.facts import ReadSeries
 from towpath.reports.migration import migration_page
 from towpath.telemetry.trace_tree import in_tree
 
@@ -28,7 +28,7 @@ def test_page_when_everything_is_known_then_has_all_sections_and_pictures() -> N
 
 
 def test_page_when_nothing_was_measured_then_says_what_is_missing() -> None:
-    page = check_self_contained(migration_page(facts(measured=Measured(), trace=None, untraced="too old")))
+    page = check_self_contained(migration_page(facts(measured=ReadSeries(), trace=None, untraced="too old")))
     assert page.titles[1:] == SECTIONS
     assert len(page.pictures) == 1
     assert f"No site measured this of {JOB} in that time: throughput" in page.text
@@ -43,7 +43,7 @@ def test_page_when_a_site_is_silent_then_names_it_and_shows_the_others() -> None
 
 
 def test_page_when_the_collector_is_silent_then_says_so_once() -> None:
-    page = check_self_contained(migration_page(facts(measured=Measured(failure="nobody answers"))))
+    page = check_self_contained(migration_page(facts(measured=ReadSeries(failure="nobody answers"))))
     assert "There are no measurements: nobody answers." in page.text
     assert "No site measured" not in page.text
 

@@ -12,7 +12,7 @@ from towpath.contracts.commands import JobView
 from towpath.contracts.job import JobState, ResolvedOutput
 from towpath.contracts.metrics import Series
 from towpath.contracts.pipeline import ApplyView, PipelineSpec, PipelineVersion, PipelineView
-from towpath.reports.facts import Measured, PipelineFacts
+from towpath.reports.facts import PipelineFacts, ReadSeries
 from towpath.reports.graph_picture import stages
 from towpath.reports.pipeline import pipeline_page
 
@@ -74,7 +74,7 @@ def facts(**changes: Any) -> PipelineFacts:
             PipelineVersion(version=1, at=AT, spec=OLD),
         ],
         "jobs": [running("first"), running("second", "cloud")],
-        "measured": Measured([series]),
+        "measured": ReadSeries([series]),
     }
     return PipelineFacts(**(content | changes))
 
@@ -105,7 +105,7 @@ def test_page_when_everything_is_known_then_shows_graph_versions_and_measurement
 
 
 def test_page_when_no_job_runs_and_nobody_was_asked_then_says_so() -> None:
-    nothing = facts(jobs=[], versions=[], measured=Measured(failure="silent"))
+    nothing = facts(jobs=[], versions=[], measured=ReadSeries(failure="silent"))
     page = check_self_contained(pipeline_page(nothing))
     assert "0 run" in page.text
     assert "does not run" in page.text

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from towpath.checker.accepted import StoredEvent
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.scenario_load import LoadShape, StandardJob, SyntheticLoad
 from towpath.lab.harness.events import EventClock
 from towpath.lab.harness.judge import complete, disorder_s, identity_for, judged, verdict
@@ -31,7 +31,7 @@ def stored(load: SyntheticLoad, count: int) -> list[StoredEvent]:
     return [StoredEvent(serial, e.payload) for serial, e in enumerate(events(load, count), start=1)]
 
 
-def results(inputs: list[StoredEvent]) -> list[Observation]:
+def results(inputs: list[StoredEvent]) -> list[ReceivedMessage]:
     """What a job without faults would publish: windows counted by hand."""
     windows: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for event in inputs:

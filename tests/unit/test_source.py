@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from towpath import tasks
 from towpath.streams import source
 from towpath.streams.failures import EventsLost
 from towpath.streams.passing import ChangedMessage
@@ -90,7 +91,7 @@ def test_latest_offset_when_it_waits_for_an_exact_size_then_goes_on_once_so_many
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "IDLE_WAIT_S", 60.0)
-    monkeypatch.setattr(source.time, "sleep", lambda _: setattr(log, "last", log.last + 10))
+    monkeypatch.setattr(tasks.time, "sleep", lambda _: setattr(log, "last", log.last + 10))
     patient = reader(exact_events="30", wait_for_news="true")
     assert patient.latestOffset({"serial": 95}, ReadAllAvailable()) == {"serial": 125}
 

@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from running.publishing import always
 from towpath.contracts.data_plane import MESSAGE_ID_HEADER
-from towpath.streams.publisher import Outgoing, Publisher, always
+from towpath.streams.publisher import Outgoing, Publisher
 
 COUNT = 6_000
 BEFORE_THE_CUT = 3_000

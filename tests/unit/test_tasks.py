@@ -1,4 +1,4 @@
-"""Cancelled tasks end, also those that overheard it once."""
+"""Cancelled tasks end, also those that overheard it once; waiting for a condition ends with its answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from running.waiting import WITHIN_S
 from towpath import tasks
-from towpath.tasks import check_cancelled, end
+from towpath.tasks import NotInTime, check_cancelled, end, until, wait_until
 
 
 async def overhear(times: int) -> None:
@@ -59,3 +59,31 @@ async def test_loop_when_a_call_in_it_swallowed_the_cancellation_then_ends_at_th
     task.cancel()
     await asyncio.wait({task}, timeout=WITHIN_S)
     assert (task.cancelled(), rounds) == (True, [1])
+
+
+async def test_waiting_when_the_condition_becomes_true_then_returns_its_answer() -> None:
+    answers = iter([None, "", "ready"])
+
+    async def condition() -> str | None:
+        return next(answers)
+
+    assert await until(condition, WITHIN_S, 0.0) == "ready"
+
+
+async def test_waiting_when_the_condition_stays_false_then_raises_after_asking_once_at_least() -> None:
+    asked: list[int] = []
+
+    async def condition() -> bool:
+        asked.append(1)
+        return False
+
+    with pytest.raises(NotInTime):
+        await until(condition, 0.0, 0.0)
+    assert asked == [1]
+
+
+def test_blocking_wait_when_the_condition_becomes_true_or_not_then_answers_as_the_other() -> None:
+    answers = iter([0, 0, 7])
+    assert wait_until(lambda: next(answers), WITHIN_S, 0.0) == 7
+    with pytest.raises(NotInTime):
+        wait_until(lambda: False, 0.0, 0.0)

@@ -97,6 +97,14 @@ class ErrorDetail(Model):
             parts.append(f"did you mean {close!r}?")
         return "; ".join(parts)
 
+    def suggesting(self) -> ErrorDetail:
+        """Return the error with the closest allowed name in its message, and so with the errors inside."""
+        close = self._closest()
+        message = f"{self.message}; did you mean {close!r}?" if close else self.message
+        return self.model_copy(
+            update={"message": message, "errors": [error.suggesting() for error in self.errors]}
+        )
+
     def _closest(self) -> str | None:
         """Return the allowed name that is most like the given one, unless the message already names one."""
         if (

@@ -240,7 +240,8 @@ class Bus:
             reply = Reply[Any](ok=True, result=await handler(command))
         except BaseException as error:
             del self._answers[key]
-            answer.set_exception(error if isinstance(error, Exception) else ConnectionError("interrupted"))
+            # A cancelled execution leaves its repetitions unanswered, too: their sender tries again.
+            answer.set_exception(error if isinstance(error, Exception) else Withheld())
             answer.exception()  # Retrieved, so that asyncio does not warn if no one waits for it.
             raise
         answer.set_result(reply)

@@ -81,6 +81,35 @@ async def connect_once(
         )
 
 
+class FreshConnection:
+    """A connection that `connect_once` makes when it is first needed, and again each time it has ended."""
+
+    def __init__(self, login: Login, name: str, *, pending_bytes: int = PENDING_BYTES) -> None:
+        self._login = login
+        self._name = name
+        self._pending_bytes = pending_bytes
+        self._client: Client | None = None
+        self._connecting = asyncio.Lock()
+
+    async def get(self) -> Client:
+        """Return the connection. Raises `nats.errors.Error`, `OSError` or `TimeoutError`."""
+        async with self._connecting:
+            if self._client is None or self._client.is_closed:
+                self._client = await connect_once(self._login, self._name, pending_bytes=self._pending_bytes)
+            return self._client
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._client is not None:
+            await self._client.close()
+
+
+def login_of(connection: Client) -> Login:
+    """Return the server and user of a connection, for another connection beside it."""
+    user, password = (connection.options.get(name) or "" for name in ("user", "password"))
+    return Login(connection.servers[0].geturl(), user, password)
+
+
 def _options(login: Login, name: str, pending_bytes: int) -> dict[str, Any]:
     # Users may read replies to themselves only. Servers of tests know no users.
     user = {

@@ -1,6 +1,6 @@
-"""Collects results and judges them by the truth: was anything lost, repeated, wrong, out of order or late?
+"""Collect results and judge them by the truth: was anything lost, repeated, wrong, out of order or late?
 
-Start with `judging`: a `History` of what came is held against an `Expectation`, both columns, and a `Verdict`
-counts the faults. `truth`, `ranges` and `clean_truth` compute what operators should bring, `rules` what
-pipelines of any make should. Whose results these are, and how they are collected from a site, is not here.
+Start with `judging`: it compares a `History` of received results with an `Expectation`, both in columns, and
+counts the faults in a `Verdict`. `truth`, `ranges` and `clean_truth` compute the expected results of
+operators, `rules` those of pipelines of any make. The jobs and sites of a mesh are unknown here.
 """

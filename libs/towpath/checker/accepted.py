@@ -1,4 +1,4 @@
-"""Which events of a stream a job with declared fields should accept, by plain Python."""
+"""Find the events of a stream that a job with declared fields should accept, in plain Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def accepted_events(
     *,
     from_device: bool,
 ) -> pd.DataFrame:
-    """The declared fields of each event that fits them, and its `serial`.
+    """Return the declared fields of each event that fits them, and its `serial`.
 
     A field may be missing unless it is `required`. Fields of a job's result are looked up in its `values`,
     then in its `key`; `window_start`, `window_end` and `count` also in its envelope.
@@ -45,7 +45,7 @@ def accepted_events(
 
 
 def _unwrapped(payload: bytes) -> bytes:
-    """The fields of a job's result as a device would send them; what is no result stays unreadable."""
+    """Return the fields of a job's result as a device would send them; nothing if it is no result."""
     body = _object(payload)
     if body is None or not isinstance(body.get("values"), dict):
         return b""

@@ -1,7 +1,7 @@
-"""Which events `clean` should accept and why it should reject the others, by plain Python.
+"""Tell the events that `clean` should accept from those it should reject, in plain Python.
 
-Written from the contract of `Clean` alone. The engine reads events by Spark's JSON parser; where that is
-more generous than the contract (a number where a string is demanded), the difference should show.
+This follows the contract of `Clean` alone. The engine reads events with Spark's JSON parser. Where that is
+more generous than the contract (a number instead of a string), the difference must show.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LONG = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why an event is rejected."""
+class Rejection:
+    """The reason why an event is rejected."""
 
     field: str | None
     """None when the event as a whole is no JSON object."""
@@ -31,23 +31,23 @@ class Refusal:
 
 @dataclass(slots=True)
 class CleanTruth:
-    """What should become of each event; events are known by their position, from 0."""
+    """The right outcome of each event. Events are known by their position, from 0."""
 
     accepted: dict[int, dict[str, Any]] = field(default_factory=dict)
     """Position → the declared fields' values, times parsed; null where an optional one is absent."""
-    rejected: dict[int, Refusal] = field(default_factory=dict)
+    rejected: dict[int, Rejection] = field(default_factory=dict)
     repeated: list[int] = field(default_factory=list)
     """Events that repeat the `identity` of an earlier accepted one; they have no result of their own."""
 
     def results(self, job: str, *fields: str) -> dict[Identity, dict[str, Any]]:
-        """The accepted events as `judge` expects them, identified by `fields`: see `identity_by_values`."""
+        """Return the accepted events for `judge`, identified by `fields`: see `identity_by_values`."""
         return {
             ValuesIdentity(job, named({name: values[name] for name in fields})): values
             for values in self.accepted.values()
         }
 
     def rejections(self, events: Sequence[bytes]) -> dict[Identity, dict[str, Any]]:
-        """The rejected ones of `events` as `judge` expects them: see `identity_by_event`."""
+        """Return the rejected ones of `events` for `judge`: see `identity_by_event`."""
         texts = [events[position].decode(errors="replace") for position in self.rejected]
         return {EventIdentity(text): {"event": text} for text in texts}
 
@@ -58,9 +58,9 @@ def clean_truth(events: Iterable[bytes], rules: Clean) -> CleanTruth:
     seen: set[tuple[Any, ...]] = set()
     for position, payload in enumerate(events):
         values = _read(payload)
-        refusal = Refusal(None, "not a JSON object") if values is None else _refusal(values, rules)
+        refusal = Rejection(None, "not a JSON object") if values is None else _refusal(values, rules)
         if values is None or refusal is not None:
-            truth.rejected[position] = refusal or Refusal(None, "not a JSON object")
+            truth.rejected[position] = refusal or Rejection(None, "not a JSON object")
             continue
         identity = tuple(values.get(name) for name in rules.identity)
         if rules.identity and identity in seen:
@@ -74,7 +74,7 @@ def clean_truth(events: Iterable[bytes], rules: Clean) -> CleanTruth:
 
 
 def _read(payload: bytes) -> dict[str, Any] | None:
-    """The JSON object, or None if there is none. NaN and infinities are not JSON."""
+    """Return the JSON object, or None if there is none. NaN and infinities are not JSON."""
     try:
         values = json.loads(payload, parse_constant=_no_constant)
     except ValueError:
@@ -86,19 +86,19 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _refusal(values: dict[str, Any], rules: Clean) -> Refusal | None:
-    """The first rule, in the order of the declared fields, that the event breaks."""
+def _refusal(values: dict[str, Any], rules: Clean) -> Rejection | None:
+    """Return the first rule, in the order of the declared fields, that the event breaks."""
     for name, rule in rules.fields.items():
         value = values.get(name)
         if value is None:
             if rule.required:
-                return Refusal(name, "missing")
+                return Rejection(name, "missing")
             continue
         if not _FITS[rule.type](value):
-            return Refusal(name, f"not a {rule.type.value}")
+            return Rejection(name, f"not a {rule.type.value}")
         reason = _broken_limit(value, rule)
         if reason is not None:
-            return Refusal(name, reason)
+            return Rejection(name, reason)
     return None
 
 
@@ -138,7 +138,7 @@ _FITS: dict[FieldType, Callable[[Any], bool]] = {
 
 
 def _value(value: Any, kind: FieldType) -> str | int | float | bool | datetime | None:
-    """The value as its type has it."""
+    """Return the value as its type has it."""
     if value is None:
         return None
     if kind is FieldType.TIMESTAMP:

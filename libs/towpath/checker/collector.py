@@ -14,7 +14,7 @@ from typing import Self
 from paho.mqtt.client import MQTTMessage
 
 from towpath.checker.identity import IdentityOf, identity_of
-from towpath.checker.observation import Observation, observe
+from towpath.checker.observation import ReceivedMessage, observe
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mqtt.broker_address import MQTT_3_1_1, BrokerAddress
 from towpath.mqtt.connection import MqttConnection
@@ -24,23 +24,23 @@ _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _LOOK_S = 1.0
-"""Between looks at the connection when nothing comes."""
+"""Pause between looks at the connection when nothing comes."""
 
 
 class ResultCollector:
-    """One subscriber at one broker: QoS 1, a session that outlives its connections.
+    """One subscriber at one broker, with QoS 1 and a session that outlives its connections.
 
         async with ResultCollector("127.0.0.1", 1883, ["departures/hourly"], "checker") as collector:
             ...
             await collector.wait_until(lambda: len(collector.observations) >= 100, within_s=30)
 
-    Whatever the broker stored while the subscriber was away reaches it on return. MQTT QoS 1 is *at least
-    once*: a message whose acknowledgement the broker did not get, or lost when it was killed, comes again
-    on the next connection, and must; one that was acknowledged late comes again on the same. Observations
-    carry the connection's number and the broker's word, so that `judge` can tell such copies
+    A subscriber that comes back gets the messages that the broker stored meanwhile. MQTT QoS 1 is *at least
+    once*. A message whose acknowledgement the broker did not get, or lost when it was killed, must come again
+    on the next connection; one that was acknowledged late comes again on the same connection. Observations
+    have the connection's number and the broker's DUP flag, so that `judge` can tell such copies
     (`redelivered`) from results that were published twice (`duplicated`).
 
-    The session is a new one, named after `client_id`, so that nothing of an earlier run comes along; it is
+    The session is a new one, named after `client_id`, so that it has no messages of an earlier run. It is
     removed from the broker at the end. A topic must belong to one collector only, or each result counts
     twice.
     """
@@ -61,13 +61,13 @@ class ResultCollector:
         if not topics:
             raise TowpathError(ErrorCode.INVALID, "nothing to subscribe to", field="topics", allowed="topics")
         self.client_id = client_id
-        # Not removed and made again under one name: to a broker the two connections are rivals, and the
-        # end of the first could take the second one's subscriptions along.
+        # Not removed and created again under one name: a broker takes the two connections for rivals, and
+        # the end of the first could remove the second one's subscriptions.
         self._session = f"{client_id}-{secrets.token_hex(4)}"
-        self.observations: list[Observation] = []
-        """What came, in order of receipt."""
+        self.observations: list[ReceivedMessage] = []
+        """Received messages, in order of receipt."""
         self.connections = 0
-        """How many times the broker accepted the subscriber."""
+        """Number of times that the broker accepted the subscriber."""
         self._broker = BrokerAddress(
             host,
             port,
@@ -101,13 +101,13 @@ class ResultCollector:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop, and remove the session if the broker is there to do so."""
+        """Stop, and remove the session if the broker is within reach."""
         await self._stop()
         with contextlib.suppress(OSError, TowpathError):
             await self._remove_session()
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
-        """Wait until the condition holds; it is asked after each message. Raises `TowpathError`."""
+        """Wait until the condition holds. It is checked after each message. Raises `TowpathError`."""
         try:
             async with asyncio.timeout(within_s):
                 while not condition():
@@ -121,7 +121,7 @@ class ResultCollector:
             ) from None
 
     def check(self) -> None:
-        """Raise what ended the collecting, if anything did: a lost connection does not."""
+        """Raise the error that ended the collecting, if there was one. A lost connection does not end it."""
         if self._task is not None and self._task.done():
             self._task.result()
 
@@ -151,7 +151,7 @@ class ResultCollector:
             pause = min(pause * 2, _LONGEST_PAUSE_S)
 
     async def _receive(self, connection: MqttConnection) -> None:
-        """Record what comes over a connection, for as long as it lasts, and acknowledge all of it at once."""
+        """Record and acknowledge the messages of a connection for as long as it lasts."""
         answer = connection.subscribe(self._topics)
         answered = False
         while True:
@@ -180,7 +180,7 @@ class ResultCollector:
         self._received.set()
 
     async def _remove_session(self) -> None:
-        """Connecting without a session is how MQTT 3.1.1 forgets one. Raises `OSError`, `TowpathError`."""
+        """Connect without a session: so MQTT 3.1.1 forgets one. Raises `OSError`, `TowpathError`."""
         async with MqttConnection(self._broker, self._session, session=False):
             pass
 
@@ -215,13 +215,13 @@ class ResultCollectors:
         await self._exits.aclose()
 
     @property
-    def observations(self) -> list[Observation]:
-        """What all of them received, in order of receipt."""
+    def observations(self) -> list[ReceivedMessage]:
+        """Messages that all of them received, in order of receipt."""
         together = [o for collector in self.collectors for o in collector.observations]
         return sorted(together, key=lambda observation: observation.received_at)
 
     async def wait_until(self, condition: Callable[[], bool], within_s: float) -> None:
-        """Wait until the condition holds; it is asked every tenth of a second. Raises `TowpathError`."""
+        """Wait until the condition holds. It is checked every tenth of a second. Raises `TowpathError`."""
         try:
             async with asyncio.timeout(within_s):
                 while not condition():

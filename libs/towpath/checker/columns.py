@@ -18,13 +18,16 @@ _LARGEST = 2**62
 
 
 class CodedColumn:
-    """One field of many rows. A missing value is None, and so is NaN; what is no scalar counts by its JSON
-    text. `1`, `1.0` are one value, and a truth value is no number."""
+    """One field of many rows.
+
+    A missing value is None, and so is NaN. Objects and lists are equal if their JSON texts are. `1` and `1.0`
+    are one value; true and 1 are two.
+    """
 
     __slots__ = ("_known", "codes", "values")
 
     def __init__(self, rows: int = 0) -> None:
-        """A column of so many rows without a value."""
+        """Make a column of `rows` rows without a value."""
         self.codes = array("i", bytes(4 * rows))
         self.values: list[Any] = [None]
         """Code → value; 0 is None."""
@@ -32,7 +35,7 @@ class CodedColumn:
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> CodedColumn:
-        """A column with these values, one for each row."""
+        """Make a column with these values, one for each row."""
         column = cls()
         for value in values:
             column.append(value)
@@ -58,35 +61,35 @@ class CodedColumn:
         return self.values[self.codes[row]]
 
     def array(self) -> np.ndarray:
-        """The codes of all rows, as a view."""
+        """Return the codes of all rows, as a view."""
         return np.frombuffer(self.codes, dtype=np.int32) if self.codes else np.zeros(0, np.int32)
 
     def coded(self, codes: np.ndarray) -> CodedColumn:
-        """A column with these codes. The values are shared."""
+        """Return a column with these codes. The values are shared."""
         chosen = CodedColumn.__new__(CodedColumn)
         chosen.codes = array("i", codes.astype(np.int32).tobytes())
         chosen.values, chosen._known = self.values, self._known
         return chosen
 
     def selected(self, rows: np.ndarray) -> CodedColumn:
-        """The column at these rows. The values are shared."""
+        """Return the column at these rows. The values are shared."""
         return self.coded(self.array()[rows])
 
     def mapped(self, function: Callable[[Any], Any]) -> CodedColumn:
-        """The column with every value replaced; `function` is asked once for each different one."""
+        """Replace every value. `function` is called once for each different one."""
         codes = CodedColumn.of(function(value) for value in self.values)
         codes.codes = array("i", codes.array()[self.array()].tobytes())
         return codes
 
     def codes_in(self, other: CodedColumn) -> np.ndarray:
-        """For each row the code that `other` has for its value, or `ABSENT`."""
+        """Return, for each row, the code that `other` has for its value, or `ABSENT`."""
         known = other._known
         translation = [known.get(_scalar(value)[1], ABSENT) for value in self.values]
         return np.asarray(translation, dtype=np.int64)[self.array()]
 
 
 def _scalar(value: Any) -> tuple[Any, Any]:
-    """The value, and what it is known by."""
+    """Return the value, and a key that equal values share."""
     if isinstance(value, bool):
         return value, (bool, value)
     if isinstance(value, float) and math.isnan(value):
@@ -98,17 +101,17 @@ def _scalar(value: Any) -> tuple[Any, Any]:
 
 
 class Table:
-    """Columns of equal length. Fields that appear late are missing in the rows before."""
+    """Columns of equal length. A field that appears late is missing in the rows before."""
 
     def __init__(self, fields: Sequence[str] | None = None, beside: Sequence[str] = ()) -> None:
-        """Keep only these fields; when None, all of a row's own ones, and those of these names beside it."""
+        """Keep only these fields. If None, keep all of a row's own fields, and those in `beside`."""
         self._all = fields is None
         self._beside = tuple(beside)
         self.columns: dict[str, CodedColumn] = {name: CodedColumn() for name in (*(fields or ()), *beside)}
         self.rows = 0
 
     def append(self, own: Mapping[str, Any], beside: Mapping[str, Any]) -> None:
-        """Add a row. What it has `beside` its own fields counts only where it is asked for by name."""
+        """Add a row. Fields `beside` its own ones count only if they are asked for by name."""
         if self._all:
             held = {name: beside[name] for name in self._beside if name in beside}
             self._append_all({**held, **own} if held else own)
@@ -130,18 +133,18 @@ class Table:
                     column.append(None)
 
     def has(self, name: str) -> bool:
-        """Whether any row has a value in the field."""
+        """Tell if any row has a value in the field."""
         return name in self.columns and len(self.columns[name].values) > 1
 
     def present(self) -> list[str]:
-        """The fields that any row has a value in, in order."""
+        """Return the fields in which any row has a value, in order."""
         return sorted(name for name in self.columns if self.has(name))
 
 
 def combined(codes: Sequence[np.ndarray], sizes: Sequence[int], rows: int) -> np.ndarray:
-    """One number for each row: equal where all codes are equal. Negative where one of them is `ABSENT`.
+    """Return one number for each row: equal where all codes are equal, negative where one is `ABSENT`.
 
-    `sizes` are how many codes each may have. Numbers are compared within one call only.
+    `sizes` are the numbers of possible codes. Compare the result within one call only.
     """
     together, size = np.zeros(rows, np.int64), 1
     missing = np.zeros(rows, bool)

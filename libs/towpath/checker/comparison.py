@@ -1,4 +1,4 @@
-"""Whether two values are the same, as far as a batch and a streaming computation can agree."""
+"""Compare values as far as a batch and a streaming computation can agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.checker.identity import utc
 
 
 def differing(expected: Mapping[str, Any], actual: Mapping[str, Any], tolerance: float) -> str | None:
-    """The first field that differs, for people; None when none does.
+    """Return the first field that differs, for people; None if none does.
 
     A field that is missing where a value is expected differs, and so does an additional one. An absent
     field is the same as a null one: not every JSON writer writes nulls.
@@ -26,9 +26,9 @@ def differing(expected: Mapping[str, Any], actual: Mapping[str, Any], tolerance:
 
 
 def equal(expected: Any, actual: Any, tolerance: float) -> bool:
-    """Whether `actual`, from JSON, is the `expected` value.
+    """Tell if `actual`, from JSON, is the `expected` value.
 
-    Floating-point numbers agree within `tolerance`, relative (and a thousandth of it absolute, because
+    Floating-point numbers agree within a relative `tolerance` (and a thousandth of it absolute, because
     sums that cancel to zero leave a rest). Integers must be equal, and a truth value is no number. A time
     agrees with any ISO 8601 text of the same moment. NaN is null.
     """

@@ -15,10 +15,10 @@ _FAILURES = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def holding(text: str, events: History) -> np.ndarray:
-    """The rows of the events for which the condition holds.
+    """Return the rows of the events for which the condition holds.
 
-    It does not hold where a missing value leaves it open. Raises `TowpathError` (invalid) for a text that
-    is no condition, for a field that no event has, and for an event whose values do not fit the condition.
+    It does not hold where a missing value leaves it undecided. Raises `TowpathError` (invalid) for a text
+    that is no condition, for a field that no event has, and for an event whose values do not fit.
     """
     program = compiled(text, "where")
     read = [path for name in program.variables() for path in _paths(name, text, events)]
@@ -45,7 +45,7 @@ def holding(text: str, events: History) -> np.ndarray:
 
 
 def _paths(name: str, text: str, events: History) -> list[str]:
-    """The fields that a variable stands for: those of an object inside the events have names with dots."""
+    """Return the fields that a variable stands for. Fields of an object in an event have names with dots."""
     within = [field for field in events.table.columns if field.startswith(f"{name}.")]
     if within or is_bound(name, text):
         return within
@@ -53,7 +53,7 @@ def _paths(name: str, text: str, events: History) -> list[str]:
 
 
 def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Objects inside objects, from names with dots. A missing value is left out, as in the event."""
+    """Make objects inside objects from names with dots. A missing value is left out, as in the event."""
     nested: dict[str, Any] = {}
     for path, value in fields.items():
         *outer, name = path.split(".")

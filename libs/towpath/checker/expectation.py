@@ -1,4 +1,4 @@
-"""The results there should be, as columns: made by a rule, read from a file, or given one by one."""
+"""The expected results, as columns: made by a rule, read from a file, or given one by one."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ from towpath.checker.identity import (
 )
 
 Truth = Mapping[Identity, Mapping[str, Any]]
-"""Which results there should be, and the values of each."""
+"""Expected result → its values."""
 
 Reading = Callable[[Any], Any]
-"""From a value as results have it to one that can be compared, such as a time to microseconds."""
+"""Turns a value of a result into one that can be compared, such as a time into microseconds."""
 
 OrderKey = Callable[[Identity], tuple[Hashable, int | datetime] | None]
-"""From an identity to a key, within which order counts, and the place there; None where it does not."""
+"""Returns for an identity a key, within which order counts, and its place there; None without order."""
 
 UNORDERED = -1
 
 
 @dataclass
 class Expectation:
-    """Results there should be, one in each row. What has the identity of `n` rows may come `n` times."""
+    """Expected results, one in each row. A result with the identity of `n` rows may come `n` times."""
 
     rows: int
     identity: Mapping[str, CodedColumn]
-    """Field of a result → its values: together they say which result it is."""
+    """Field of a result → its values. Together these fields identify the result."""
     values: Mapping[str, CodedColumn] = field(default_factory=dict)
-    """Field of a result → what it should be."""
+    """Field of a result → its right values."""
     if_present: frozenset[str] = frozenset()
     """Fields among `values` that need not be there; if results have them, they must be right."""
     complete: bool = False
     """Results may have no fields but these."""
     readings: Mapping[str, Reading] = field(default_factory=dict)
-    """How fields of results are read before they are compared."""
+    """Field of a result → the reading of its values before they are compared."""
     order: np.ndarray | None = None
-    """Results of equal numbers have an order among them; those that are `UNORDERED` have none."""
+    """Results with equal numbers have an order among them. `UNORDERED` ones have none."""
     position: np.ndarray | None = None
-    """The place in that order."""
+    """Their places in that order."""
     optional: np.ndarray | None = None
     """True for results that need not come."""
     surplus: np.ndarray | None = None
-    """True for results that cover what another one does: duplicated, if they come."""
+    """True for results that cover the same events as another one: they are duplicated if they come."""
 
     def shown(self, row: int) -> str:
-        """An expected result on one line, for people."""
+        """Return an expected result on one line, for people."""
         return described({name: column[row] for name, column in self.identity.items()})
 
 
 def expectation_of(truth: Truth, order_key: OrderKey, surplus: Set[Identity] = frozenset()) -> Expectation:
-    """The truth as columns; `surplus` are those of its results that cover what another one does."""
+    """Return the truth as columns. `surplus` are its results that cover the same events as another one."""
     values = Table()
     for each in truth.values():
         values.append(each, {})
@@ -78,7 +78,7 @@ def expectation_of(truth: Truth, order_key: OrderKey, surplus: Set[Identity] = f
 
 
 def in_window_or_serial_order(identity: Identity) -> tuple[Hashable, int | datetime] | None:
-    """Windows of one job and key by their beginning; events of one job and input by their serial number."""
+    """Order windows of a job and key by their beginning, and events of a job and input by serial number."""
     if isinstance(identity, WindowIdentity):
         return (identity.job, identity.key), identity.start
     if isinstance(identity, RangeIdentity):

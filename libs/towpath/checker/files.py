@@ -16,10 +16,10 @@ ALLOWED = "JSON lines (.jsonl), or CSV with a header line (.csv); both also as .
 
 
 def lines_of(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
-    """Number (from 1) and JSON text of every line that is not empty. `field` is what the user calls the file.
+    """Yield number (from 1) and JSON text of every line that is not empty.
 
-    Rows of CSV become JSON objects: numbers are numbers, an empty cell is null. Raises `TowpathError`
-    (invalid) when the file cannot be read.
+    `field` is the user's name for the file. Rows of CSV become JSON objects: numbers are numbers, an empty
+    cell is null. Raises `TowpathError` (invalid) when the file cannot be read.
     """
     try:
         with _opened(path) as file:
@@ -38,7 +38,7 @@ def lines_of(path: Path, field: str) -> Iterator[tuple[int, bytes]]:
 def bad_line(
     path: Path | str, number: int, problem: str, *, field: str, value: object, allowed: str
 ) -> TowpathError:
-    """What to raise for a line that cannot be used."""
+    """Return the error for a line that cannot be used."""
     return TowpathError(
         ErrorCode.INVALID,
         f"{path}: line {number}: {problem}",
@@ -66,7 +66,7 @@ def _rows(file: IO[bytes], path: Path, field: str) -> Iterator[tuple[int, bytes]
 
 
 def _cell(text: str) -> str | int | float | None:
-    """A number where it is written as one; a text with leading zeros is none."""
+    """Return a number if the cell has one. A text with leading zeros is none."""
     if not text:
         return None
     if text[-1] in "0123456789." and text[0] in "-.0123456789" and not text.lstrip("-").startswith("00"):

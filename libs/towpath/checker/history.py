@@ -1,4 +1,4 @@
-"""Results that came, or events that were fed in, as columns: a million in a few hundred megabytes."""
+"""Received results, or events fed in, as columns: a million in a few hundred megabytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.checker.columns import CodedColumn, Table, combined
 from towpath.checker.files import bad_line
 from towpath.checker.identity import RESULT, utc
 from towpath.checker.moments import TimeUnit, microseconds
-from towpath.checker.observation import Observation, values_of
+from towpath.checker.observation import ReceivedMessage, values_of
 from towpath.checker.records import PLAIN, Delivery, Marks, read_record
 from towpath.contracts.errors import TowpathError
 
@@ -22,36 +22,36 @@ Line = tuple[int, bytes]
 """Number of a line, or of a message, and its text."""
 
 NEVER = -1
-"""Epoch and offset of what has none."""
+"""Epoch and offset of a record that has none."""
 
 
 class History:
-    """Records in the order in which they came, with what is known about each."""
+    """Records in the order in which they came, with the circumstances of each."""
 
     def __init__(self, source: str, fields: Sequence[str] | None = None, beside: Sequence[str] = ()) -> None:
-        """`source` is named in examples. `fields`, `beside`: what to keep, see `Table`."""
+        """`source` is named in examples. `fields` and `beside` are kept, see `Table`."""
         self.source = source
         self.table = Table(fields, beside)
         self.fields: list[str] = []
-        """What the first record has, read or not: to say what may be asked for."""
+        """All fields of the first record: error messages list them."""
         self.lines = array("q")
         self.payloads = array("q")
-        """A hash of each text: two copies are the same message only if these are equal."""
+        """Hashes of the texts: two copies are the same message only if these are equal."""
         self.readable = bytearray()
         """0 where the text is no JSON object: its fields are all missing."""
         self.epochs, self.offsets = array("q"), array("q")
         self.received_at, self.stored_at = array("d"), array("d")
-        """Unix seconds; NaN where not known."""
+        """Unix seconds; NaN if not known."""
         self.connections = array("q")
         self.dups = bytearray()
-        """1 where the broker said that it had sent this before."""
+        """1 where the broker set its DUP flag: it had sent this before."""
         self.subscribers, self.jobs = CodedColumn(), CodedColumn()
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def append(self, record: Delivery | None, line: int, payload: bytes) -> None:
-        """Take the next record; None for a text that is none."""
+        """Add the next record; None for a text that is no record."""
         held = record if record is not None else _UNREADABLE
         if not self.fields:
             self.fields = sorted({*held.own, *held.beside})
@@ -69,7 +69,7 @@ class History:
         self.jobs.append(held.job)
 
     def column(self, name: str) -> CodedColumn:
-        """A field. Raises `TowpathError` (invalid) if no record has it."""
+        """Return a field. Raises `TowpathError` (invalid) if no record has it."""
         if not self.table.has(name):
             raise bad_line(
                 self.source,
@@ -82,23 +82,23 @@ class History:
         return self.table.columns[name]
 
     def present(self, name: str) -> np.ndarray:
-        """True for the records that have a value in the field."""
+        """Return True for each record that has a value in the field."""
         return self.column(name).array() != 0
 
     def alike(self, fields: Sequence[str]) -> np.ndarray:
-        """A number for each record: equal where all the fields are."""
+        """Return a number for each record: equal where all the fields are."""
         columns = [self.column(name) for name in fields]
         return combined([c.array() for c in columns], [len(c.values) for c in columns], len(self))
 
     def moments(self, name: str, unit: TimeUnit) -> np.ndarray:
-        """Times in microseconds since 1970; 0 where there is none. Raises `TowpathError` (invalid)."""
+        """Return times in microseconds since 1970; 0 where there is none. Raises `TowpathError` (invalid)."""
         allowed = f"ISO 8601, or a number of {unit}"
         return np.array(self._read(name, lambda value: microseconds(value, unit), allowed), np.int64)[
             self.column(name).array()
         ]
 
     def serials(self, name: str) -> np.ndarray:
-        """Whole numbers, which every record has. Raises `TowpathError` (invalid) for one that has none."""
+        """Return whole numbers. Raises `TowpathError` (invalid) for a record that has none."""
         values = self._read(name, lambda value: value if type(value) is int else None, "a whole number")
         without = np.flatnonzero(~self.present(name))
         if len(without):
@@ -106,7 +106,7 @@ class History:
         return np.array(values, np.int64)[self.column(name).array()]
 
     def numbers(self, name: str) -> pd.Series:
-        """Numbers; missing where there is none. Whole ones stay whole. Raises `TowpathError` (invalid)."""
+        """Return numbers; missing where there is none. Whole ones stay whole. Raises `TowpathError`."""
         values = self._read(name, _number, "a number")
         codes = self.column(name).array()
         if all(isinstance(value, int) and abs(value) < _EXACT for value in values):
@@ -114,7 +114,10 @@ class History:
         return pd.Series(np.array([math.nan, *values[1:]], np.float64)[codes])
 
     def _read(self, name: str, read: Callable[[Any], Any], allowed: str) -> list[Any]:
-        """Code → value as read; 0 for a missing one. Raises `TowpathError` for one that is read as None."""
+        """Return, for each code, the value as read; 0 for a missing one.
+
+        Raises `TowpathError` for a value that `read` turns into None.
+        """
         column = self.column(name)
         values = [0, *map(read, column.values[1:])]
         bad = [code for code, value in enumerate(values) if value is None]
@@ -145,7 +148,7 @@ def results_of(
     beside: Sequence[str] = (),
     identified: bool = False,
 ) -> History:
-    """The history of results. A line that is no JSON object is kept, as one that nobody can read."""
+    """Return the history of results. A line that is no JSON object is kept as an unreadable one."""
     history = History(source, fields, beside)
     for number, text in lines:
         try:
@@ -165,8 +168,11 @@ def inputs_of(
     field: str = "input",
     identified: bool = False,
 ) -> History:
-    """The history of what was fed in, or should have come out. Raises `TowpathError` (invalid) naming the
-    line that is no JSON object; `field` is what the user calls the file."""
+    """Return the history of events that were fed in, or of results that should have come.
+
+    Raises `TowpathError` (invalid) for a line that is no JSON object. `field` is the user's name for the
+    file.
+    """
     history = History(source, fields, beside)
     for number, text in lines:
         try:
@@ -184,10 +190,10 @@ def inputs_of(
 
 
 def observed(
-    observations: Iterable[Observation],
+    observations: Iterable[ReceivedMessage],
     compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
 ) -> History:
-    """The history of observations; each is known by its identity."""
+    """Return the history of observations; each is known by its identity."""
     history = History("", None, (RESULT,))
     for number, seen in enumerate(observations, start=1):
         delivery = Delivery(
@@ -209,10 +215,10 @@ def observed(
 
 
 def longs(values: array[int]) -> np.ndarray:
-    """The numbers as a view."""
+    """Return the numbers as a view."""
     return np.frombuffer(values, dtype=np.int64) if values else np.zeros(0, np.int64)
 
 
 def doubles(values: array[float]) -> np.ndarray:
-    """The numbers as a view."""
+    """Return the numbers as a view."""
     return np.frombuffer(values, dtype=np.float64) if values else np.zeros(0, np.float64)

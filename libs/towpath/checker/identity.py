@@ -1,4 +1,4 @@
-"""What makes a result that result: the same identity means the same result, whoever computed it."""
+"""Identities of results: the same identity means the same result, whichever run computed it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 RESULT = "(result)"
-"""Column of results that are known by an `Identity`: no field is called so."""
+"""Column of results that are known by an `Identity`. No field has this name."""
 
 Values = tuple[tuple[str, Any], ...]
 """Named values in the order of their names: a mapping that can be part of an identity."""
@@ -56,7 +56,7 @@ class EventIdentity(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A message that is no result at all. Never expected, so it always shows in the verdict."""
+    """A message that is no result at all. It is never expected, so it always shows in the verdict."""
 
     topic: str
     reason: str
@@ -67,12 +67,11 @@ class Unreadable(NamedTuple):
 
 Identity = WindowIdentity | RangeIdentity | SerialIdentity | ValuesIdentity | EventIdentity | Unreadable
 IdentityOf = Callable[[Mapping[str, Any]], Identity]
-"""From a parsed result (or rejected event) to its identity."""
+"""Returns the identity of a parsed result or rejected event."""
 
 
 def identity_of(body: Mapping[str, Any]) -> Identity:
-    """`(job, window start, window end, key)` for a window's result, `(job, after, through, key)` for that of
-    a processing-time window, else `(job, input, serial)`.
+    """Return the identity of a result: by its window and key, by its range and key, or by its serial number.
 
     Raises `KeyError`, `TypeError` or `ValueError` for a body that is neither a `Result` nor a `Rejected`.
     """
@@ -87,7 +86,7 @@ def identity_of(body: Mapping[str, Any]) -> Identity:
 
 
 def identity_by_values(*fields: str) -> IdentityOf:
-    """Identity by named fields of `values`: for events whose serial number cannot be known beforehand.
+    """Identify results by named fields of `values`, for events whose serial number is not known beforehand.
 
     A device that repeats an event after a lost acknowledgement gives it a second serial number; its
     identity by `("id",)` stays the same.
@@ -103,13 +102,16 @@ def identity_by_values(*fields: str) -> IdentityOf:
 
 
 def identity_by_event(body: Mapping[str, Any]) -> Identity:
-    """Identity of a rejected event by its own text, for dead-letter topics."""
+    """Identify a rejected event by its own text, for dead-letter topics."""
     return EventIdentity(body["event"])
 
 
 def named(values: Mapping[str, Any]) -> Values:
-    """Named values as part of an identity. A value that is no scalar counts by its JSON text; a null one
-    counts as absent, since not every JSON writer writes nulls."""
+    """Return named values as part of an identity.
+
+    Objects and lists count by their JSON text. A null value counts as absent, because not every JSON writer
+    writes nulls.
+    """
     return tuple(
         (name, value if not isinstance(value, dict | list) else json.dumps(value, sort_keys=True))
         for name, value in sorted(values.items())
@@ -118,13 +120,13 @@ def named(values: Mapping[str, Any]) -> Values:
 
 
 def utc(text: str) -> datetime:
-    """The moment an ISO 8601 text names; without a zone it is UTC."""
+    """Return the moment that an ISO 8601 text names; without a zone it is UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def described(known_by: Mapping[str, Any]) -> str:
-    """The fields that a result is known by on one line, for people."""
+    """Return the fields that identify a result on one line, for people."""
     identity = known_by.get(RESULT)
     if identity is None:
         return ", ".join(f"{name}={held!r}" for name, held in known_by.items())

@@ -1,4 +1,4 @@
-"""The judge: compares results that came with those there should be, column by column."""
+"""The judge: compare received results with the expected ones, column by column."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from towpath.checker.expectation import (
 )
 from towpath.checker.history import NEVER, History, doubles, longs, observed
 from towpath.checker.identity import Identity, described
-from towpath.checker.observation import Observation, values_of
+from towpath.checker.observation import ReceivedMessage, values_of
 from towpath.checker.verdict import EXAMPLES, Leniency, Verdict
 
 
 def judge(
     truth: Truth,
-    observations: Iterable[Observation],
+    observations: Iterable[ReceivedMessage],
     leniency: Leniency | None = None,
     *,
     order_key: OrderKey = in_window_or_serial_order,
     compared: Callable[[Mapping[str, Any]], Mapping[str, Any]] = values_of,
     surplus: Set[Identity] = frozenset(),
 ) -> Verdict:
-    """Compare observations, in order of receipt, with what should have come.
+    """Compare observations, in order of receipt, with the truth.
 
-    `compared` picks what of a result must be as the truth has it. `surplus`: results in the truth that cover
-    what another one does; they need not come, and are `duplicated` if they do.
+    `compared` picks the part of a result that must be as the truth has it. `surplus` are results in the truth
+    that cover the same events as another one: they need not come, and are `duplicated` if they do.
     """
     expectation = expectation_of(truth, order_key, surplus)
     return judge_history(expectation, observed(observations, compared), leniency)
@@ -49,36 +49,36 @@ def judge_history(
     leniency: Leniency | None = None,
     stored: History | None = None,
 ) -> Verdict:
-    """Compare what came, in order of receipt, with what should have come: `Verdict` explains the words.
+    """Compare received results, in order of receipt, with the expected ones. `Verdict` explains the words.
 
-    MQTT delivers QoS 1 messages *at least* once: when a connection breaks before an acknowledgement
-    arrived, or when one is long in coming, the broker delivers again. Such a copy says nothing about the
-    job, so it counts as `redelivered`, not as `duplicated`. It is recognised strictly: the same subscriber,
-    an equal payload, and either the broker's word for it (DUP), or a later connection, with the previous
-    copy among the last `redelivery_span` messages before the present connection began. What was published
-    twice has no DUP: a copy without it, on one and the same connection, is always a duplicate.
+    MQTT delivers QoS 1 messages *at least* once. When a connection breaks before an acknowledgement arrives,
+    or when an acknowledgement is late, the broker delivers again. Such a copy says nothing about the job, so
+    it counts as `redelivered`, not as `duplicated`. It must be of the same subscriber and have an equal
+    payload. And either the broker set its DUP flag, or the copy came on a later connection, and the previous
+    copy is among the last `redelivery_span` messages before the present connection began. A result that was
+    published twice has no DUP flag: a copy without it, on the same connection, is always a duplicate.
 
-    The broker may also bring a message for the first time after it has brought younger ones, when a
-    connection broke on the way. So on later connections, the first `redelivery_span` messages are neither
-    `stale_owner` nor `nonmonotonic`.
+    When a connection broke on the way, the broker may also bring a message for the first time after younger
+    ones. So on later connections, the first `redelivery_span` messages are neither `stale_owner` nor
+    `nonmonotonic`.
 
-    `stored` is what the log holds that the results were delivered from: an expected result that is there
-    and did not come is `unseen`, and not `lost`. Raises `TowpathError` (invalid) if results do not have a
-    field that identifies them.
+    `stored` is the log from which the results were delivered. An expected result that is there and did not
+    come is `unseen`, and not `lost`. Raises `TowpathError` (invalid) if results do not have a field that
+    identifies them.
     """
     return _Judging(expectation, history, leniency or Leniency()).verdict(stored)
 
 
 @dataclass
 class _Match:
-    """Which results are which expected ones."""
+    """For each result, the expected one that it is."""
 
     row: np.ndarray
-    """Of each result, the expected row; `ABSENT` where there is none."""
+    """The expected row; `ABSENT` where there is none."""
     copy: np.ndarray
-    """How many copies, redelivered ones aside, came before it."""
+    """Number of copies before it, redelivered ones not counted."""
     times: np.ndarray
-    """How often it should come."""
+    """Number of times that it should come."""
 
 
 class _Judging:
@@ -156,7 +156,7 @@ class _Judging:
         return f"{place}: {known_by}" if history.source else known_by
 
     def _compare(self, match: _Match, known: np.ndarray) -> None:
-        """Values are the same where their codes are; the others are looked at one by one."""
+        """Count wrong values. Equal codes mean equal values; the others are compared one by one."""
         rows = np.flatnonzero(known)
         wanted = match.row[rows]
         wrong = np.zeros(self._rows, bool)
@@ -213,7 +213,7 @@ class _Judging:
     def _check_rising(
         self, word: str, numbers: np.ndarray, counted: np.ndarray, within: CodedColumn | None, strictly: bool
     ) -> None:
-        """Numbers that must not fall, as long as no redelivery can be the cause: of one subscriber."""
+        """Count numbers of one subscriber that fall, unless a redelivery can be the cause."""
         rows = np.flatnonzero(counted & (numbers != NEVER))
         groups = [self._history.subscribers.array()[rows]]
         if within is not None:
@@ -230,16 +230,16 @@ class _Judging:
     def _holds_another(
         self, rows: np.ndarray, numbers: np.ndarray, highest: np.ndarray, groups: list[np.ndarray]
     ) -> np.ndarray:
-        """True where the latest one at the highest number so far had the same number, and another text."""
+        """Return True where the latest message at the highest number had the same number and another text."""
         payloads = longs(self._history.payloads)[rows]
-        # Where the latest of the highest is; as integers: a hash does not fit into a floating-point number.
+        # Places, not hashes: pandas makes floating-point numbers of them, into which a hash does not fit.
         place = pd.Series(np.where(numbers == highest, np.arange(len(rows)), -1))
         before = place.groupby(groups).cummax().groupby(groups).shift(1, fill_value=-1).to_numpy()
         same = (before >= 0) & (numbers[before] == numbers)
         return same & (payloads[before] != payloads)
 
     def _miss(self, match: _Match, first: np.ndarray, stored: History | None) -> None:
-        """What did not come: unseen if the log has it, else lost."""
+        """Count results that did not come: unseen if the log has them, else lost."""
         expectation = self._expectation
         missing = np.ones(expectation.rows, bool)
         missing[match.row[first]] = False
@@ -257,8 +257,10 @@ class _Judging:
 
 
 def _deliveries(history: History, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each result: is it a copy that MQTT allows, and did it come so soon after its subscriber connected
-    again that it may be an older message, which the broker brought late?"""
+    """Tell of each result if it is a copy that MQTT allows, and if the broker may have brought it late.
+
+    That is so soon after the subscriber connected again.
+    """
     subscribers = history.subscribers.array()
     connections, payloads = longs(history.connections), longs(history.payloads)
     table = pd.DataFrame({"subscriber": subscribers, "connection": connections, "payload": payloads})
@@ -275,6 +277,6 @@ def _deliveries(history: History, span: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _copies(groups: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Of each row, how many counted rows of its group are before it."""
+    """Return, for each row, the number of counted rows of its group before it."""
     ones = pd.Series(counted.astype(np.int64))
     return (ones.groupby(groups).cumsum() - ones).to_numpy()

@@ -14,7 +14,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class TimeUnit(StrEnum):
-    """What a time that is given as a number counts since 1970-01-01 UTC."""
+    """Unit of a time given as a number since 1970-01-01 UTC."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -25,7 +25,7 @@ _MICROSECONDS = {TimeUnit.SECONDS: 1_000_000, TimeUnit.MILLISECONDS: 1_000, Time
 
 
 def microseconds(value: Any, unit: TimeUnit = TimeUnit.SECONDS) -> int | None:
-    """The moment in microseconds since 1970; None for what is no time. Without a zone a text is UTC."""
+    """Return the moment in microseconds since 1970; None for other values. A text without a zone is UTC."""
     if isinstance(value, str):
         try:
             return (utc(value) - _EPOCH) // _MICROSECOND
@@ -37,5 +37,5 @@ def microseconds(value: Any, unit: TimeUnit = TimeUnit.SECONDS) -> int | None:
 
 
 def written(at_us: int) -> str:
-    """A moment as people read it: ISO 8601, UTC."""
+    """Return a moment for people: ISO 8601, UTC."""
     return (_EPOCH + at_us * _MICROSECOND).isoformat().replace("+00:00", "Z")

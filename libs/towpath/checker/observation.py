@@ -1,4 +1,4 @@
-"""One message as a subscriber received it."""
+"""Observations: messages as subscribers received them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from towpath.contracts.result import Rejected, Result
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """A result, when and how it came. A million of them fit into a gigabyte: the body is parsed on demand."""
+class ReceivedMessage:
+    """A message as a subscriber received it. A million fit into a gigabyte: bodies are parsed on demand."""
 
     identity: Identity
     payload: bytes
-    """As received: two copies are the same message only if these are equal."""
+    """The text as received: two copies are the same message only if these are equal."""
     received_at: float
     """Unix seconds, the subscriber's clock."""
     connection: int = 1
-    """Which connection of its subscriber brought it, from 1."""
+    """Number of its subscriber's connection, from 1."""
     topic: str = ""
     subscriber: str = ""
-    """Client id of the subscriber. Redelivery is between one subscriber and its broker."""
+    """Client id of the subscriber. A broker redelivers to the same subscriber only."""
     offset: int | None = None
-    """Its place in the log, for a subscriber who is told."""
+    """Its place in the log, if the subscriber knows it."""
     dup: bool = False
-    """MQTT's DUP flag: the broker says that it has sent this before."""
+    """MQTT's DUP flag: the broker has sent this before."""
 
     @property
     def body(self) -> dict[str, Any]:
-        """The parsed JSON object. Empty for a message that is no result."""
+        """The parsed JSON object; empty for a message that is no result."""
         return {} if isinstance(self.identity, Unreadable) else json.loads(self.payload)
 
 
@@ -46,8 +46,8 @@ def observe(
     subscriber: str = "",
     offset: int | None = None,
     dup: bool = False,
-) -> Observation:
-    """The observation of a message. Whatever the message is, it becomes one: nothing is skipped.
+) -> ReceivedMessage:
+    """Return the observation of a message. None is skipped.
 
     A message that does not fit the contracts `Result` and `Rejected` is `Unreadable`.
     """
@@ -58,9 +58,9 @@ def observe(
     except (ValueError, KeyError, TypeError) as error:
         reason = str(error).replace("\n", " ")[:200]
         identity = Unreadable(topic, reason, payload[:200].decode(errors="replace"), crc32(payload))
-    return Observation(identity, payload, received_at, connection, topic, subscriber, offset, dup)
+    return ReceivedMessage(identity, payload, received_at, connection, topic, subscriber, offset, dup)
 
 
 def values_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The compared part: `values` of a result; of a rejected event its text, because reasons are prose."""
+    """Return the compared part: `values` of a result, or the text of a rejected event (reasons are prose)."""
     return body["values"] if "values" in body else {"event": body.get("event")}

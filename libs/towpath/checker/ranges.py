@@ -1,4 +1,4 @@
-"""Processing-time windows: where they end is up to the job, that they partition its input is not."""
+"""Judge processing-time windows: the job chooses where they end, but they must partition its input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from towpath.checker.identity import RangeIdentity
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import check_columns, grouped, groups_in
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.operators import Aggregate, AggregateFunction
@@ -30,10 +30,10 @@ _OF_EACH = {
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How ranges lie over an input."""
+    """Ranges over an input."""
 
     parts: list[Range]
-    """As many of the ranges as do not overlap each other, in order."""
+    """As many ranges as possible that do not overlap each other, in order."""
     overlapping: list[Range]
     """Ranges with serial numbers that are also in `parts`."""
     gaps: list[Range]
@@ -42,7 +42,7 @@ class Partition:
 
 def judge_ranges(
     events: pd.DataFrame,
-    observations: Sequence[Observation],
+    observations: Sequence[ReceivedMessage],
     *,
     job: str,
     key: Sequence[str],
@@ -51,11 +51,11 @@ def judge_ranges(
     through: int,
     leniency: Leniency | None = None,
 ) -> Verdict:
-    """Judge if the windows that came partition the input `after` < serial number ≤ `through`, and are right.
+    """Judge if the received windows are right, and partition the input `after` < serial number ≤ `through`.
 
     `events` are those that the job should have accepted, with their number in column `serial`. Events in a
-    gap between the windows are `lost`: one result for each key they have. A window with serial numbers of
-    another one is `duplicated`, as is a second copy of a result. Everything else as for `judge`.
+    gap between the windows are `lost`: one result for each of their keys. A window with serial numbers of
+    another one is `duplicated`, as is a second copy of a result. Everything else is judged as by `judge`.
     """
     came = (o.identity for o in observations if isinstance(o.identity, RangeIdentity))
     ours = {(i.after, i.through) for i in came if i.job == job and i.after < i.through}
@@ -68,13 +68,13 @@ def judge_ranges(
 
 
 def _values_and_extent(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is compared of a result, under the names of `range_truth`."""
+    """Return the compared part of a result, under the names of `range_truth`."""
     return {**body["values"], _COUNT: body.get("count"), _NEWEST: body["serial"]}
 
 
 def partition(ranges: Iterable[Range], after: int, through: int) -> Partition:
-    """How `ranges` lie over the input with `after` < serial number ≤ `through`."""
-    # Earliest end first, and the shorter one first: keeps as many ranges as can be kept.
+    """Partition the input with `after` < serial number ≤ `through` by `ranges`."""
+    # Earliest end first, and the shorter one first: this keeps as many ranges as possible.
     parts: list[Range] = []
     overlapping: list[Range] = []
     for candidate in sorted(set(ranges), key=lambda r: (r[1], -r[0])):
@@ -96,11 +96,11 @@ def range_truth(
     aggregates: Mapping[str, Aggregate],
     job: str = "",
 ) -> dict[RangeIdentity, dict[str, Any]]:
-    """The results of windows over given ranges of `events`, which have their number in column `serial`.
+    """Return the results of windows over ranges of `events`, which have their number in column `serial`.
 
     Ranges may overlap. An event without its whole key is in no window. Beside the aggregates, each result
-    has the number of events in the window and the newest serial number among them, under names that no
-    aggregate has. Raises `TowpathError` if a field is not a column.
+    has the number of events in the window and their newest serial number, under names that no aggregate has.
+    Raises `TowpathError` if a field is not a column.
     """
     check_columns(events, [SERIAL, *key, *(a.field for a in aggregates.values() if a.field is not None)])
     placed = events.dropna(subset=list(key))
@@ -116,8 +116,10 @@ def range_truth(
 
 
 def rows_in(ranges: Sequence[Range], serials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of each range, and for each of them the number of the range: a row for each time one covers
-    its serial number."""
+    """Return the rows of each range, and for each row the number of its range.
+
+    A row comes once for each range that covers its serial number.
+    """
     ordered = np.argsort(serials, kind="stable")
     begin = np.searchsorted(serials[ordered], [after for after, _ in ranges], side="right")
     end = np.searchsorted(serials[ordered], [through for _, through in ranges], side="right")

@@ -1,8 +1,8 @@
-"""What a line of a file, or a message, says: an event or a result, and how it came.
+"""Read lines of a file, or messages: events or results, with the circumstances of their delivery.
 
-Three forms are told apart, line by line:
+Each line has one of three forms:
 
-- a plain JSON object: its fields. Which of them say how it came, `Marks` tells;
+- a plain JSON object with fields; `Marks` names those that tell how it came;
 - a result as Towpath's jobs publish it: its `values`, and beside them key, window, count, serial, …;
 - a recorded message, `{"topic": …, "payload": …}`, with one of these as payload, as an object or a text.
   `mosquitto_sub -F %j` and `%J` write such lines. It may have `received_at` (or `tst`), `connection`,
@@ -24,20 +24,20 @@ from towpath.checker.moments import TimeUnit, microseconds
 
 @dataclass(frozen=True)
 class Marks:
-    """Which fields of a plain result say how it came. They are no part of what is compared."""
+    """Fields of a plain result that tell how it came. They are not compared."""
 
     epoch: str | None = None
-    """How many times the ownership of the job had changed when it was published."""
+    """Field with the epoch of the job's owner that published it."""
     offset: str | None = None
-    """Its place in the log it was read from."""
+    """Field with its place in the log."""
     received_at: str | None = None
     stored_at: str | None = None
-    """When the newest event in it was stored."""
+    """Field with the time when the newest event in it was stored."""
     connection: str | None = None
-    """Which connection of its subscriber brought it, from 1."""
+    """Field with the number of its subscriber's connection, from 1."""
     subscriber: str | None = None
     unit: TimeUnit = TimeUnit.SECONDS
-    """Of times that are numbers."""
+    """Unit of times that are numbers."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -51,12 +51,12 @@ PLAIN = Marks()
 
 @dataclass(slots=True)
 class Delivery:
-    """One event or result, and how it came."""
+    """One event or result, with the circumstances of its delivery."""
 
     own: Mapping[str, Any]
     """Its fields, or its `values`."""
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """Key, window and more, of a result of Towpath."""
+    """Key, window and more of a result of Towpath."""
     job: str | None = None
     epoch: int | None = None
     offset: int | None = None
@@ -66,18 +66,19 @@ class Delivery:
     """Unix seconds."""
     connection: int = 1
     dup: bool = False
-    """The broker said that it had sent this before."""
+    """MQTT's DUP flag: the broker had sent this before."""
     subscriber: str | None = None
     text: bytes | None = None
-    """What came, if it is not the whole line."""
+    """The received text, if it is not the whole line."""
     trouble: str | None = None
     """The reason why the payload of a recorded message cannot be read."""
 
 
 def read_record(text: bytes | str, marks: Marks = PLAIN, *, identified: bool = False) -> Delivery:
-    """The record of a JSON text. With `identified`, results of Towpath have their `Identity` beside them.
+    """Return the record of a JSON text. With `identified`, results of Towpath have their `Identity` beside.
 
-    Raises `ValueError` for what is no JSON object. A recorded message with such a payload has a `trouble`.
+    Raises `ValueError` for a text that is no JSON object. A recorded message with such a payload has a
+    `trouble`.
     """
     body = json.loads(text)
     if not isinstance(body, dict):
@@ -97,7 +98,7 @@ def recorded(
     offset: int | None = None,
     dup: bool = False,
 ) -> bytes:
-    """The line of a recorded message: an object as it is, any other payload as text."""
+    """Return the line of a recorded message: an object as it is, any other payload as text."""
     message: dict[str, Any] = {"topic": topic, "connection": connection}
     known = {
         "received_at": received_at,

@@ -14,12 +14,12 @@ __all__ = ["FAULTS", "NOTICES", "as_json", "as_table"]
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """All counts, `clean`, and the examples: made of JSON types only."""
+    """Return all counts, `clean` and the examples, in JSON types only."""
     return {"clean": verdict.clean} | {f.name: getattr(verdict, f.name) for f in fields(verdict)}
 
 
 def as_table(verdict: Verdict, title: str = "Results") -> Table:
-    """One row for each count; faults in red, with an example where there is one."""
+    """Return one row for each count: faults in red, with an example if there is one."""
     table = Table(title=title, caption=_caption(verdict))
     table.add_column("what")
     table.add_column("count", justify="right")

@@ -1,4 +1,4 @@
-"""A rule: how a pipeline turns its events into results."""
+"""A rule describes the way in which a pipeline turns its events into results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from towpath.checker.moments import TimeUnit
 
 @dataclass(frozen=True)
 class Terms:
-    """What the user says about events and results. Fields of results have the names that events have, unless
-    another is given."""
+    """The user's description of events and results.
+
+    Fields of results have the same names as those of events, unless another name is given.
+    """
 
     key: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
-    """Fields that say which event it is; without them an event is known by all it has."""
+    """Fields that identify an event. Without them all its fields do."""
     compare: tuple[str, ...] | None = None
     """Fields that must come out unchanged; None: all."""
     time_field: str | None = None
@@ -28,13 +30,13 @@ class Terms:
     value_field: str | None = None
     """The number that is summed up."""
     result_field: str | None = None
-    """Where results have the number; None: a field called as the rule's last word."""
+    """Field of results with the number; None: it has the name of the rule's last word."""
     where: str | None = None
     window_start: str = "window_start"
     window_end: str | None = None
-    """Given: results are known by the end of their window, and need not say when it starts."""
+    """If given, results are known by the end of their window, and need not have its start."""
     watermark_s: float | None = None
-    """Given: windows that end later than the newest event less so many seconds need not have come."""
+    """If given, windows that end less than so many seconds before the newest event need not have come."""
     text_field: str = "text"
     word_field: str = "word"
     serial_field: str | None = None
@@ -42,18 +44,18 @@ class Terms:
 
 
 Fields = Callable[[Terms], list[str] | None]
-"""The fields that are read; None: all."""
+"""Returns the fields that are read; None: all."""
 
 
 @dataclass(frozen=True)
 class PipelineRule:
-    """How results follow from events."""
+    """Derives the expected results from events."""
 
     needs: tuple[str, ...]
     """Terms that must be given."""
     of_events: Fields
     of_results: Fields
     expected: Callable[[Terms, History, History], Expectation]
-    """From events, and what came, to what should come. Of what came only that is used which is the job's to
-    choose, such as where ranges end. Raises `TowpathError` (invalid) for an event that cannot be used,
-    naming file, line and field."""
+    """Returns the expected results for events and received results. From the received ones it takes only what
+    the job may choose, such as the ends of ranges. Raises `TowpathError` (invalid) with file, line and field
+    for an event that cannot be used."""

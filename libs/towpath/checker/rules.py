@@ -18,19 +18,19 @@ from towpath.checker.verdict import Leniency, Verdict
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 RULES: dict[str, PipelineRule] = {**rules_events.RULES, **rules_groups.RULES}
-"""Name → what a pipeline of that name does with its events."""
+"""Name → rule."""
 
 
 @dataclass(frozen=True)
 class NamedLines:
-    """Lines, and what they are called when something is wrong with one."""
+    """Lines, and the name of their source for error messages."""
 
     name: str
     lines: Iterable[Line]
 
 
 def rule_called(name: str, terms: Terms) -> PipelineRule:
-    """The rule of that name. Raises `TowpathError` (invalid): no such rule, or it was not told enough."""
+    """Return the rule of that name. Raises `TowpathError` (invalid): no such rule, or a term is missing."""
     rule = RULES.get(name)
     if rule is None:
         raise TowpathError.unknown("rule", name, sorted(RULES))
@@ -65,10 +65,11 @@ def judge_by_rule(
     leniency: Leniency | None = None,
     log: NamedLines | None = None,
 ) -> Verdict:
-    """Whether `output` is what the rule makes of `events`. `log`: what was stored, to tell unseen from lost.
+    """Judge `output` by the results that the rule derives from `events`.
 
-    Raises `TowpathError` (invalid) for a rule, a line or a field that cannot be used. A line of `output`
-    that is no JSON object is no bad input, but an unexpected result.
+    `log` has the stored results, to tell unseen from lost ones. Raises `TowpathError` (invalid) for a rule, a
+    line or a field that cannot be used. A line of `output` that is no JSON object is no bad input, but an
+    unexpected result.
     """
     rule = rule_called(name, terms)
     beside = (*terms.key, *terms.identity) if rule.of_events(terms) is None else ()
@@ -87,11 +88,11 @@ def judge_by_truth(
     leniency: Leniency | None = None,
     log: NamedLines | None = None,
 ) -> Verdict:
-    """Whether `output` has the results that `truth` has: each once, unless there it is more often.
+    """Judge `output` by the results in `truth`: each must come as often as it is there.
 
-    A result is known by the fields of `terms.identity` and `terms.key`; without these, one of Towpath by its
-    window, key or serial number, and any other by all it has. The order within a key is that of `truth`.
-    Raises `TowpathError` (invalid) as `judge_by_rule` does.
+    A result is known by the fields of `terms.identity` and `terms.key`. Without these, a result of Towpath is
+    known by its window, key or serial number, and any other by all its fields. The order within a key is that
+    of `truth`. Raises `TowpathError` (invalid) as `judge_by_rule` does.
     """
     asked = (*terms.key, *terms.identity) if terms.identity else ()
     wanted = inputs_of(

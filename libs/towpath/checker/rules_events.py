@@ -1,4 +1,4 @@
-"""Rules with a result for each event, or for the newest ones."""
+"""Rules with a result for each event, or for the newest events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _fields(terms: Terms) -> list[str] | None:
 
 
 def _passed(terms: Terms, events: History, rows: np.ndarray) -> Expectation:
-    """These events, unchanged. One that repeats an identity is the same event, sent again."""
+    """Expect these events unchanged. One that repeats an identity is the same event, sent again."""
     names = terms.compare if terms.compare is not None else tuple(events.table.columns)
     if terms.identity:
         rows = rows[~pd.Series(events.alike(terms.identity)[rows]).duplicated().to_numpy()]
@@ -65,7 +65,7 @@ def _latest_by_key(terms: Terms, events: History, _: History) -> Expectation:
     if not known_by:
         raise TowpathError(
             ErrorCode.INVALID,
-            "a result must say which event it is",
+            "no field identifies an event",
             field="identity",
             value="nothing",
             allowed="fields of the events, or a time_field",
@@ -89,10 +89,10 @@ def _latest_by_key(terms: Terms, events: History, _: History) -> Expectation:
 
 
 RULES = {
-    # Each event comes out once; of `filter` those for which the condition holds.
+    # Each event comes out once; with `filter`, each event for which the condition holds.
     "pass-through": PipelineRule((), _fields, _fields, _pass_through),
     "filter": PipelineRule(("where",), lambda _: None, _fields, _filter),
-    # For each event, how many its key has had so far.
+    # For each event, the number of events of its key so far.
     "running-count": PipelineRule(("key",), _count_fields, _count_fields, _running_count),
     # The newest event of each key comes out; older ones may, before it.
     "latest-by-key": PipelineRule(("key",), _fields, _fields, _latest_by_key),

@@ -28,11 +28,11 @@ class _Totals:
     """One number for each group, as columns."""
 
     numbers: np.ndarray
-    """Of window or range."""
+    """Number of the window or range."""
     key: dict[str, CodedColumn]
     results: CodedColumn
     order: np.ndarray
-    """Equal where the key is."""
+    """Equal numbers for equal keys."""
 
 
 def _totals(
@@ -41,7 +41,7 @@ def _totals(
     key: Mapping[str, CodedColumn],
     values: pd.Series | None,
 ) -> _Totals:
-    """Aggregate rows by number and key; `values` is None where they are counted only."""
+    """Aggregate rows by number and key. `values` is None where they are counted only."""
     rows = pd.DataFrame(index=range(len(numbers)) if values is None else values.index)
     field = None if values is None else "value"
     if values is not None:
@@ -73,15 +73,17 @@ def _of_windows(
 
 
 def _windows(terms: Terms, events: History) -> np.ndarray:
-    """The number of each event's window, counted from 1970."""
+    """Return the number of each event's window, counted from 1970."""
     assert terms.size_s is not None
     assert terms.time_field is not None
     return events.moments(terms.time_field, terms.time_unit) // round(terms.size_s * _MICROSECONDS)
 
 
 def _placed(terms: Terms, events: History, totals: _Totals, word: str) -> Expectation:
-    """The expectation of windows: known by their start, or by their end where results have no start. Those
-    that the watermark has not closed need not have come."""
+    """Return the expected windows, known by their start, or by their end where results have no start.
+
+    Windows that the watermark has not closed need not have come.
+    """
     assert terms.size_s is not None
     size = round(terms.size_s * _MICROSECONDS)
     ends = (totals.numbers + 1) * size
@@ -107,13 +109,13 @@ def _placed(terms: Terms, events: History, totals: _Totals, word: str) -> Expect
 
 
 def _read(value: Any, unit: TimeUnit) -> Any:
-    """The moment in microseconds; what is none stays as it is, and so is never right."""
+    """Return the moment in microseconds. A value that is no time stays as it is, and so is never right."""
     at = microseconds(value, unit)
     return repr(value) if at is None and value is not None else at
 
 
 def _word_count(terms: Terms, events: History, _: History) -> Expectation:
-    """Words are what white space separates."""
+    """Count the words, which white space separates."""
     column = events.column(terms.text_field)
     split = pd.Series([str(text).split() if text is not None else [] for text in column.values], dtype=object)
     words = split.iloc[column.array()].reset_index(drop=True).explode().dropna()
@@ -157,7 +159,7 @@ def _of_ranges(
 
 
 def _ranges(results: History) -> list[Range]:
-    """The ranges that results say they cover."""
+    """Return the ranges that results say they cover."""
     if not len(results):
         return []
     after, through = results.column(_AFTER), results.column(_THROUGH)
@@ -204,7 +206,7 @@ _AGGREGATES: dict[str, tuple[AggregateFunction, tuple[str, ...]]] = {
 RULES = {
     **{f"window-{word}": _window_rule(word, *aggregate) for word, aggregate in _AGGREGATES.items()},
     **{f"range-{word}": _range_rule(word, *aggregate) for word, aggregate in _AGGREGATES.items()},
-    # How often each word of `text_field` occurs; in each window, if `size_s` is given.
+    # The number of times that each word of `text_field` occurs; in each window, if `size_s` is given.
     "word-count": PipelineRule(
         (),
         lambda terms: _given(terms.text_field, terms.time_field),

@@ -1,4 +1,4 @@
-"""The results of windows, by a batch computation over the same events: it shares no code with the jobs."""
+"""Compute the results of windows in a batch over the same events. It shares no code with the jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window_truth(
     aggregates: Mapping[str, Aggregate],
     job: str = "",
 ) -> WindowTruth:
-    """The results of a tumbling window over `events`, as a job called `job` should publish them.
+    """Return the results of a tumbling window over `events`, as a job called `job` should publish them.
 
     Windows are aligned to 1970-01-01 UTC, as Spark's are. An event without a time is in no window; a
     missing key is a key of its own. Missing values are left out of every aggregate but `count`, and an
@@ -59,7 +59,7 @@ def check_columns(events: pd.DataFrame, used: Sequence[str]) -> None:
 
 
 def grouped(rows: pd.DataFrame, by: Sequence[Any], aggregates: Mapping[str, Aggregate]) -> pd.DataFrame:
-    """The aggregates of rows that are alike in all of `by`: a row for each group, whose index tells which."""
+    """Return the aggregates of rows that are alike in all of `by`. The index of a row names its group."""
     groups = rows.groupby([*by], dropna=False, sort=True)
     columns = {name: _aggregated(groups, aggregate) for name, aggregate in aggregates.items()}
     return pd.DataFrame(columns).astype(object)
@@ -84,7 +84,7 @@ _OF_GROUPS: dict[AggregateFunction, Callable[[Any, float | None], Any]] = {
 
 
 def groups_in(table: pd.DataFrame, key: Sequence[str]) -> Iterator[tuple[int, Values, dict[str, Any]]]:
-    """Of each group its number, which it was grouped by first, then its key, and its aggregates."""
+    """Yield for each group its number (the first part of the index), its key, and its aggregates."""
     for group, row in zip(table.index.tolist(), table.itertuples(index=False, name=None), strict=True):
         number, *held = group if isinstance(group, tuple) else (group,)
         known_by = named({name: plain(value) for name, value in zip(key, held, strict=True)})
@@ -92,7 +92,7 @@ def groups_in(table: pd.DataFrame, key: Sequence[str]) -> Iterator[tuple[int, Va
 
 
 def plain(value: Any) -> Any:
-    """A cell of a table as JSON has it: no NumPy types, missing is None, times are in UTC."""
+    """Return a cell of a table as JSON has it: no NumPy types, missing is None, times are in UTC."""
     if pd.isna(value):
         return None
     if isinstance(value, pd.Timestamp):

@@ -1,4 +1,4 @@
-"""The verdict on results: how many faults of each kind, and examples."""
+"""The verdict on results: the number of faults of each kind, and examples."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, fields
 
 REDELIVERY_SPAN = 1_000
-"""How many messages of an earlier connection a broker may bring again; nats-server keeps at most 1,024
-deliveries unacknowledged for one session."""
+"""Messages of an earlier connection that a broker may bring again: nats-server keeps at most 1,024 deliveries
+unacknowledged for one session."""
 
 CLOCK_SKEW_S = 1.0
 """Seconds by which the clocks of a site and a subscriber may differ."""
@@ -16,10 +16,10 @@ EXAMPLES = 5
 """Examples kept for each kind of fault."""
 
 FAULTS = ("lost", "duplicated", "wrong", "unexpected", "unseen", "stale_owner")
-"""Any of these and a verdict is not clean."""
+"""A verdict with any of these is not clean."""
 
 NOTICES = ("out_of_order", "nonmonotonic", "premature", "late")
-"""Worth a look. What was promised decides if they are faults."""
+"""Worth a look: the user's expectations decide if they are faults."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Leniency:
 
 @dataclass(slots=True)
 class Verdict:
-    """How many of each, and a few examples. Every result that came is exactly one of: the first copy of an
+    """Counts of faults, and a few examples. Every received result is exactly one of: the first copy of an
     expected result, `duplicated`, `unexpected`, or `redelivered`."""
 
     expected: int = 0
-    """Results there should be."""
+    """Expected results."""
     results: int = 0
     """Messages received."""
     lost: int = 0
@@ -55,36 +55,38 @@ class Verdict:
     unexpected: int = 0
     """Messages that are no expected result, unreadable ones included."""
     unseen: int = 0
-    """Expected results that the log has, and that never came to the subscriber. Told from `lost` only where
-    the log was read too."""
+    """Expected results that the log has, and that never came to the subscriber. Counted only where the log
+    was read, too; else they count as `lost`."""
     stale_owner: int = 0
     """Results of an epoch that came after a result of a later epoch of the same job."""
     out_of_order: int = 0
     """First copies that came after a later one of the same key."""
     nonmonotonic: int = 0
-    """Results whose place in the log is before that of an earlier one, or where the log had another."""
+    """Results whose place in the log is before an earlier result's, or the place of another one."""
     premature: int = 0
     """First copies received before the newest event in them was stored."""
     late: int = 0
     """First copies received more than the allowed time after the newest event in them was stored."""
     redelivered: int = 0
-    """Copies that the broker delivered again, for want of an acknowledgement: allowed, see `judge`."""
+    """Copies that the broker delivered again, because it had no acknowledgement: allowed, see `judge`."""
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Kind of fault → up to five descriptions."""
 
     @property
     def clean(self) -> bool:
-        """True if exactly the expected results came, each once, right, and from the job's owner. Order and
-        lateness do not count."""
+        """True if exactly the expected results came, each once, right, and from the job's owner.
+
+        Order and lateness do not count.
+        """
         return not any(getattr(self, word) for word in FAULTS)
 
     def found(self, allowed: Collection[str] = ()) -> dict[str, int]:
-        """Everything that is not as it should be, order and lateness included: word → how many times."""
+        """Return all faults and notices, order and lateness included: word → count."""
         words = [word for word in (*FAULTS, *NOTICES) if word not in allowed]
         return {word: getattr(self, word) for word in words if getattr(self, word)}
 
     def add(self, other: Verdict) -> None:
-        """Count the verdict on other results in."""
+        """Add the counts of the verdict on other results."""
         for counted in fields(other):
             if counted.type == "int":
                 setattr(self, counted.name, getattr(self, counted.name) + getattr(other, counted.name))

@@ -108,7 +108,7 @@ def place_in_item(path: str, item: Any) -> str:
 
 def read(content: Mapping[Any, Any], sites: Sequence[SiteStatus]) -> tuple[ReadJobs, list[ErrorDetail]]:
     """Return the jobs of a document in SpecK's format, and all errors in it, in its own words."""
-    reader = _Reader(content["jobs"], AddressBook(sites))
+    reader = _SpeckReader(content["jobs"], AddressBook(sites))
     errors = [
         ErrorDetail(
             code=ErrorCode.INVALID,
@@ -122,7 +122,7 @@ def read(content: Mapping[Any, Any], sites: Sequence[SiteStatus]) -> tuple[ReadJ
     return reader.read(), [*errors, *reader.errors]
 
 
-class _Reader:
+class _SpeckReader:
     """Reads one document and collects the errors."""
 
     def __init__(self, items: Sequence[Any], sites: AddressBook) -> None:

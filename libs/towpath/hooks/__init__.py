@@ -1,5 +1,5 @@
-"""Named points where an extension may look at what passes. Without one they do nothing.
+"""Named points where an extension may look at passing data. Without an extension they do nothing.
 
-`points` lists the points and says how code passes them; `extension` finds the one extension of a process.
-What rules do at the points is no part of the product: see `towpath.lab.faults`.
+`points` lists the points and shows their use; `extension` finds the one extension of a process. The rules
+that act at the points are no part of the product: see `towpath.lab.faults`.
 """

@@ -1,4 +1,4 @@
-"""The extension of this process, a module that the environment names. Without one this does nothing.
+"""The extension of this process: a module that the environment names. Without one, nothing happens here.
 
 The supervisor names it when the mesh's settings switch fault rules on. Its module offers:
 
@@ -21,19 +21,19 @@ HOOKS = "TOWPATH_HOOKS"
 
 
 def watch() -> None:
-    """Let the extension begin in this process. Cheap when it has begun before."""
+    """Start the extension in this process. Cheap when it runs already."""
     if (extension := _extension()) is not None:
         extension.watch()
 
 
 def at_site(home: Path, site: str, bus: Any) -> AbstractAsyncContextManager[None]:
-    """What the extension does in the agent of a site, while the agent has its connection `bus`."""
+    """Run the extension in the agent of a site, while the agent has its connection `bus`."""
     extension = _extension()
     return nullcontext() if extension is None else extension.at_site(home, site, bus)
 
 
 def spark_settings() -> dict[str, str]:
-    """Settings of Spark with which its Python workers have the extension, also on other machines."""
+    """Return the settings of Spark that give its Python workers the extension, also on other machines."""
     extension = _extension()
     if extension is None:
         return {}

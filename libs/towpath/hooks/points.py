@@ -1,8 +1,8 @@
-"""The named points of the data path, and how a rule looks at what passes one.
+"""The named points of the data path, and the interface of the rules that look at passing data.
 
-Code at a point asks `if POINT.rules:` and goes on: that is all a point costs without a rule. With one it
-hands over everything that is about to pass at once, and goes on with what it gets back. This module imports
-little: every Python worker of Spark imports it.
+Code at a point asks `if POINT.rules:` and goes on: that is all a point costs without a rule. With one, the
+code hands over all items that are about to pass, and goes on with those it gets back. This module imports
+little, because every Python worker of Spark imports it.
 
     if SOURCE_READ.rules:
         messages = SOURCE_READ.through(messages, MESSAGES, job=self.job)
@@ -21,7 +21,7 @@ class InjectedFault(Exception):
     """Raised on purpose by a rule. It is also the exception that the rule names, if it names one."""
 
     def __init__(self, message: str = "injected fault") -> None:
-        # Not the next constructor in line: that of another exception may ask for anything.
+        # Not `super()`: the constructor of the other exception may need any arguments.
         Exception.__init__(self, message)
         self.message = message
 
@@ -31,38 +31,38 @@ class InjectedFault(Exception):
 
 @dataclass(frozen=True)
 class Items(Generic[T]):
-    """How to read and change what passes a named point."""
+    """Reads and changes the items that pass a named point."""
 
     payload: Callable[[T], bytes]
     fields: Callable[[T], Mapping[str, Any]]
-    """What conditions may name, `payload` aside: `topic`, `serial`, `job`…"""
+    """Returns the fields that conditions may name beside `payload`: `topic`, `serial`, `job`…"""
     with_payload: Callable[[T, bytes], T]
 
 
 @dataclass
 class Passed(Generic[T]):
-    """What one rule made of what was to pass."""
+    """The outcome of one rule."""
 
     items: Sequence[T]
     wait_s: float = 0.0
-    """How long everything is held up before it goes on, seconds."""
+    """Seconds for which everything is held up."""
     error: Exception | None = None
-    """What the code at the point gets to see, after the wait."""
+    """The error that the code at the point gets after the wait."""
 
 
 class PassageRule(Protocol):
     """A rule whose event is a named point."""
 
     def look(self, items: Sequence[T], access: Items[T], context: Mapping[str, Any]) -> Passed[T]:
-        """Look at all items and change what the rule is about. Never raises."""
+        """Look at all items and change those that the rule is about. Never raises."""
         ...
 
     def hold_up(self, seconds: float) -> None:
-        """Wait, no longer than the rule is loaded."""
+        """Wait, but no longer than the rule is loaded."""
         ...
 
     async def hold_up_async(self, seconds: float) -> None:
-        """As `hold_up`, while other tasks go on."""
+        """Wait as `hold_up` does, while other tasks go on."""
         ...
 
 
@@ -74,13 +74,13 @@ class Point:
     def __init__(self, name: str) -> None:
         self.name = name
         self.rules: tuple[PassageRule, ...] = ()
-        """Those that look at this point now; set by the extension, if there is one."""
+        """The rules that look at this point now. The extension sets them, if there is one."""
 
     def through(self, items: Sequence[T], access: Items[T], **context: Any) -> Sequence[T]:
-        """What passes instead of `items`; blocks for as long as rules hold it up.
+        """Return the items that pass instead of `items`. Block for as long as rules hold them up.
 
-        `context` is what conditions may name of all items; `job` is whose they are. Raises what a rule
-        means to raise.
+        `context` has fields of all items that conditions may name, such as their `job`. Raises the error that
+        a rule injects.
         """
         for rule in self.rules:
             passed = rule.look(items, access, context)
@@ -92,7 +92,7 @@ class Point:
         return items
 
     async def through_async(self, items: Sequence[T], access: Items[T], **context: Any) -> Sequence[T]:
-        """As `through`, for code on an event loop: other tasks go on meanwhile."""
+        """Do the same as `through` on an event loop: other tasks go on meanwhile."""
         for rule in self.rules:
             passed = rule.look(items, access, context)
             if passed.wait_s > 0:
@@ -127,4 +127,4 @@ POINTS: Mapping[str, Point] = {
         BUS_RECEIVE,
     )
 }
-"""All of them by name, as `towpath.contracts.faults.DataPoint` lists them."""
+"""Name → point, as `towpath.contracts.faults.DataPoint` lists them."""

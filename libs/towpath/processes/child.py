@@ -9,7 +9,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -20,12 +19,16 @@ from towpath.contracts.site import ProcessStatus
 from towpath.processes import claim
 from towpath.processes.record import CLOCK_TOLERANCE_S, PidRecord, read_record
 from towpath.processes.spec import ChildSpec
+from towpath.tasks import NotInTime, wait_until
 
 CLAIM_DEADLINE_S = 15.0
 """Time for an interpreter to start on a machine where everything else starts, too."""
 
 LEFTOVER_GRACE_S = 1.0
 """Time for descendants that remain after their leader has ended in good order."""
+
+LOOK_EVERY_S = 0.01
+"""Pause between two looks at a process that starts or ends."""
 
 
 def rotate_log(log: Path) -> None:
@@ -59,23 +62,23 @@ def launch(spec: ChildSpec, run: Path, *, restarts: int = 0) -> subprocess.Popen
 
 
 def _await_claim(spec: ChildSpec, run: Path, started: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + CLAIM_DEADLINE_S
-    while True:
+    def is_claimed() -> bool:
         record = read_record(run, spec.name)
-        if record is not None and record.pid == started.pid:
-            return
-        code = started.poll()
-        if code == claim.ALREADY_CLAIMED:
-            raise TowpathError(
-                ErrorCode.BUSY, f"{spec.name} runs already", field="name", value=spec.name, allowed="one"
-            )
-        if code is not None or time.monotonic() > end:
-            started.kill()
-            started.wait()
-            raise TowpathError(
-                ErrorCode.FAILED, f"{spec.name} did not start: read {spec.log}", field="name", value=spec.name
-            )
-        time.sleep(0.01)
+        return record is not None and record.pid == started.pid
+
+    with contextlib.suppress(NotInTime):
+        wait_until(lambda: is_claimed() or started.poll() is not None, CLAIM_DEADLINE_S, LOOK_EVERY_S)
+    if is_claimed():
+        return
+    if started.poll() == claim.ALREADY_CLAIMED:
+        raise TowpathError(
+            ErrorCode.BUSY, f"{spec.name} runs already", field="name", value=spec.name, allowed="one"
+        )
+    started.kill()
+    started.wait()
+    raise TowpathError(
+        ErrorCode.FAILED, f"{spec.name} did not start: read {spec.log}", field="name", value=spec.name
+    )
 
 
 def stop(run: Path, name: str, *, grace_s: float) -> bool:
@@ -160,9 +163,8 @@ def _signal(processes: Iterable[psutil.Process], send: Callable[[psutil.Process]
 
 def _gone(processes: list[psutil.Process], within_s: float) -> None:
     """Wait until all have ended, zombies included: their parents reap them in their own time."""
-    end = time.monotonic() + within_s
-    while _alive(processes) and time.monotonic() < end:
-        time.sleep(0.02)
+    with contextlib.suppress(NotInTime):
+        wait_until(lambda: not _alive(processes), within_s, LOOK_EVERY_S)
 
 
 def status(record: PidRecord) -> ProcessStatus:

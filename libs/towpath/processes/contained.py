@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,7 @@ from towpath.contracts.site import ProcessStatus
 from towpath.processes import child
 from towpath.processes.record import ContainerRecord, PidRecord, read_record, write_record
 from towpath.processes.spec import ChildSpec, Container
+from towpath.tasks import NotInTime, wait_until
 
 LABEL_HOME, LABEL_PROCESS, LABEL_VERSION = "towpath.home", "towpath.process", "towpath.version"
 """Labels of each container: the mesh's directory, the name of the process, and its version."""
@@ -50,6 +52,9 @@ NOTICED_S = 5.0
 
 FIRST_PROCESS_S = 5.0
 """Time for the first process of a container to appear."""
+
+LOOK_EVERY_S = 0.05
+"""Pause between two questions to the daemon."""
 
 
 def container_name(container: Container, process: str) -> str:
@@ -124,12 +129,11 @@ def stop(run: Path, record: PidRecord, *, grace_s: float) -> bool:
 def ending(record: PidRecord) -> str:
     """Return one line that tells how a container has ended."""
     assert record.container is not None
-    end = time.monotonic() + NOTICED_S
+    look = partial(running.look, record.container.name, record.container.docker_host)
     try:
-        found = running.look(record.container.name, record.container.docker_host)
-        while found is not None and found.running and time.monotonic() < end:
-            time.sleep(0.05)
-            found = running.look(record.container.name, record.container.docker_host)
+        with contextlib.suppress(NotInTime):
+            wait_until(lambda: (seen := look()) is None or not seen.running, NOTICED_S, LOOK_EVERY_S)
+        found = look()
     except TowpathError as error:
         return f"its container has ended for an unknown reason: {error.detail.message}"
     if found is None:

@@ -56,7 +56,7 @@ class Backoff:
 
 
 @dataclass
-class _Kept:
+class _Child:
     """A child, and the task that keeps it running."""
 
     spec: ChildSpec
@@ -77,7 +77,7 @@ class Supervisor:
         self._run = run
         self._runtimes = Runtimes(run)
         self._backoff = backoff or Backoff()
-        self._kept: dict[str, _Kept] = {spec.name: _Kept(spec) for spec in _ordered(children)}
+        self._kept: dict[str, _Child] = {spec.name: _Child(spec) for spec in _ordered(children)}
         self._applying = asyncio.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="processes")
 
@@ -150,7 +150,7 @@ class Supervisor:
             if spec is None or _replaced(kept.spec, spec):
                 await self._end(kept)
             kept.spec = spec or kept.spec
-        self._kept = {name: self._kept.get(name) or _Kept(spec) for name, spec in wanted.items()}
+        self._kept = {name: self._kept.get(name) or _Child(spec) for name, spec in wanted.items()}
         self.start()
 
     async def restart(self, name: str) -> None:
@@ -177,7 +177,7 @@ class Supervisor:
         kept = self._kept[name]
         return None if kept.ready.is_set() else kept.error
 
-    def _status(self, kept: _Kept) -> ProcessStatus:
+    def _status(self, kept: _Child) -> ProcessStatus:
         name = kept.spec.name
         record = find(self._run, name)
         if record is None:
@@ -185,13 +185,13 @@ class Supervisor:
         found = status(record)
         return found.model_copy(update={"restarts": kept.restarts, "error": found.error or kept.error})
 
-    async def _release(self, children: list[_Kept]) -> None:
+    async def _release(self, children: list[_Child]) -> None:
         """Stop keeping the children, without ending them."""
         await end(kept.keeper for kept in children)
         for kept in children:
             kept.keeper = None
 
-    async def _end(self, kept: _Kept) -> None:
+    async def _end(self, kept: _Child) -> None:
         kept.ready.clear()
         kept.fresh = False
         try:
@@ -200,7 +200,7 @@ class Supervisor:
             # The daemon of a container refuses. The other children are ended nevertheless.
             log.error("%s could not be ended: %s", kept.spec.name, error)
 
-    async def _keep(self, kept: _Kept) -> None:
+    async def _keep(self, kept: _Child) -> None:
         """Run one child until cancelled: start it, wait until it is ready, watch it, pause, start again."""
         loop = asyncio.get_running_loop()
         for name in kept.spec.after:
@@ -223,7 +223,7 @@ class Supervisor:
             log.warning("%s: %s; restart %d in %.1f s", kept.spec.name, told, kept.restarts, pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _begin(self, kept: _Kept) -> None:
+    async def _begin(self, kept: _Child) -> None:
         """Adopt the running child, or start one. A process of another version is ended first."""
         spec, runtime = kept.spec, self._runtime(kept)
         record = await self._call(runtime.adoptable, spec)
@@ -237,7 +237,7 @@ class Supervisor:
         kept.fresh = True
         log.info("%s started, pid %d", spec.name, started.pid)
 
-    async def _watch(self, kept: _Kept) -> None:
+    async def _watch(self, kept: _Child) -> None:
         """Return when the child has ended. Raises `TowpathError` when it did not become ready in time."""
         end = asyncio.get_running_loop().time() + kept.spec.ready_s
         while await self._call(self._runtime(kept).runs, kept.spec.name):
@@ -257,7 +257,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args, **kwargs))
 
-    def _runtime(self, kept: _Kept) -> Runtime:
+    def _runtime(self, kept: _Child) -> Runtime:
         return self._runtimes.of(kept.spec)
 
 

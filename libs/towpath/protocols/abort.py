@@ -1,4 +1,4 @@
-"""Giving up what is under way, because somebody asked for it."""
+"""Give up the step that is under way when a user aborts the operation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ ABORTED = "aborted by request"
 
 
 def aborted() -> TowpathError:
-    """The failure of a step that was given up."""
+    """Return the failure of a step that was given up."""
     return TowpathError(ErrorCode.FAILED, ABORTED)
 
 
 async def unless(abort: asyncio.Event, asking: Coroutine[Any, Any, T]) -> T:
-    """The answer, unless the abort comes first. Raises `TowpathError` then: what was asked may be done or
-    not, as if its deadline had passed."""
+    """Return the answer. Raises `TowpathError` when the abort comes first.
+
+    The command may then have been executed or not, as after a deadline.
+    """
     answer, stopped = asyncio.create_task(asking), asyncio.create_task(abort.wait())
     try:
         await asyncio.wait((answer, stopped), return_when=asyncio.FIRST_COMPLETED)

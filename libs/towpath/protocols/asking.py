@@ -1,4 +1,4 @@
-"""Asks a party of an operation until it answers, or for as long as a step has."""
+"""Send a command to a party of an operation until it answers, or until the step's time is over."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from towpath.protocols.clock import Clock
 log = logging.getLogger(__name__)
 
 LONGEST_ASK_S = 3600.0
-"""A request that has no end of its own is made anew after so long."""
+"""A request without a deadline is sent again after this time."""
 
 PAUSE_S = 0.5
-"""Between attempts of a step that was refused for now, or must succeed."""
+"""Pause between attempts of a step that was refused for now, or must succeed."""
 
 SILENCE = frozenset({ErrorCode.DEADLINE, ErrorCode.UNREACHABLE})
-"""Errors of those who got no answer."""
+"""Errors that mean that no answer came."""
 
 
 class Send(Protocol):
-    """How a command reaches an agent; repeats it while nobody answers, at least every `attempt_s`."""
+    """Sends a command to an agent, and repeats it at least every `attempt_s` until there is an answer."""
 
     def __call__(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Awaitable[Model]:
         """Return the agent's answer. Raises `TowpathError`."""
@@ -41,10 +41,11 @@ async def ask(
     busy_s: float = 0.0,
     insist: bool = False,
 ) -> Model:
-    """Send until the deadline: again after what may pass, and with `insist` after any refusal.
+    """Send a command until the deadline: again after a refusal that may pass, with `insist` after any.
 
-    Who answers that it is busy lives and works: the deadline begins anew, and it is asked for up to `busy_s`
-    altogether. Raises `TowpathError`: the last refusal, or that nobody answers, and what was said before.
+    A party that answers `busy` is alive and works. Each such answer starts the deadline again, for up to
+    `busy_s` altogether. Raises `TowpathError` with the last refusal. When the party has fallen silent, the
+    error also has what it answered before.
     """
     begun = clock.monotonic()
     end = begun + deadline_s
@@ -68,6 +69,6 @@ async def ask(
 
 
 def _behind(silence: ErrorDetail, said: ErrorDetail) -> TowpathError:
-    """Silence gives no reason: what was said before it does."""
+    """Add the party's last refusal to an error that says only that no answer came."""
     message = f"{silence.message}; before: {said.one_line()}"
     return TowpathError.of(silence.model_copy(update={"message": message}))

@@ -1,4 +1,4 @@
-"""A journal's lines in pairs: when each step, or what takes it back, was begun, and how that ended."""
+"""Pair the lines of a journal: beginning and end of each step, and of each compensation."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from towpath.contracts.commands import JournalEntry
 from towpath.protocols.progress import StepPhase
 
 BEGINNINGS = frozenset({StepPhase.BEGUN, StepPhase.COMPENSATING})
-"""Phases that another line of the journal ends."""
+"""Phases that a later line of the journal ends."""
 
 UNDOING = frozenset({StepPhase.COMPENSATING, StepPhase.COMPENSATED})
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One time that a step was taken or undone."""
+    """One execution of a step or of its compensation."""
 
     first: JournalEntry
-    """What began it; of a journal that lacks that line, what ended it."""
+    """The line that began it. In a journal that lacks that line: the line that ended it."""
     last: JournalEntry | None
-    """What ended it; None while it is under way."""
+    """The line that ended it; None while it is under way."""
 
     @property
     def undoing(self) -> bool:
-        """Whether it was a compensation."""
+        """True for a compensation."""
         return is_undoing(self.last or self.first)
 
     @property
     def took_s(self) -> float | None:
-        """Seconds; None while it is under way."""
+        """Its duration in seconds; None while it is under way."""
         return None if self.last is None else (self.last.at - self.first.at).total_seconds()
 
 
 def attempts(journal: Sequence[JournalEntry]) -> list[Attempt]:
-    """In the order in which they were begun. One that a coordinator's successor sends again is the same."""
+    """Return the attempts in the order in which they began.
+
+    A step that the next coordinator sends again is the same attempt.
+    """
     found: list[Attempt] = []
     for entry in journal:
         under_way = found[-1] if found and found[-1].last is None else None
@@ -47,7 +50,7 @@ def attempts(journal: Sequence[JournalEntry]) -> list[Attempt]:
 
 
 def is_undoing(entry: JournalEntry) -> bool:
-    """Whether a line is about a compensation."""
+    """Tell if a line is about a compensation."""
     return entry.phase in UNDOING or bool(entry.detail.get("undo"))
 
 

@@ -1,4 +1,4 @@
-"""Choose the strategy that moves a job: what suits it, and what cannot work."""
+"""Choose the strategy that moves a job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ASKED_FOR = "asked for"
 
 
 def choose(spec: JobSpec, wanted: str) -> tuple[Strategy, str]:
-    """The strategy to move the job with, and why.
+    """Return the strategy to move the job with, and the reason for it.
 
     Raises `TowpathError` (not allowed) for a strategy that cannot work for the job's operator.
     """
@@ -23,7 +23,7 @@ def choose(spec: JobSpec, wanted: str) -> tuple[Strategy, str]:
     if strategy is None or obstacle is not None:
         raise TowpathError(
             ErrorCode.NOT_ALLOWED,
-            f"{spec.name} cannot be moved so: {obstacle}",
+            f"strategy {str(wanted)!r} cannot move {spec.name}: {obstacle}",
             field="strategy",
             value=str(wanted),
             allowed=[*(s.name for s in strategies().values() if s.obstacle(spec) is None), StrategyName.AUTO],

@@ -1,4 +1,4 @@
-"""Time as operations see it, so that tests need not wait for it."""
+"""The clock of operations. Tests replace it and need not wait."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from towpath.contracts.message import now
 
 
 class Clock(Protocol):
-    """Time, so that tests need not wait for it."""
+    """Tells the time and waits."""
 
     def now(self) -> datetime:
-        """What is written down."""
+        """Return the time for records, UTC."""
         ...
 
     def monotonic(self) -> float:
-        """What deadlines are measured with, seconds."""
+        """Return seconds since some moment, for deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -30,11 +30,11 @@ class SystemClock:
     """The machine's clocks."""
 
     def now(self) -> datetime:
-        """UTC."""
+        """See `Clock.now`."""
         return now()
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """See `Clock.monotonic`."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

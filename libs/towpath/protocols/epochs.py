@@ -1,4 +1,4 @@
-"""Epochs that an operation uses up: they follow from its table and from the steps that have begun."""
+"""Compute the epochs that an operation uses up, from its table and the steps that have begun."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from towpath.protocols.table import table_of
 
 
 def undo_epoch(record: OperationRecord) -> int:
-    """The epoch of the old owner after a rollback: above every epoch that was ever set."""
+    """Return the epoch of the old owner after a rollback: above every epoch that was ever set."""
     table = table_of(record)
     if not any(step.changes_hands for step in table.steps if step.name in record.begun):
         return record.old_epoch
-    # What a rollback takes over from a shadow is published under the epoch in between.
+    # A rollback publishes results from a shadow under the epoch in between.
     return record.new_epoch + (2 if table.interim_epoch else 1)
 
 
 def highest_epoch(record: OperationRecord) -> int:
-    """The highest epoch that the operation has told anyone."""
+    """Return the highest epoch that the operation has told anyone."""
     return max(record.new_epoch, undo_epoch(record))
 
 
@@ -26,10 +26,10 @@ def is_source_disturbed(record: OperationRecord) -> bool:
 
 
 def restored(record: OperationRecord) -> RegistryChange:
-    """Rolled back: the old owner, at an epoch above every epoch that was ever set.
+    """Return the change of a rollback: the old owner, at an epoch above every epoch that was ever set.
 
-    The epochs that the target was told of are used up, even if the output never accepted them: it may still
-    run under one, and must not find it accepted one day.
+    The epochs that the target was told are used up, even if the output never accepted them: the target may
+    still run under one, and the output must never accept it later.
     """
     before, back = record.entry_before, undo_epoch(record)
     entry = before.model_copy(update={"used_epoch": max(before.used_epoch, record.new_epoch, back)})

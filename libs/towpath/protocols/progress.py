@@ -1,4 +1,4 @@
-"""The fold of an operation's journal. A coordinator that starts knows nothing else."""
+"""Fold an operation's journal into its progress. A coordinator that starts knows nothing else."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from towpath.protocols.table import strategy_of, table_of
 
 
 class StepPhase(StrEnum):
-    """What a line of the journal says of a step."""
+    """Phase of a step, as a line of the journal names it."""
 
     BEGUN = "begun"
-    """About to be sent: from here on it may have had effects."""
+    """The step is about to be sent: from here on it may have had effects."""
     CONFIRMED = "confirmed"
     FAILED = "failed"
-    """Refused or not confirmed in time; with `undo` in its detail: its compensation was not."""
+    """The step was refused, or not confirmed in time. With `undo` in the detail: its compensation was."""
     COMPENSATING = "compensating"
     COMPENSATED = "compensated"
 
@@ -33,12 +33,12 @@ class OperationProgress:
         self.table = table_of(record)
         self.entries: list[JournalEntry] = []
         self.failure: str | None = None
-        """Why the operation goes back, once it does. Invariant: never set after the point of no return."""
+        """The reason of the rollback, if there is one. Invariant: never set after the point of no return."""
         self.missed: dict[str, str] = {}
-        """Steps the operation went on without, and why."""
+        """Step → the reason why the operation went on without it."""
         self.undone: set[str] = set()
         self.not_undone: dict[str, str] = {}
-        """Compensations that failed, and why."""
+        """Step → the reason why its compensation failed."""
         self.beyond_return = False
         for entry in entries:
             self.add(entry)
@@ -76,18 +76,18 @@ class OperationProgress:
             )
 
     def to_take(self) -> list[Step[Any]]:
-        """Steps that are neither confirmed nor given up, in order."""
+        """Return the steps that are neither confirmed nor given up, in order."""
         settled = self.record.facts.keys() | self.missed.keys()
         return [step for step in self.table.steps if step.name not in settled]
 
     def to_undo(self) -> list[Step[Any]]:
-        """Begun steps whose compensation is still owed: the last first."""
+        """Return the begun steps whose compensation is still owed, the last first."""
         settled = self.undone | self.not_undone.keys()
         begun = [s for s in self.table.steps if s.name in self.record.begun and s.compensation]
         return [s for s in reversed(begun) if s.name not in settled and _is_owed(s, self.record)]
 
     def ended(self, at: datetime) -> OperationRecord:
-        """The record of the operation now that nothing is left to do."""
+        """Return the operation's record now that nothing is left to do."""
         update: dict[str, Any] = {"ended_at": at, "state": OperationState.COMPLETED}
         if self.failure is not None:
             stuck = [s for s in self.not_undone if _must(self.table.step(s))]
@@ -123,7 +123,7 @@ def _is_owed(step: Step[Any], record: OperationRecord) -> bool:
 
 
 def figures(record: OperationRecord) -> MigrationFigures | None:
-    """The cost of a completed migration; None for everything else."""
+    """Return the cost of a completed migration; None for everything else."""
     if record.kind is not OperationKind.MIGRATE or record.state is not OperationState.COMPLETED:
         return None
     return strategy_of(record).figures(record)

@@ -1,4 +1,4 @@
-"""What is durable about jobs and operations: the registry's entries, and the record of an operation."""
+"""Durable records: the registry's entry of a job, and the record of an operation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDED = frozenset({OperationState.COMPLETED, OperationState.ROLLED_BACK, Operati
 
 
 class JobEntry(Model):
-    """A job in the registry: who owns it, and everything an agent must be told to run it."""
+    """A job in the registry: its owner, and everything an agent must know to run it."""
 
     spec: JobSpec
     site: SiteName
@@ -33,7 +33,7 @@ class JobEntry(Model):
     epoch: int = Field(ge=0)
     """Invariant: at least the highest epoch the output stream was ever told for this owner."""
     used_epoch: int = 0
-    """Highest epoch that any site was ever told for the job, if above `epoch`: a migration that was
+    """Highest epoch that any site was ever told for the job, if it is above `epoch`: a migration that was
     rolled back used it up."""
     resumes: int | None = None
     """The epoch under which the owner published last, where `epoch` only takes back a change of hands."""
@@ -45,7 +45,7 @@ class JobEntry(Model):
     artefact: str | None = None
     """Digest of the job's user code, as of its deploy or its last update."""
     closed: list[ResolvedOutput] = []
-    """Outputs the job had before it was redirected, the oldest first. What is in them stays."""
+    """Outputs the job had before it was redirected, the oldest first. They keep their results."""
     pipeline: JobName | None = None
     """The pipeline it belongs to."""
     running: bool = True
@@ -53,7 +53,7 @@ class JobEntry(Model):
 
     @property
     def output_streams(self) -> set[str]:
-        """Names of all streams that hold results of the job."""
+        """The names of all streams that hold results of the job."""
         return {output.stream for output in (self.output, *self.closed)}
 
     def assignment(
@@ -63,7 +63,7 @@ class JobEntry(Model):
         migration: str | None = None,
         derived: Derivation | None = None,
     ) -> Assignment:
-        """The entry as an agent is told it."""
+        """Return the entry as an agent gets it."""
         return Assignment(
             derived=derived,
             spec=self.spec,
@@ -78,15 +78,15 @@ class JobEntry(Model):
         )
 
     def next_epoch(self, *, interim: bool = False) -> int:
-        """The epoch of the next owner; with `interim` one is left free for who publishes in between."""
+        """Return the next owner's epoch. With `interim`, one epoch before it stays free."""
         return max(self.epoch, self.used_epoch) + (2 if interim else 1)
 
     def at_epoch(self, epoch: int) -> JobEntry:
-        """The same job under another epoch."""
+        """Return the same job under another epoch."""
         return self.model_copy(update={"epoch": epoch, "resumes": None})
 
     def after_serials(self, serials: dict[str, int]) -> JobEntry:
-        """The same job, going on after these serial numbers (input → serial) instead of its first start."""
+        """Return the same job, which begins after these serial numbers (input → serial)."""
         inputs = [
             i.model_copy(update={"after_serial": serials.get(i.name, i.after_serial)}) for i in self.inputs
         ]
@@ -94,35 +94,35 @@ class JobEntry(Model):
 
 
 class FormerJob(Model):
-    """What outlives a removed job: epochs of its name never fall, and its output may still be kept."""
+    """The remains of a removed job: its epoch, because epochs of a name never fall, and kept outputs."""
 
     epoch: int
     output: ResolvedOutput | None
     """The output stream that was left; null when it was deleted."""
     closed: list[ResolvedOutput] = []
-    """Those it had before."""
+    """The outputs it had before."""
 
 
 class RegistryChange(Model):
-    """A step of the coordinator: absolute values, so that applying it twice is applying it once."""
+    """A change of the registry by the coordinator. Its values are absolute, so it may be applied twice."""
 
     job: JobName
     entry: JobEntry | None
     """The job from now on; null removes it."""
     former: FormerJob | None = None
-    """What to remember of a removed job."""
+    """The remains of a removed job."""
 
 
 class OperationRecord(Model):
-    """An operation: what was decided when it was accepted, and what its steps have found out since."""
+    """An operation: the decisions made when it was accepted, and the answers to its steps."""
 
     id: Identifier
     command: Identifier
-    """The user's command, so that its repetition finds this operation."""
+    """Id of the user's command: a repetition of it finds this operation."""
     kind: OperationKind
     job: JobName
     strategy: str | None = None
-    """Of a migration: the name of its strategy, never `auto`."""
+    """Name of a migration's strategy, never `auto`."""
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
     factor: int = 0
     """Synchronisation factor S, for the check `results`."""
@@ -132,19 +132,19 @@ class OperationRecord(Model):
     before: JobEntry | None = None
     """The job when the operation was accepted; null for a deploy."""
     after: JobEntry | None = None
-    """The job as it shall be; null for a remove."""
+    """The job after the operation; null for a remove."""
     old_epoch: int = Field(ge=0)
     new_epoch: int = Field(ge=1)
     progress: dict[str, int] = {}
-    """Input → what the owner had processed when a migration was accepted: it only grows from there."""
+    """Input → the owner's last processed serial number when a migration was accepted. It only grows."""
     keeps_state: bool = False
-    """Of an update that begins a generation: whether its state comes from the generation before."""
+    """An update begins a generation whose state comes from the generation before."""
     drain: bool = False
-    """Of a remove: whether the job first processes what its inputs hold."""
+    """A remove lets the job process first what its inputs hold."""
     drain_inputs: list[str] = []
-    """Of an update: inputs that the job reads to their end, and then no more."""
+    """Inputs that an update lets the job read to their end, and then no more."""
     output_existed: bool = True
-    """Whether the output stream holds results of earlier days, which a rollback must not delete."""
+    """The output stream holds earlier results, which a rollback must not delete."""
     begun: tuple[str, ...] = ()
     """Steps that may have had effects, in order."""
     facts: dict[str, dict[str, Any]] = {}
@@ -154,7 +154,7 @@ class OperationRecord(Model):
     note: str = ""
     figures: MigrationFigures | None = None
     traceparent: str | None = None
-    """W3C: the span that asked for it, so that whoever finishes the operation adds to the same trace."""
+    """W3C form of the span that asked for it. Every coordinator that works on the operation adds to it."""
 
     @property
     def source(self) -> str | None:
@@ -163,7 +163,7 @@ class OperationRecord(Model):
 
     @property
     def target(self) -> str | None:
-        """The site that shall own the job."""
+        """The site that will own the job."""
         return self.after.site if self.after else None
 
     @property
@@ -185,12 +185,12 @@ class OperationRecord(Model):
 
     @property
     def is_redirect(self) -> bool:
-        """Whether the results go into another stream afterwards."""
+        """True if the results go into another stream afterwards."""
         return self.before is not None and self.entry_after.output != self.before.output
 
     @property
     def is_adjustment(self) -> bool:
-        """Whether the job goes on as it runs, with other settings."""
+        """True if the job runs on with other settings."""
         return self.before is not None and self.entry_after.revision > self.before.revision
 
     @property
@@ -200,12 +200,12 @@ class OperationRecord(Model):
 
     @property
     def window_s(self) -> float:
-        """How often the job publishes, as far as its spec says, seconds."""
+        """Seconds between two results of the job, as far as its spec says."""
         spec = self.entry_after.spec
         return kind_of(spec.operator).batch_s(spec.operator) or max(spec.trigger_s, 1.0)
 
     def answer(self) -> OperationAnswer:
-        """The operation as a command's answer."""
+        """Return the operation as a command's answer."""
         return OperationAnswer(
             operation=self.id, job=self.job, kind=self.kind, state=self.state, note=self.note
         )

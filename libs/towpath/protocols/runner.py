@@ -1,11 +1,11 @@
 """The one runner of all tables. It may be killed at any line; the next one finishes the operation.
 
 1. The intention is in the journal before a step is sent.
-2. The step is sent under an identifier made from operation, step and direction, so that whoever
-   gets it twice recognises it.
+2. The step is sent under an identifier made from operation, step and direction, so that its receiver
+   recognises a repetition.
 3. The confirmation, or the failure, is in the journal before anything follows from it.
 
-Starting and resuming are the same code: fold the journal, do what is left.
+Starting and resuming are the same code: fold the journal, do the rest.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from towpath.protocols.spans import in_step, tell_operation, tell_operation_begu
 from towpath.protocols.step import Compensation, Step
 
 UNDO_ATTEMPT_S = 3.0
-"""Without an answer for so long, a compensation is sent again."""
+"""A compensation without an answer is sent again after this time."""
 
 
 class Superseded(Exception):
-    """The journal has lines this runner did not write: another coordinator has taken over."""
+    """The journal has lines that this runner did not write: another coordinator has taken over."""
 
 
 class Ledger(Protocol):
     """Durable memory: the registry, the records and the journals. Each call is atomic.
 
-    Calls wait while the memory is away, and raise `Superseded` when the journal does not have
+    Calls wait while the memory is out of reach. They raise `Superseded` when the journal does not have
     `position` lines.
     """
 
     async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
-        """The record and its journal."""
+        """Return the record and its journal."""
         ...
 
     async def append(
         self, record: OperationRecord, entry: JournalEntry, position: int, change: RegistryChange | None
     ) -> None:
-        """Write one line, the record that follows from it, and the change of the registry it confirms."""
+        """Write one line, the record that follows from it, and the registry's change that it confirms."""
         ...
 
     async def finish(self, record: OperationRecord, position: int, change: RegistryChange | None) -> None:
@@ -58,7 +58,7 @@ class Ledger(Protocol):
         ...
 
     async def announced(self, operation: str) -> None:
-        """The end was announced: nothing is left to do for the operation."""
+        """Note that the end was announced: nothing is left to do for the operation."""
         ...
 
 
@@ -78,10 +78,11 @@ class Runner:
         self._clock = clock or SystemClock()
 
     async def run(self, operation: str, abort: asyncio.Event | None = None) -> OperationRecord:
-        """Take an accepted operation to its end from wherever it stands; return its final record.
+        """Take an accepted operation to its end, from any point of its journal. Return its final record.
 
-        Once `abort` is set it is rolled back, unless only going forward is safe by then: what is under
-        way is not waited for. Whoever sets it keeps the request: the next coordinator must set it, too.
+        Once `abort` is set, the operation is rolled back without waiting for the step that is under way,
+        unless it is past the point of no return. The caller that sets `abort` must keep the request: the
+        next coordinator must set it, too.
 
         Raises `Superseded` when another coordinator runs it.
         """
@@ -100,7 +101,7 @@ class Runner:
         return record
 
     async def _repeat_last_event(self, progress: OperationProgress) -> None:
-        """Repeat the last event: its sender may have been killed between writing and saying it."""
+        """Publish the last event again: a coordinator may have been killed between writing and publishing."""
         record = progress.record
         if progress.entries:
             await self._publish(_step_done(record, progress.entries[-1]))

@@ -24,17 +24,17 @@ from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import strategy_of
 
 TRANSFER_S = 600.0
-"""Upper bound of carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
+"""Upper bound for carrying state: 10 GB over 20 MB/s. A dead party is noticed sooner: the source gives
 up by itself when no one takes its chunks."""
 
 SHIP_S = 3_600.0
-"""The same while the job runs, which waits for nothing: what is carried rests more than it works."""
+"""Upper bound for carrying state while the job runs: the sender pauses often, to leave room for the job."""
 
 FETCH_S = 600.0
-"""Upper bound of fetching the image of an engine: 1.2 GB over 2 MB/s. Its site says that it is at it."""
+"""Upper bound for fetching an engine's image: 1.2 GB over 2 MB/s. The site answers `busy` meanwhile."""
 
 
-# How steps are undone
+# Compensations
 
 
 def resume_source(record: OperationRecord) -> ResumeJob:
@@ -44,8 +44,11 @@ def resume_source(record: OperationRecord) -> ResumeJob:
 
 
 def unset_epoch(record: OperationRecord) -> SetEpoch:
-    """Epochs only grow: the old owner comes back under a still higher one. What the target may have published
-    meanwhile the old owner computes, too: it is told what that is."""
+    """The old owner comes back under a still higher epoch, because epochs only grow.
+
+    It may compute results again that the target has published meanwhile. `resumes` names the epoch under
+    which it published last.
+    """
     before = record.entry_before
     return SetEpoch(
         site=before.output.site,
@@ -58,7 +61,7 @@ def unset_epoch(record: OperationRecord) -> SetEpoch:
 
 
 def stop_target(record: OperationRecord) -> StopJob:
-    """Best effort: the target is fenced by the epoch anyway."""
+    """The target stops. Best effort: the epoch fences it anyway."""
     site = record.entry_after.site
     return StopJob(site=site, operation=record.id, job=record.job)
 
@@ -173,13 +176,13 @@ def observe(record: OperationRecord) -> ObserveProgress:
     return ObserveProgress(site=record.entry_after.site, operation=record.id, job=record.job)
 
 
-# What steps and strategies are made of
+# Parts of steps and strategies
 
 
 def both_runs(
     record: OperationRecord, opened: ShadowOpened, *, check: ConsistencyCheck, trigger_s: float, **more: int
 ) -> Watch:
-    """What the monitor compares."""
+    """Return the two runs that the monitor compares."""
     before, after = record.entry_before, record.entry_after
     return Watch(
         job=record.job,
@@ -197,15 +200,15 @@ def both_runs(
 
 
 def total_s(record: OperationRecord) -> float:
-    """Seconds from the acceptance of an operation to its end."""
+    """Return the seconds from the acceptance of an operation to its end."""
     assert record.ended_at is not None, "it has not ended"
     return (record.ended_at - record.begun_at).total_seconds()
 
 
 def downtime_s(record: OperationRecord, last_at_source: datetime | None) -> float | None:
-    """Seconds between the source's last micro-batch with events and the target's first, beyond the trigger.
+    """Return the seconds between the source's last micro-batch with events and the target's first.
 
-    None if there were none: nothing came in meanwhile.
+    The trigger interval does not count. None if there were no events meanwhile.
     """
     seen = observe.find(record)
     if last_at_source is None or seen is None or seen.committed_at is None:

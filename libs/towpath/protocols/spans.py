@@ -1,7 +1,7 @@
-"""What an operation looks like in a trace: one span, and one a step, all made from record and journal.
+"""The spans of an operation: one for the operation and one for each step, made from record and journal.
 
-Their ids follow from the operation's. So a coordinator that was killed leaves nothing to be completed: its
-successor tells of the same spans, and what agents did for a step already has that step as its parent.
+Their ids follow from the operation's id. So a killed coordinator leaves nothing to complete: the next one
+records the same spans, and an agent's work for a step has that step as its parent from the beginning.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ UNDO = "undo"
 
 
 def operation_span(operation: str) -> str:
-    """The id of an operation's span."""
+    """Return the id of an operation's span."""
     return span_of("operation", operation)
 
 
 def step_span(operation: str, step: str, *, undo: bool = False) -> str:
-    """The id of the span of a step, or of what takes it back."""
+    """Return the id of the span of a step, or of its compensation."""
     return span_of(operation, step, UNDO) if undo else span_of(operation, step)
 
 
 def in_step(operation: OperationRecord, step: str, *, undo: bool = False) -> AbstractContextManager[None]:
-    """Work inside belongs to the step's span, if the operation is traced."""
+    """Make work inside the context belong to the step's span, if the operation is traced."""
     span = _of_step(operation, step, operation.begun_at, undo=undo)
     return span.inside() if span is not None else nullcontext()
 
 
 def tell_operation_begun(operation: OperationRecord) -> None:
-    """The operation goes on."""
+    """Record that the operation is under way."""
     if span := _of_operation(operation):
         span.tell_begun()
 
 
 def tell_step_begun(operation: OperationRecord, entry: JournalEntry) -> None:
-    """A step goes on, by the line of the journal that begins it; other lines begin none."""
+    """Record that a step is under way, if this line of the journal begins it."""
     if entry.phase not in BEGINNINGS:
         return
     if span := _of_step(operation, entry.step, entry.at, undo=is_undoing(entry)):
@@ -51,7 +51,7 @@ def tell_step_begun(operation: OperationRecord, entry: JournalEntry) -> None:
 
 
 def tell_operation(operation: OperationRecord, journal: Sequence[JournalEntry]) -> None:
-    """The ended operation, with all its steps. Told again, by whomever, it is the same."""
+    """Record the ended operation with all its steps. A repetition records the same spans."""
     whole = _of_operation(operation)
     if whole is None or operation.ended_at is None:
         return
@@ -70,7 +70,7 @@ def _error(end: JournalEntry) -> str | None:
 
 
 def _of_operation(operation: OperationRecord) -> LastingSpan | None:
-    """None: nobody asked for it in a trace."""
+    """Return the operation's span; None if its command belongs to no trace."""
     if (ids := _ids(operation)) is None:
         return None
     return LastingSpan(
@@ -97,7 +97,7 @@ def _of_step(operation: OperationRecord, step: str, begun: datetime, *, undo: bo
 
 
 def _ids(operation: OperationRecord) -> tuple[str, str] | None:
-    """The trace an operation belongs to, and the span it follows from."""
+    """Return the trace that an operation belongs to, and the span it follows from."""
     return ids_of(operation.traceparent) if operation.traceparent else None
 
 
@@ -113,5 +113,5 @@ def _attributes(operation: OperationRecord) -> dict[str, str]:
 
 
 def nanoseconds(at: datetime) -> int:
-    """Unix nanoseconds of a moment, to the microsecond."""
+    """Return the Unix nanoseconds of a moment, to the microsecond."""
     return int(at.timestamp()) * 10**9 + at.microsecond * 1000

@@ -1,4 +1,4 @@
-"""The vocabulary of the tables: actors, steps, and what takes a step back."""
+"""The vocabulary of the tables: actors, steps and compensations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Write = Callable[[OperationRecord], RegistryChange]
 Deadline = float | Callable[[OperationRecord], float]
 
 UNDO_MUST_S = 120.0
-"""A compensation without which the job would stand still: longer than a site takes to restart."""
+"""Deadline of a compensation without which the job would stand still: longer than a site's restart."""
 
 UNDO_BEST_EFFORT_S = 5.0
-"""A compensation of a party that is fenced anyway: it may be dead, and the source waits meanwhile."""
+"""Deadline of a compensation by a party that is fenced anyway: it may be dead, and the source waits."""
 
 
 class Actor(StrEnum):
-    """Who carries a step out."""
+    """The party that executes a step."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -39,20 +39,20 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True)
 class Compensation:
-    """How a begun step is undone, whether it was confirmed or not."""
+    """Undoes a begun step, confirmed or not."""
 
     actor: Actor
     command: Ask
     must: bool = False
-    """The job stands still without it: it is tried long, and its failure needs a person."""
+    """The job stands still without it. It is tried for longer, and its failure needs a person."""
     owed: Callable[[OperationRecord], bool] = lambda record: True
-    """Tells from what has begun since if there is anything to undo."""
+    """Tells from the steps that have begun since if there is anything to undo."""
     owed_if: str = ""
     """The same in words, for the protocol's document."""
 
     @property
     def deadline_s(self) -> float:
-        """How long it is tried, seconds."""
+        """Seconds for which it is tried."""
         return UNDO_MUST_S if self.must else UNDO_BEST_EFFORT_S
 
 
@@ -64,35 +64,35 @@ class Step(Generic[Fact]):
     """Unique in its table; command identifiers are made from it."""
     actor: Actor
     command: Callable[[OperationRecord], StepCommand[Fact] | RegistryChange]
-    """What is asked. A function of durable facts only, so that a repetition asks the same."""
+    """Makes the command. It depends on durable facts only, so that a repetition asks the same."""
     fact: type[Fact]
     """The actor's answer. Later steps may build on it."""
     summary: str = ""
     """One sentence for people."""
     deadline_s: Deadline = 15.0
-    """Without confirmation for so long, the operation is rolled back (or, past the point of no
-    return, goes on without). A function where it depends on the job."""
+    """Seconds until the operation is rolled back without a confirmation. Past the point of no return it goes
+    on without the step. A function where it depends on the job."""
     attempt_s: float = 3.0
-    """Without an answer for so long, the same command is sent again: its receiver may have died, or the
-    command with its connection. One that is still at work joins the repetition to what it does, so this need
-    not be as long as the work."""
+    """Seconds until the same command is sent again without an answer: its receiver may have died, or the
+    command with its connection. A receiver that is still at work joins the repetition to its work, so this
+    need not be as long as the work."""
     compensation: Compensation | None = None
     point_of_no_return: bool = False
     """Once confirmed, the operation only goes forward."""
     optional: bool = False
-    """Its failure is no failure of the operation."""
+    """The operation goes on when the step fails."""
     endless: bool = False
-    """Past the point of no return: no one publishes without it, so it is tried until it succeeds."""
+    """Past the point of no return it is tried until it succeeds: without it no one publishes."""
     busy_s: float = 0.0
-    """Each time its receiver answers that it is busy with what the step needs, the deadline begins again,
-    for up to so long altogether."""
+    """Each time the receiver answers that it is busy with what the step needs, the deadline starts again: for
+    up to this many seconds altogether."""
     disturbs: bool = False
     """Once begun, the source does not go on by itself."""
     changes_hands: bool = False
-    """It tells the output who may publish: a late repetition must find a higher epoch there."""
+    """It tells the output which owner may publish: a late repetition must find a higher epoch there."""
 
     def within_s(self, record: OperationRecord) -> float:
-        """The deadline of this step in the operation, seconds."""
+        """Return the deadline of this step in the operation, seconds."""
         return self.deadline_s(record) if callable(self.deadline_s) else self.deadline_s
 
     def find(self, record: OperationRecord) -> Fact | None:

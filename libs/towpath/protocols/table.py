@@ -1,7 +1,7 @@
 """Tables of steps: one for each operation, and one for each strategy that moves a job.
 
-A table registers itself when its module is loaded. Everything that depends on an operation's table finds it
-here, by the operation's record alone: so every coordinator agrees.
+A table registers itself when its module is loaded. An operation's record alone tells which table it follows,
+so all coordinators agree.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ PACKAGES = ("towpath.protocols.operations", "towpath.protocols.strategies")
 
 @dataclass(frozen=True, kw_only=True)
 class StepTable:
-    """The steps of an operation in order, and what the registry says after a rollback."""
+    """The steps of an operation in order, and the registry's change after a rollback."""
 
     name: str
     kind: OperationKind
     summary: str
-    """For people: no full stop, no capital."""
+    """For people, without capital and full stop."""
     steps: tuple[Step[Any], ...]
     rolled_back: Callable[[OperationRecord], RegistryChange | None]
     chosen: Callable[[OperationRecord], bool] = lambda record: True
-    """Of several tables for one kind: tells if the operation follows this one."""
+    """Tells if the operation follows this table, where one kind has several."""
     interim_epoch: bool = False
     """Source and target run at once: an epoch between theirs is needed."""
 
     def step(self, name: str) -> Step[Any]:
-        """The row of that name. Raises `KeyError`."""
+        """Return the step of that name. Raises `KeyError`."""
         return {step.name: step for step in self.steps}[name]
 
     def follows(self, record: OperationRecord) -> bool:
@@ -52,24 +52,24 @@ class Strategy(StepTable):
 
     kind: OperationKind = OperationKind.MIGRATE
     obstacle: Callable[[JobSpec], str | None]
-    """Why the strategy cannot move such a job; None if it can."""
+    """Returns the reason why the strategy cannot move such a job; None if it can."""
     suits: Callable[[JobSpec], str | None] = lambda spec: None
-    """Why `auto` takes it for such a job; None if it does not."""
+    """Returns the reason why `auto` takes it for such a job; None if it does not."""
     auto_rank: int = 100
     """`auto` asks the strategies in this order, and takes the first that suits."""
     carries_state: bool = False
     """The job's state crosses from source to target."""
     begins_after: Callable[[OperationRecord], dict[str, int]] | None = None
-    """Input → serial number after which the target begins, with an empty checkpoint and so with a new
-    generation. None: it goes on from the state that was carried."""
+    """Returns, for each input, the serial number after which the target begins with an empty checkpoint of a
+    new generation. None: the target goes on from the state that was carried."""
     loses_state: bool = False
-    """A stateful job comes out with other results than if it had stayed."""
+    """The move changes the results of a stateful job."""
     checks: tuple[ConsistencyCheck, ...] = ()
     """Comparisons that the user can ask for."""
     plain_s: float
     """Seconds that a move of small state takes on two cores with warm engines."""
     figures: Callable[[OperationRecord], MigrationFigures]
-    """What a completed move cost."""
+    """Returns the cost of a completed move."""
 
     @property
     def empty_beginning(self) -> bool:
@@ -89,7 +89,7 @@ class Strategy(StepTable):
 T = TypeVar("T", bound=StepTable)
 
 REGISTERED: dict[str, StepTable] = {}
-"""By name. Read it through `tables`, which loads what is not loaded yet."""
+"""Name → table. Read it through `tables`, which loads the modules that are not loaded yet."""
 
 
 def register(table: T) -> T:
@@ -101,24 +101,24 @@ def register(table: T) -> T:
 
 
 def tables() -> Mapping[str, StepTable]:
-    """All tables, by name."""
+    """Return all tables by name."""
     _load()
     return REGISTERED
 
 
 def strategies() -> dict[str, Strategy]:
-    """All strategies by name, in the order of their names."""
+    """Return all strategies by name, in the order of their names."""
     return {name: table for name, table in sorted(tables().items()) if isinstance(table, Strategy)}
 
 
 def table_of(record: OperationRecord) -> StepTable:
-    """The table that an operation follows."""
+    """Return the table that an operation follows."""
     (table,) = (table for table in tables().values() if table.follows(record))
     return table
 
 
 def strategy_of(record: OperationRecord) -> Strategy:
-    """The strategy that a migration follows."""
+    """Return the strategy that a migration follows."""
     table = table_of(record)
     assert isinstance(table, Strategy), f"{record.kind} is no migration"
     return table

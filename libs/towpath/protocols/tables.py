@@ -32,7 +32,7 @@ TELLING = (
 """Fields of a command that a table shows, in this order."""
 
 BY_VALUE = frozenset({"role", "keep_job", "transfer_state"})
-"""Of these, those whose values it shows."""
+"""Those of these fields whose values a table shows."""
 
 WHO = {
     Actor.SOURCE: "source",
@@ -46,14 +46,14 @@ NOTHING = "—"
 
 
 def parts() -> dict[str, str]:
-    """The generated parts of the document, by name."""
+    """Return the generated parts of the document by name."""
     made = {f"steps of {name}": _steps(strategy) for name, strategy in strategies().items()}
     made |= {f"sequence of {name}": _sequence(strategy) for name, strategy in strategies().items()}
     return made | {"strategies": _strategies(), "other operations": _operations()}
 
 
 def written(document: str) -> str:
-    """The document with all its parts as they are now. Raises `ValueError` when a part is missing."""
+    """Return the document with all its parts as they are now. Raises `ValueError` when a part is missing."""
     for name, text in parts().items():
         begin, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
         if begin not in document or end not in document:
@@ -112,7 +112,7 @@ def _undone(step: Step[Any], record: OperationRecord) -> str:
 
 
 def _moments(step: Step[Any], record: OperationRecord) -> Iterator[OperationRecord]:
-    """Moments at which a rollback may begin once the step has begun: they decide which epoch it sets."""
+    """Yield the moments at which a rollback may begin after the step: they decide which epoch it sets."""
     steps = table_of(record).steps
     begun = [*record.begun]
     for each in steps[steps.index(step) :]:
@@ -153,7 +153,7 @@ def _epoch(epoch: int) -> str:
 
 
 def _sequence(strategy: Strategy) -> str:
-    """The steps as a picture."""
+    """Return the steps as a picture."""
     taking_part = [actor for actor in Actor if any(step.actor is actor for step in strategy.steps)]
     lines = ["```mermaid", "sequenceDiagram"]
     # The coordinator comes first: everything begins there.
@@ -215,7 +215,7 @@ def _operations() -> str:
 
 
 def _walk(strategy: Strategy) -> Iterator[tuple[Step[Any], OperationRecord]]:
-    """Each step, and a sample operation at the moment when it begins."""
+    """Yield each step with a sample operation at the moment when the step begins."""
     record = _sample(strategy)
     for step in strategy.steps:
         yield step, record
@@ -248,7 +248,7 @@ def _sample(strategy: Strategy) -> OperationRecord:
 
 
 def _sample_of(fact: type[Model]) -> dict[str, Any]:
-    """An answer whose fields all say something, so that the tables show which of them are passed on."""
+    """Return an answer in which all fields have values: the tables show which of them are passed on."""
     values: dict[str, Any] = {
         "job": "job", "epoch": OLD_EPOCH, "state": "running", "serials": {"input": 1}, "batch": 1,
         "last_processed_at": None, "digest": "9c1e", "have": {"file": "9c1e"}, "output_serial": 1,
@@ -257,7 +257,7 @@ def _sample_of(fact: type[Model]) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the document, or check it; the exit code."""
+    """Write the document, or check it. Return the exit code."""
     document = DOCUMENT.read_text()
     now_written = written(document)
     if "--check" not in arguments:

@@ -14,7 +14,7 @@ from towpath.contracts.metrics import MAX_POINTS, QueryMetrics, Series
 from towpath.contracts.pipeline import PipelineVersion
 from towpath.contracts.pipeline_commands import ShowPipeline, ShowPipelineHistory
 from towpath.contracts.traces import ShowTrace, Trace
-from towpath.reports.facts import Measured, MigrationFacts, PipelineFacts
+from towpath.reports.facts import MigrationFacts, PipelineFacts, ReadSeries
 
 LOOK_S = 30.0
 """Deadline for the coordinator. It is longer than a restart of the coordinator takes."""
@@ -48,7 +48,7 @@ async def migration_facts(bus: Bus, operation: str) -> MigrationFacts:
     return MigrationFacts(view, measured, trace, why)
 
 
-async def measured_around(bus: Bus, view: OperationView) -> Measured:
+async def measured_around(bus: Bus, view: OperationView) -> ReadSeries:
     """Return measurements of an operation's job, from some time before it to some time after it."""
     since, until = view.begun_at - AROUND, (view.ended_at or now()) + AROUND
     span_s = (until - since).total_seconds()
@@ -72,7 +72,7 @@ async def pipeline_facts(bus: Bus, pipeline: str) -> PipelineFacts:
 
 async def measured(
     bus: Bus, jobs: list[str], since: datetime, until: datetime | None, step_s: float | None
-) -> Measured:
+) -> ReadSeries:
     """Return measurements of jobs from all sites, with points every `step_s` seconds. None: as sampled."""
     series: list[Series] = []
     unreached: dict[str, str] = {}
@@ -88,10 +88,10 @@ async def measured(
         try:
             found = await bus.request(query, deadline_s=MEASURES_S)
         except TowpathError as error:
-            return Measured(series, unreached, f"the collector could not be asked ({error.detail.message})")
+            return ReadSeries(series, unreached, f"the collector could not be asked ({error.detail.message})")
         series += found.series
         unreached |= found.unreached
-    return Measured(series, unreached)
+    return ReadSeries(series, unreached)
 
 
 async def _traced(bus: Bus, operation: str) -> tuple[Trace | None, str | None]:

@@ -9,9 +9,9 @@ from xml.etree.ElementTree import Element
 from matplotlib.axes import Axes
 
 from towpath.contracts.commands import OperationState, OperationView
-from towpath.reports.curves import Span, figures, mark, name_curves, plot, quantity
+from towpath.reports.curves import Interval, figures, mark, name_curves, plot, quantity
 from towpath.reports.drawing import QUIET, drawn, illustration
-from towpath.reports.facts import Curve, Measured, unit_of
+from towpath.reports.facts import Curve, ReadSeries, unit_of
 from towpath.reports.steps import TakenStep
 
 APART = 0.025
@@ -36,7 +36,7 @@ ROWS = (
 
 
 def course_picture(
-    view: OperationView, steps: Sequence[TakenStep], measured: Measured, during: Span, name: str
+    view: OperationView, steps: Sequence[TakenStep], measured: ReadSeries, during: Interval, name: str
 ) -> Element | None:
     """Draw all measurements. None if there are none."""
     entity = f"job:{view.job}"
@@ -59,12 +59,12 @@ def course_picture(
         return illustration(figure, name, alt=f"{alt} {told}", caption=told)
 
 
-def missing_rows(view: OperationView, measured: Measured) -> list[str]:
+def missing_rows(view: OperationView, measured: ReadSeries) -> list[str]:
     """Return the nouns of metrics that no site has measured of the job."""
     return [row.noun.lower() for row in ROWS if not measured.by_site(row.metric, f"job:{view.job}")]
 
 
-def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Span) -> str:
+def in_words(row: Row, curves: dict[str, Curve], view: OperationView, during: Interval) -> str:
     """Describe a row's curves before, while and after the job moved."""
     owner = view.target if view.state is OperationState.COMPLETED else view.source
     unit = unit_of(row.metric)

@@ -13,7 +13,7 @@ from towpath.reports.facts import Curve
 
 
 @dataclass(frozen=True)
-class Span:
+class Interval:
     """An interval, in Unix seconds."""
 
     begin: float
@@ -69,6 +69,6 @@ def name_curves(axis: Any) -> None:
     axis.legend(frameon=False, ncols=4, fontsize=8, **place)
 
 
-def mark(axis: Any, span: Span, origin: float) -> None:
+def mark(axis: Any, span: Interval, origin: float) -> None:
     """Shade an interval."""
     axis.axvspan(span.begin - origin, span.end - origin, color=BAND, alpha=0.45, zorder=0, linewidth=0)

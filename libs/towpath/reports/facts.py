@@ -16,7 +16,7 @@ Curve = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class ReadSeries:
     """Series, as far as they could be read."""
 
     series: list[Series] = field(default_factory=list)
@@ -58,7 +58,7 @@ class MigrationFacts:
     """Facts about one migration."""
 
     view: OperationView
-    measured: Measured
+    measured: ReadSeries
     trace: Trace | None = None
     untraced: str | None = None
     """Reason why there is no trace."""
@@ -73,4 +73,4 @@ class PipelineFacts:
     """The versions, newest first."""
     jobs: list[JobView]
     """Its running jobs."""
-    measured: Measured
+    measured: ReadSeries

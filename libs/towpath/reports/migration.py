@@ -11,7 +11,7 @@ from towpath.contracts.commands import OperationKind, OperationState, OperationV
 from towpath.contracts.message import now
 from towpath.reports.costs import amount, choice_line, cost_rows, downtime, seconds
 from towpath.reports.course_picture import course_picture, missing_rows
-from towpath.reports.curves import Span
+from towpath.reports.curves import Interval
 from towpath.reports.drawing import FAULT, LINE, QUIET, beside, colour, drawn, illustration
 from towpath.reports.facts import MigrationFacts
 from towpath.reports.markup import paragraph, section, table
@@ -55,7 +55,7 @@ def lead(view: OperationView) -> str:
 def migration_sections(facts: MigrationFacts, *, name: str = "migration", level: int = 2) -> list[Element]:
     """Return all sections about one migration. Its pictures' ids begin with `name`, unique on the page."""
     view, steps = facts.view, taken_steps(facts.view)
-    during = Span(view.begun_at.timestamp(), (view.ended_at or now()).timestamp())
+    during = Interval(view.begun_at.timestamp(), (view.ended_at or now()).timestamp())
     return [
         section("What it cost", *_costs(view), level=level),
         section("Step by step", *_steps(view, steps, during, name), level=level),
@@ -102,13 +102,13 @@ def _accuracy(view: OperationView) -> str:
     return f"It took {took}, where {expected} were expected: {ratio:.1f} times as long. {basis}"
 
 
-def _steps(view: OperationView, steps: list[TakenStep], during: Span, name: str) -> list[Element]:
+def _steps(view: OperationView, steps: list[TakenStep], during: Interval, name: str) -> list[Element]:
     if not steps:
         return [paragraph("The journal is empty: no step was begun.")]
     return [steps_picture(view, steps, during.end, f"{name}-steps")]
 
 
-def _course(facts: MigrationFacts, steps: list[TakenStep], during: Span, name: str) -> list[Element]:
+def _course(facts: MigrationFacts, steps: list[TakenStep], during: Interval, name: str) -> list[Element]:
     picture = course_picture(facts.view, steps, facts.measured, during, f"{name}-course")
     missing = missing_rows(facts.view, facts.measured)
     content = [] if picture is None else [picture]

@@ -13,7 +13,7 @@ from towpath.contracts.pipeline import Action, ApplyState, PipelineSpec
 from towpath.reports.course_picture import ROWS
 from towpath.reports.curves import figures, name_curves, number, plot, quantity
 from towpath.reports.drawing import drawn, illustration
-from towpath.reports.facts import Measured, PipelineFacts, unit_of
+from towpath.reports.facts import PipelineFacts, ReadSeries, unit_of
 from towpath.reports.graph_picture import graph_picture
 from towpath.reports.markup import Content, element, listed, paragraph, section, table
 from towpath.reports.page import page
@@ -124,7 +124,7 @@ def _jobs(facts: PipelineFacts) -> list[Element]:
     return content
 
 
-def job_picture(job: str, site: str, measured: Measured, until: float, name: str) -> Element | None:
+def job_picture(job: str, site: str, measured: ReadSeries, until: float, name: str) -> Element | None:
     """Draw the measurements of a job until `until`, in Unix seconds. None if there are none."""
     entity = f"job:{job}"
     found = [(row, curves) for row in ROWS if (curves := measured.by_site(row.metric, entity))]

@@ -1,1 +1,1 @@
-"""Streams and what fills and reads them: the log, the Spark source and sink, replay of recorded data."""
+"""The streams of sites, their owners, publishers and readers, and the Spark source and sink."""

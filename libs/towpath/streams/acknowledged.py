@@ -1,4 +1,4 @@
-"""Publishing with acknowledgements: many messages under way at a time, each answered by its stream."""
+"""Publish with acknowledgements: many messages are under way at a time, and their stream answers each."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-_NOBODY_LISTENS = "503"
+_NO_RESPONDERS = "503"
 
 
 @dataclass(frozen=True)
 class Acknowledgement:
-    """What became of one message."""
+    """The outcome of one message."""
 
     turn: int
     number: int
     """Both as the sender chose them."""
     is_stored: bool
     is_repeated: bool = False
-    """Stored before: the stream knows its id."""
+    """It was stored before: the stream knows its id."""
     is_unheard: bool = False
     """No stream listens to its subject."""
     trouble: str = ""
-    """Why it is not stored."""
+    """The reason why it is not stored."""
 
 
 class AcknowledgedSender:
@@ -63,7 +63,7 @@ class AcknowledgedSender:
 
 
 def _read(turn: int, number: int, message: Msg) -> Acknowledgement:
-    if (message.headers or {}).get("Status") == _NOBODY_LISTENS:
+    if (message.headers or {}).get("Status") == _NO_RESPONDERS:
         trouble = "no stream takes this subject"
         return Acknowledgement(turn, number, is_stored=False, is_unheard=True, trouble=trouble)
     answer = json.loads(message.data)

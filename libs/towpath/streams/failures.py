@@ -1,6 +1,6 @@
 """Errors of the Spark source and sink, and their way through Spark.
 
-Spark hands an error of a Python source or sink on as text: the class, the message and a trace, wrapped in a
+Spark passes an error of a Python source or sink on as text: the class, the message and a trace, wrapped in a
 trace of its own. The engine finds these errors in that text by their names.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class Fenced(RuntimeError):
-    """The output stream accepts a later epoch: another owner has the job. Or ours was never set."""
+    """The output stream accepts a later epoch, because another owner has the job. Or ours was never set."""
 
 
 class Unpublished(RuntimeError):
@@ -36,7 +36,7 @@ class Failure:
 
 
 def without_history(error: Fenced | Unpublished) -> Fenced | Unpublished:
-    """The same error for Spark, without the errors behind it.
+    """Return the same error for Spark, without the errors behind it.
 
     Spark matches the whole text of an error with a regular expression, and a Python trace of some thousand
     characters overflows its stack.
@@ -45,7 +45,7 @@ def without_history(error: Fenced | Unpublished) -> Fenced | Unpublished:
 
 
 def failure_in(text: str) -> Failure | None:
-    """The gravest error of source or sink that Spark's text tells of; None if it tells of none."""
+    """Return the gravest error of source or sink in Spark's text; None if there is none."""
     for kind in _GRAVEST_FIRST:
         for line in text.splitlines():
             if _name(kind) in line:

@@ -1,4 +1,4 @@
-"""Follows a stream that grows, anywhere in the mesh, by asking again and again for what is new."""
+"""Follow a growing stream anywhere in the mesh: ask for new messages again and again."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ PAGE = 500
 """Messages at a time: a few milliseconds of work, and little memory."""
 
 PAGE_S = 5.0
-"""For one page. Later counts as out of reach."""
+"""Time for one page. A later answer counts as out of reach."""
 
 LOOK_S = 2.0
-"""A stream that has nothing new is looked for this often: it may have been deleted."""
+"""Seconds between two checks that a stream without news still exists."""
 
 
 class StreamGoneError(RuntimeError):
-    """The stream was deleted, or made again."""
+    """The stream was deleted, or deleted and created again."""
 
 
 class Follower:
-    """Reads one stream from behind a serial number on, in order; what has expired is passed over."""
+    """Reads one stream in order, after a serial number. It passes over messages that have expired."""
 
     def __init__(self, connection: Client, site: str, stream: str, *, after: int = 0) -> None:
         self.connection = connection
@@ -33,12 +33,12 @@ class Follower:
         self.last = after
         """Serial number of the newest message read."""
         self.at_end = False
-        """Whether the newest page was all there was."""
+        """True if the newest page reached the end of the stream."""
         self._created: str | None = None
         self._looked_at = float("-inf")
 
     async def read(self) -> list[StoredMessage]:
-        """The next messages; none when there is nothing new.
+        """Return the next messages; none when there is nothing new.
 
         Raises `StreamGoneError` when the stream does not exist any more, `TimeoutError` when its site
         does not answer.
@@ -56,8 +56,10 @@ class Follower:
         return messages
 
     async def _look(self) -> None:
-        """See now and then that the stream lives, and is the same: one that is gone looks like one
-        without news."""
+        """Check now and then that it is still the same stream: a deleted one looks like one without news.
+
+        Raises `StreamGoneError`.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._looked_at < LOOK_S:
             return

@@ -1,7 +1,7 @@
 """Blocking reads of a stream by serial number, for Spark's Python workers and the engine's planners.
 
-A worker is a plain synchronous process, and planners are threads of one process: each process keeps
-one connection, and one consumer per stream, between micro-batches. Fetching goes through natsrpy, whose
+A worker is a plain synchronous process, and planners are threads of one process. Each process keeps one
+connection, and one consumer for each stream, between micro-batches. Fetching goes through natsrpy, whose
 Rust side parses messages several times faster than Python can.
 """
 
@@ -29,13 +29,13 @@ FETCH_MESSAGES = 10_000
 """Messages per fetch: 1–2 MB of ordinary events, so a slow reader cannot hold much memory."""
 
 PATIENCE_S = 30.0
-"""How long a read waits for a broker that is away before it fails; it restarts in about a second."""
+"""Time that a read waits for a broker out of reach. A broker restarts in about a second."""
 
 CONSUMER_IDLE_S = 120
-"""After so long without a fetch the server drops an abandoned consumer by itself."""
+"""Time without a fetch after which the server drops an abandoned consumer by itself."""
 
 FRESH_S = 0.005
-"""So old may the bounds of a stream be. The jobs of a site trigger at the same moment, at whole multiples of
+"""Greatest age of a stream's bounds. The jobs of a site trigger at the same moment, at whole multiples of
 their interval, and ask for the same stream: one question to the broker serves all."""
 
 ANSWER_S = 5.0
@@ -44,13 +44,13 @@ ANSWER_S = 5.0
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach the site's broker. The password stays in its file, out of query plans and logs."""
+    """Address of the site's broker. The password stays in its file, out of query plans and logs."""
 
     url: str
     credentials_file: str
 
     def credentials(self) -> tuple[str, str]:
-        """User and password."""
+        """Return user and password."""
         content = json.loads(Path(self.credentials_file).read_text())
         return content["user"], content["password"]
 
@@ -63,7 +63,7 @@ class _Bounds:
     answer: asyncio.Task[tuple[int, int]]
 
     def is_over(self, fresh_s: float) -> bool:
-        """Whether to ask again: the answer failed, or is older than `fresh_s` seconds."""
+        """Tell if the answer failed, or is older than `fresh_s` seconds: then ask again."""
         if not self.answer.done():
             return False
         return self.answer.exception() is not None or time.monotonic() - self.asked_at > fresh_s
@@ -82,11 +82,11 @@ class LogReader:
     """Stream → its consumer and the serial number the consumer delivers next."""
 
     def __post_init__(self) -> None:
-        # Whoever asks does so from a thread of Spark's or of a planner: the connection needs its own.
+        # Callers are threads of Spark or of a planner: the connection needs its own.
         threading.Thread(target=self._loop.run_forever, name="log reader", daemon=True).start()
 
     def bounds(self, stream: str, fresh_s: float = FRESH_S) -> tuple[int, int]:
-        """First and last serial number kept, at most `fresh_s` seconds ago. (last + 1, last) if empty."""
+        """Return first and last serial number kept, not older than `fresh_s`. (last + 1, last) if empty."""
         return self._patiently(lambda: self._shared_bounds(stream, fresh_s))
 
     async def _shared_bounds(self, stream: str, fresh_s: float) -> tuple[int, int]:
@@ -117,7 +117,7 @@ class LogReader:
             yield messages
 
     def _checked(self, stream: str, position: int, messages: list[JetStreamMessage]) -> int:
-        """The serial number reached. Streams are never edited in the middle, so a gap is a loss."""
+        """Return the serial number reached. Streams are never edited in the middle, so a gap is a loss."""
         for message in messages:
             if message.stream_sequence != position + 1:
                 self._consumers.pop(stream, None)
@@ -164,7 +164,7 @@ class LogReader:
             return self._connection
 
     def _patiently(self, attempt: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run `attempt`, again after a pause while the broker is away. `LookupError` is final."""
+        """Run `attempt` until it succeeds or `PATIENCE_S` is over. `LookupError` is final."""
         end = time.monotonic() + PATIENCE_S
         pause = 0.05
         while True:
@@ -180,7 +180,7 @@ class LogReader:
                 pause = min(2 * pause, 1.0)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work` on the connection's loop."""
+        """Run `work` on the connection's loop and return its result."""
         asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return asked.result(2 * ANSWER_S)
@@ -194,7 +194,7 @@ _making = threading.Lock()
 
 
 def reader_for(access: Access) -> LogReader:
-    """The process's one reader for a broker, kept between micro-batches (and not across a fork)."""
+    """Return the process's one reader for a broker, kept between micro-batches (and not across a fork)."""
     key = (os.getpid(), access)
     with _making:
         if key not in _readers:

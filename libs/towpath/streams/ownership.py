@@ -1,9 +1,9 @@
-"""Who may publish a job's results: one owner at a time, named by its epoch.
+"""Rules of ownership: one owner at a time may publish a job's results, named by its epoch.
 
 The output stream decides. It listens to the subject of one epoch, so its server refuses every other owner:
-`SiteStreams.accept` sets that subject. Everyone else asks here, to find out earlier or to know what to do:
+`SiteStreams.accept` sets that subject. Others ask here to find out earlier, or to know what to do:
 
-- a publisher that no one heard asks where its results belong (`place_of`);
+- a publisher whose message no stream took asks where its results belong (`place_of`);
 - agents and streams refuse commands whose epoch is over (`check_epoch`);
 - the coordinator compares epochs before it gives a new one (`coordinator/registry/scripts.py`).
 """
@@ -18,35 +18,35 @@ from towpath.streams.failures import Fenced
 from towpath.streams.stream_view import StreamView
 
 
-class Place(Enum):
+class ResultStream(Enum):
     """The stream that an owner's results belong in."""
 
     OUTPUT = auto()
     SHADOW = auto()
 
 
-def place_of(subject: str, output: StreamView) -> Place:
-    """Where results under `subject`, which names an epoch, belong at the moment.
+def place_of(subject: str, output: StreamView) -> ResultStream:
+    """Return the stream in which results under `subject`, which names an epoch, belong at the moment.
 
     Raises `Fenced` when that epoch is over.
     """
     [mine] = epochs_of([subject])
     if subject in output.subjects:
-        return Place.OUTPUT
+        return ResultStream.OUTPUT
     is_diverted = output.metadata.get(DIVERTED) == str(mine)
     if is_diverted or is_behind(output, mine):
-        return Place.SHADOW
+        return ResultStream.SHADOW
     raise Fenced(f"{subject} is refused: {output.name} accepts {', '.join(output.subjects)}")
 
 
 def is_behind(output: StreamView, epoch: int) -> bool:
-    """Whether an output still accepts an earlier epoch: results of this one wait beside it."""
+    """Tell if an output still accepts an earlier epoch: results of this one wait beside it."""
     accepted = accepted_epoch(output)
     return accepted is not None and accepted < epoch
 
 
 def accepted_epoch(output: StreamView | None) -> int | None:
-    """The epoch that an output stream accepts; None when there is no stream, or it accepts no one."""
+    """Return the epoch that an output stream accepts; None when there is no stream, or it accepts none."""
     return max(output.epochs, default=None) if output is not None else None
 
 
@@ -57,7 +57,7 @@ def check_epoch(what: str, epoch: int, known: int | None) -> None:
 
 
 def epoch_is_over(what: str, epoch: int, known: int) -> TowpathError:
-    """The refusal of an epoch that `what` has passed."""
+    """Return the refusal of an epoch that `what` has passed."""
     return TowpathError(
         ErrorCode.FENCED,
         f"{what} is at epoch {known} already",

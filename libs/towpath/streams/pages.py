@@ -1,6 +1,6 @@
-"""Reads what a stream holds, anywhere in the mesh, by serial number: JetStream's batched direct get.
+"""Read messages of a stream anywhere in the mesh by serial number, with JetStream's batched direct get.
 
-About 50,000 messages a second, and nothing is left behind at the server: no consumer, no position.
+It reads about 50,000 messages a second and leaves nothing at the server: no consumer, no position.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ PAGE = 2000
 PAGE_BYTES = 64 * 1024**2
 PAGE_DEADLINE_S = 15.0
 
-NOBODY_LISTENS = "503"
-"""Status of the server's own answer to a request that reaches nobody: no such stream, or no link."""
+NO_RESPONDERS = "503"
+"""Status of the server's own answer to a request without receiver: no such stream, or no link."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StoredMessage:
 async def last_serial(
     connection: Client, site: str, stream: str, *, timeout_s: float = PAGE_DEADLINE_S
 ) -> int:
-    """Newest serial number of a stream; 0 if it is empty or does not exist.
+    """Return the newest serial number of a stream; 0 if it is empty or does not exist.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -55,10 +55,9 @@ async def last_serial(
 async def page(
     connection: Client, site: str, stream: str, first: int, count: int = PAGE, *, subject: str | None = None
 ) -> list[StoredMessage]:
-    """Up to `count` messages from serial `first` on, in order, of all subjects or of one. What has expired is
-    passed over.
+    """Return up to `count` messages from serial `first` on, in order, of all subjects or of one.
 
-    Raises `TimeoutError` when the site does not answer.
+    It passes over messages that have expired. Raises `TimeoutError` when the site does not answer.
     """
     messages: list[StoredMessage] = []
     complete: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -79,8 +78,8 @@ async def page(
         status = await asyncio.wait_for(complete, PAGE_DEADLINE_S)
     finally:
         await subscription.unsubscribe()
-    if status == NOBODY_LISTENS:
-        raise TimeoutError(f"nobody answers for {stream} at {site}")
+    if status == NO_RESPONDERS:
+        raise TimeoutError(f"no one answers for {stream} at {site}")
     return messages
 
 
@@ -102,7 +101,7 @@ async def read_after(
     *,
     through: int | None = None,
 ) -> list[StoredMessage]:
-    """All messages behind serial `after` that the stream holds now, up to `through` if that is given."""
+    """Return all messages after serial `after` that the stream holds now, up to `through` if given."""
     reading = pages_after(connection, site, stream, after, through=through)
     return [message async for messages in reading for message in messages]
 
@@ -116,8 +115,7 @@ async def pages_after(
     through: int | None = None,
     subject: str | None = None,
 ) -> AsyncIterator[list[StoredMessage]]:
-    """The same page by page, none of them empty, so that no more than one need be in memory; of all subjects
-    or of one.
+    """Yield the same messages page by page, of all subjects or of one. No page is empty.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -135,7 +133,7 @@ async def pages_after(
 async def pages_before(
     connection: Client, site: str, stream: str, last: int, *, after: int = 0
 ) -> AsyncIterator[list[StoredMessage]]:
-    """Backwards from serial `last` to behind `after`, page by page, each in order and none of them empty.
+    """Yield pages backwards, from serial `last` down to `after`. Each page is in order; no page is empty.
 
     Ends where nothing older is kept. Raises `TimeoutError` when the site does not answer.
     """
@@ -150,8 +148,9 @@ async def pages_before(
 
 
 async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[str]:
-    """Ids of what others stored that an output's present owner may publish, too, by its mark: see
-    `data_plane.OVERLAP`.
+    """Return the ids of others' messages that an output's present owner may publish, too.
+
+    `mark` spans them, see `data_plane.OVERLAP`.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -163,7 +162,7 @@ async def overlap(connection: Client, site: str, stream: str, mark: str) -> set[
 
 
 async def newest_before(connection: Client, site: str, stream: str, epoch: int) -> StoredMessage | None:
-    """The newest message in an output stream that an owner before `epoch` published; None if none is kept.
+    """Return the newest message of owners before `epoch` in an output stream; None if none is kept.
 
     Raises `TimeoutError` when the site does not answer.
     """

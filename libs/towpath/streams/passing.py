@@ -1,4 +1,4 @@
-"""What fault rules see of the events of a stream, one by one and in bundles."""
+"""Access of fault rules to the events of a stream, one by one and in bundles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from towpath.hooks.points import Items
 
 @dataclass(frozen=True)
 class ChangedMessage:
-    """A message of a stream whose content a rule has changed. It is where it was in the stream."""
+    """A message of a stream whose content a rule has changed. It keeps its place in the stream."""
 
     stream_sequence: int
     subject: str

@@ -1,8 +1,8 @@
-"""What an output stream holds already: so that a restart after the duplicate window repeats nothing.
+"""Read back the ids that an output stream holds already, so that a restart repeats nothing.
 
-A stream forgets message ids after its duplicate window (minutes). A micro-batch that was published,
-not committed, and is repeated an hour later would then appear twice. So before a query's first
-micro-batch, the ids of that micro-batch are read back from the end of the output stream itself.
+A stream forgets message ids after its duplicate window (minutes). A micro-batch that was published, but not
+committed, and is repeated an hour later, would then appear twice. So before a query's first micro-batch, the
+ids of that micro-batch are read back from the end of the output stream itself.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ async def published_since(
     generation: int,
     batch: int,
 ) -> set[str]:
-    """Ids of the messages that micro-batch `batch` of `generation`, or a later one, has stored.
+    """Return the ids of the messages that micro-batch `batch` of `generation`, or a later one, has stored.
 
-    None of them for an `epoch` of `job` whose results go to a shadow: complete, to be compared. Reads the
-    stream backwards in pages until it meets an earlier micro-batch. Labels of another run say nothing about
-    ours (both count on from the checkpoint they have in common): what such a run stored is read as a whole.
-    Raises `TimeoutError` when the site does not answer.
+    There are none for an `epoch` of `job` whose results go to a shadow: those must be complete, to be
+    compared. The stream is read backwards, page by page, until an earlier micro-batch appears. Labels of
+    another run say nothing about ours, because both count on from their common checkpoint: the messages of
+    such a run are read as a whole. Raises `TimeoutError` when the site does not answer.
     """
     output = await stream_view(connection, site, stream, timeout_s=PAGE_DEADLINE_S)
     if output is None:

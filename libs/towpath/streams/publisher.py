@@ -1,8 +1,8 @@
-"""Publishes a job's results into its output stream: each stored once, or an error.
+"""Publish a job's results into its output stream: each is stored once, or there is an error.
 
-Every message has an id made from what identifies the result, so the stream drops what a repeated
-micro-batch, or a second owner, publishes again. The subject carries the epoch; a stream accepts the
-current epoch only, so a former owner is refused by the server.
+Every message has an id made from what identifies the result. So the stream drops messages that a repeated
+micro-batch, or a second owner, publishes again. The subject carries the epoch. A stream accepts the current
+epoch only, so the server refuses a former owner.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import nats.errors
 from nats.aio.client import Client
 from nats.errors import ConnectionClosedError
 
+from towpath.bus.connecting import FreshConnection, login_of
 from towpath.contracts.data_plane import (
     BATCH_HEADER,
     MESSAGE_ID_HEADER,
@@ -26,31 +28,31 @@ from towpath.contracts.data_plane import (
 )
 from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
 from towpath.streams.failures import Fenced, Unpublished
-from towpath.streams.ownership import Place, place_of
+from towpath.streams.ownership import ResultStream, place_of
 from towpath.streams.pages import overlap
 from towpath.streams.stream_view import stream_view
 
 Connect: TypeAlias = Callable[[], Awaitable[Client]]
-"""Gives the connection to publish over, another one once the former has ended. Raises `Unpublished`."""
+"""Returns the connection to publish over: a new one when the last has ended. Raises `Unpublished`."""
 
 IN_FLIGHT = 4000
 """Unacknowledged messages at a time: a few megabytes, enough to hide a link's round trip."""
 
 SILENCE_S = 3.0
-"""Without any acknowledgement for so long, what is unacknowledged is sent again."""
+"""Time without any acknowledgement after which unacknowledged messages are sent again."""
 
 RETRY_S = 0.2
-"""Between attempts while a site is out of reach."""
+"""Pause between attempts while a site is out of reach."""
 
 CHANGING_S = 0.02
-"""Between attempts while the ownership of the output is changing hands: a matter of milliseconds."""
+"""Pause between attempts while the output changes its owner: a matter of milliseconds."""
 
 LIFE_S = 10.0
-"""For a site far away to say which life its stream has."""
+"""Time for a site far away to name the life of its stream."""
 
 UNHEARD_S = 20.0
-"""So long an epoch may be accepted nowhere: the output's agent may die while ownership changes hands, and
-is back in seconds. After that no one is about to accept it, and the coordinator must see that."""
+"""Time for which an epoch may be accepted nowhere: the output's agent may die while the owner changes, and is
+back in seconds. After that no stream is about to accept it, and the coordinator must see that."""
 
 
 @dataclass(frozen=True)
@@ -64,23 +66,23 @@ class Outgoing:
 
 @dataclass
 class Publisher:
-    """Publishes batches; use from the loop its connections belong to.
+    """Publishes batches. Use it from the loop that its connections belong to.
 
     While two sites run a job, the output stream does not accept the epoch of one or both, and a shadow
-    stream takes their results: the publisher goes where its epoch is heard.
+    stream takes their results. The publisher goes to the stream that accepts its epoch.
     """
 
     connect: Connect
     patience_s: float = 60.0
-    """How long a batch is tried before it fails: longer than a broker's restart, shorter than a day."""
+    """Seconds for which a batch is tried: longer than a broker's restart."""
     _aside: set[str] = field(default_factory=set)
     """Subjects whose messages go to the shadow at present."""
     _stored: dict[str, set[str]] = field(default_factory=dict)
-    """Subject → ids that the owner before has stored: for a subject that has come from the shadow into the
-    output. Forgotten with the first batch that has none of them."""
+    """Subject → ids that the owner before has stored, for a subject that has come from the shadow into the
+    output. They are forgotten with the first batch that has none of them."""
 
     async def publish(self, messages: Sequence[Outgoing], *, site: str, stream: str, batch: str) -> int:
-        """Store all messages, in order; all have one subject. Returns how many were new.
+        """Store all messages, in order; all have one subject. Return the number of new ones.
 
         Raises `Fenced` when the stream at `site` accepts a later epoch, `Unpublished` when it cannot be
         reached in time or refuses for another reason (full, say).
@@ -107,7 +109,7 @@ class Publisher:
         return sending.new
 
     async def _round(self, sending: _Sending, subject: str) -> bool:
-        """Send once what is pending. False if something is left, or there is no connection."""
+        """Send all pending messages once. Return False if some are left, or there is no connection."""
         try:
             return await sending.round(await self.connect(), aside=subject in self._aside)
         except (ConnectionClosedError, Unpublished, OSError, TimeoutError) as error:
@@ -115,7 +117,7 @@ class Publisher:
             return False
 
     async def _is_changing(self, subject: str, site: str, stream: str) -> bool:
-        """No one took the message: find out where it belongs. False if the site does not answer.
+        """Find out where a message belongs that no stream took. Return False if the site does not answer.
 
         Raises `Fenced` when its epoch is over.
         """
@@ -124,7 +126,7 @@ class Publisher:
             output = await stream_view(connection, site, stream)
             if output is None:
                 raise Fenced(f"{subject} is refused: there is no {stream} at {site}")
-            if place_of(subject, output) is Place.SHADOW:
+            if place_of(subject, output) is ResultStream.SHADOW:
                 self._aside.add(subject)
             elif subject in self._aside:
                 mark = output.metadata.get(OVERLAP, "")
@@ -135,14 +137,14 @@ class Publisher:
         return True
 
     def _pass_over(self, subject: str, sending: _Sending) -> None:
-        """Leave out what the owner before has stored, whether or not the server remembers its id."""
+        """Leave out messages that the owner before has stored: the server may have forgotten their ids."""
         stored = self._stored.get(subject)
         if stored is not None and not sending.pass_over(stored):
             del self._stored[subject]
 
 
 class _Sending:
-    """One batch under way: what is acknowledged, what is not."""
+    """One batch under way. It knows which messages are acknowledged."""
 
     def __init__(self, messages: Sequence[Outgoing], batch: str) -> None:
         self.messages = messages
@@ -157,7 +159,7 @@ class _Sending:
         self._progress = asyncio.Event()
 
     def pass_over(self, stored: set[str]) -> bool:
-        """Leave out messages that are stored already. Whether there were any."""
+        """Leave out messages that are stored already. Tell if there were any."""
         found = {index for index in self.pending if self.messages[index].identity in stored}
         self.pending -= found
         return bool(found)
@@ -167,13 +169,13 @@ class _Sending:
         return len(self.pending)
 
     async def round(self, connection: Client, *, aside: bool) -> bool:
-        """Send what is pending, in order, to the output or aside. True when everything is acknowledged."""
+        """Send pending messages in order, to the output or aside. Return True when all are acknowledged."""
         self.unheard, self._unacknowledged, self._rounds = False, 0, self._rounds + 1
         sender = await self._sender_over(connection)
         reconnects = connection.stats["reconnects"]
         for index in sorted(self.pending):
             if self.unheard:
-                break  # Keep the order: nothing may overtake a message that no one took.
+                break  # Keep the order: nothing may overtake a message that no stream took.
             if not connection.is_connected or connection.stats["reconnects"] != reconnects:
                 return False  # Nor one that was lost with the connection.
             await self._send(sender, index, aside=aside)
@@ -197,7 +199,7 @@ class _Sending:
         return self._sender
 
     async def _settle(self, most: int) -> bool:
-        """Wait until at most `most` of this round are unacknowledged; false after a silence."""
+        """Wait until at most `most` of this round are unacknowledged. Return False after a silence."""
         while self._unacknowledged > most and not self.unheard:
             self._progress.clear()
             try:
@@ -219,7 +221,7 @@ class _Sending:
     def _on_acknowledgement(self, heard: Acknowledgement) -> None:
         if heard.is_unheard:
             if heard.turn != self._rounds:
-                return  # An earlier round's says nothing about this one.
+                return  # The answer to an earlier round says nothing about this one.
             self.unheard, self.trouble = True, heard.trouble
         elif not heard.is_stored:
             self.trouble = heard.trouble
@@ -230,17 +232,31 @@ class _Sending:
         self._progress.set()
 
 
-def always(connection: Client) -> Connect:
-    """For a connection that comes back by itself."""
+class PublisherBeside(Publisher):
+    """A publisher with a connection of its own, to the server and as the user of another connection.
 
-    async def connect() -> Client:
-        return connection
+    A connection that comes back by itself would first send what waited at the moment of a cut, past messages
+    that were lost with it. This one does not come back: a new one takes its place. Close it at the end.
+    """
 
-    return connect
+    def __init__(self, connection: Client, name: str, *, patience_s: float) -> None:
+        """`name` is the connection's, for the server's operators."""
+        self._fresh = FreshConnection(login_of(connection), name)
+        super().__init__(self._connection, patience_s=patience_s)
+
+    async def _connection(self) -> Client:
+        try:
+            return await self._fresh.get()
+        except nats.errors.Error as error:
+            raise Unpublished(f"no connection: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._fresh.close()
 
 
 async def stream_life(connection: Client, site: str, stream: str) -> str:
-    """The code of a stream's present life, see `life_code`. It begins every message id.
+    """Return the code of a stream's present life, see `life_code`. Every message id begins with it.
 
     Raises `Fenced` when there is no such stream, `Unpublished` when the site does not answer.
     """

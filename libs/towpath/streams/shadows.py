@@ -1,10 +1,10 @@
 """Shadow streams: results that wait beside a job's output while two sites run the job.
 
-A shadow keeps the results of chosen epochs in the order in which they came. When the ownership of the
-output changes, what the new owner has published there is taken over into the output (`settle`), under
-the message ids it has, so that what the output holds already is dropped.
+A shadow keeps the results of chosen epochs in the order in which they came. When the output changes its
+owner, `settle` publishes the new owner's results from the shadow into the output. They keep their message
+ids, so the output drops those that it holds already.
 
-Everything here is repeated after a crash at any line, and goes on where the streams themselves say.
+Everything here is repeated after a crash at any line. The streams themselves say where to go on.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from towpath.contracts.job import ResolvedOutput
 from towpath.contracts.migration import OpenShadow, SetEpoch, Settlement
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.streams.pages import StoredMessage, last_serial, page, pages_after
-from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, PublisherBeside, stream_life
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams
 
 log = logging.getLogger(__name__)
 
 REMEMBERED = timedelta(seconds=data_plane.DUPLICATE_WINDOW_S / 2)
-"""Younger than this, the output remembers the ids of all that was stored since a shadow was opened."""
+"""An output remembers the ids of everything stored since a shadow was opened, if it is younger than this."""
 
 PATIENCE_S = 10.0
-"""For the site's own server to store what is taken over."""
+"""Time for the site's own server to store the results taken over."""
 
 
 class Shadows:
@@ -45,7 +45,7 @@ class Shadows:
         self.jetstream = streams.jetstream
 
     async def open(self, command: OpenShadow) -> int:
-        """Keep the results of some epochs aside; the output's last serial number when that began.
+        """Keep the results of some epochs aside. Return the output's last serial number when that began.
 
         Raises `TowpathError` (fenced) when the output accepts one of these epochs, or a later one.
         """
@@ -59,8 +59,10 @@ class Shadows:
         return int((info.config.metadata or {})[data_plane.OUTPUT_SERIAL])
 
     async def _ensure(self, command: OpenShadow) -> StreamInfo:
-        """The shadow of this operation. One that an ended operation left is replaced: its epochs are used
-        up. Raises `TowpathError`: a later one is open, or results of a living owner wait in it."""
+        """Return the shadow of this operation. Replace one that an ended operation left.
+
+        Raises `TowpathError` when a later one is open, or when results of a living owner wait in it.
+        """
         job = command.job
         info = await self._info(job)
         if info is None:
@@ -108,10 +110,10 @@ class Shadows:
             return None
 
     async def drop(self, job: str, *, operation: str | None = None, through: int | None = None) -> None:
-        """Delete the shadow with what is in it, if there is one.
+        """Delete the shadow with its results, if there is one.
 
-        With `operation` only if that one opened it, with `through` only if it keeps no later epoch: a
-        command that comes late must not take the shadow of the next migration.
+        With `operation`, only if that operation opened it. With `through`, only if it keeps no later epoch.
+        So a command that comes late does not delete the shadow of the next migration.
         """
         info = await self._info(job)
         if info is None or (operation is not None and _operation(info) != operation):
@@ -123,8 +125,10 @@ class Shadows:
         await self.jetstream.delete_stream(data_plane.shadow_stream(job))
 
     async def owed(self, command: SetEpoch) -> Settlement | None:
-        """What a change of epoch must settle although the command does not say so: results of an owner
-        that were diverted by an operation which never came to settle them."""
+        """Return a settlement that a change of epoch owes although its command has none.
+
+        That is so when an operation diverted an owner's results and ended without settling them.
+        """
         info = await self._info(command.job)
         if info is None or max(_epochs(info)) >= command.epoch:
             return None
@@ -132,13 +136,13 @@ class Shadows:
         return None if diverted is None else Settlement(epoch=diverted, interim=command.epoch - 1)
 
     async def settle(self, command: SetEpoch, settlement: Settlement) -> None:
-        """Take over what waits in the shadow, then let the output accept the new owner.
+        """Take over the results in the shadow, then let the output accept the new owner.
 
-        1. While both still publish: what the output holds and its server may have forgotten.
-        2. The shadow takes no more: who publishes there waits, and finds the output later.
-        3. The output refuses the old owner; it accepts what is taken over, and nothing else.
-        4. Amended results, then the new owner's in the order of the shadow.
-        5. The output accepts the new owner.
+        1. While both still publish, read the ids that the output holds and its server may have forgotten.
+        2. Close the shadow: anyone who publishes there waits, and finds the output later.
+        3. Let the output refuse the old owner, and accept results from the shadow only.
+        4. Publish the amended results, then the new owner's in the order of the shadow.
+        5. Let the output accept the new owner.
         """
         job, epoch = command.job, command.epoch
         accepted = await self.streams.accepted_epoch(command.output.stream)
@@ -167,17 +171,27 @@ class Shadows:
         return await self.jetstream.update_stream(shadow.config, subjects=closed)
 
     async def _settled(self, shadow: StreamInfo) -> None:
-        """Note that the output has everything, before anybody may publish there who thinks so."""
+        """Note that the output has everything, before anyone publishes there who relies on that."""
         metadata = {k: v for k, v in (shadow.config.metadata or {}).items() if k != data_plane.UNSETTLED}
         await self.jetstream.update_stream(shadow.config, metadata=metadata)
 
     async def _take_over(self, command: SetEpoch, settlement: Settlement, stored: StoredIds) -> None:
-        """Publish what waits under the interim epoch, page by page, but what the output holds."""
+        """Publish waiting results under the interim epoch, except those the output holds."""
+        publisher = PublisherBeside(self.streams.connection, f"shadow-{command.job}", patience_s=PATIENCE_S)
+        try:
+            total, new = await self._publish_waiting(publisher, command, settlement, stored)
+        finally:
+            await publisher.close()
+        log.info("%s: %d messages taken over from the shadow, %d were new", command.job, total, new)
+
+    async def _publish_waiting(
+        self, publisher: Publisher, command: SetEpoch, settlement: Settlement, stored: StoredIds
+    ) -> tuple[int, int]:
+        """Publish page by page. Return the numbers of all messages and of new ones."""
         job, output, interim = command.job, command.output.stream, settlement.interim
-        publisher = Publisher(always(self.streams.connection), patience_s=PATIENCE_S)
         total = new = 0
         for kind, stream, after in (
-            # Of rejected events all: which window an event would have been in does not matter to them.
+            # All rejected events: for them it does not matter in which window they would have been.
             (data_plane.rejected_subject, data_plane.rejected_stream(output), 0),
             (data_plane.sink_subject, output, settlement.after_position),
         ):
@@ -190,13 +204,15 @@ class Shadows:
                 fresh = [message for message in messages if message.identity not in stored]
                 total += len(messages)
                 new += await self._store(publisher, fresh, subject, stream)
-        log.info("%s: %d messages taken over from the shadow, %d were new", job, total, new)
+        return total, new
 
     async def _amend(
         self, publisher: Publisher, command: SetEpoch, settlement: Settlement, stored: StoredIds
     ) -> int:
-        """Publish the amended results, as if they were of the micro-batch that comes behind them; but those
-        that an earlier try has stored."""
+        """Publish the amended results, except those that an earlier try has stored.
+
+        They get the label of the micro-batch that comes after them.
+        """
         job, output = command.job, command.output.stream
         life = await stream_life(self.streams.connection, self.site, output)
         subject = data_plane.sink_subject(self.site, job, settlement.interim)
@@ -212,19 +228,19 @@ class Shadows:
         return await publisher.publish(amended, site=self.site, stream=output, batch=label)
 
     async def _label(self, job: str, sink: str, after: int) -> str | None:
-        """Label of the first message of one owner behind a position of the shadow; None if there is none."""
+        """Return the label of an owner's first message after a position of the shadow; None without one."""
         first = await page(*self._shadow(job), after + 1, 1, subject=data_plane.shadow_subject(sink))
         return data_plane.batch_of(first[0].headers) if first else None
 
     def _shadow(self, job: str) -> tuple[Client, str, str]:
-        """Where to read a shadow."""
+        """Return connection, site and name for reading a shadow."""
         return self.streams.connection, self.site, data_plane.shadow_stream(job)
 
     async def _stored_ids(self, command: SetEpoch, settlement: Settlement, shadow: StreamInfo) -> StoredIds:
-        """Ids that the output holds and may have forgotten as ids.
+        """Return the ids of messages that the output holds, although its server may have forgotten the ids.
 
-        What was stored before the shadow was opened may be of any age: who goes on from a checkpoint repeats
-        it, however long ago its job stood still, and also what the owner was not yet past that others stored.
+        Messages from before the shadow was opened may be of any age. A run that goes on from a checkpoint
+        repeats its own, however long its job stood still, and those of others that it was not yet past.
         """
         marks = dict(_marks(command.output, shadow))
         age = datetime.now(UTC) - (shadow.created or datetime.now(UTC))
@@ -238,7 +254,7 @@ class Shadows:
         return stored
 
     async def _overlaps(self, output: ResolvedOutput, shadow: StreamInfo) -> dict[str, str]:
-        """Stream → what was stored in it since the shadow was opened, as `data_plane.OVERLAP` says it."""
+        """Return, for each stream, the span stored since the shadow was opened, see `data_plane.OVERLAP`."""
         connection = self.streams.connection
         return {
             stream: await self.streams.widened_overlap(
@@ -250,7 +266,7 @@ class Shadows:
     async def _store(
         self, publisher: Publisher, messages: list[StoredMessage], subject: str, stream: str
     ) -> int:
-        """Publish again, micro-batch by micro-batch: each message keeps the label of its own."""
+        """Publish messages again, micro-batch by micro-batch: each message keeps its label."""
         stored = 0
         by_batch = itertools.groupby(messages, key=lambda m: data_plane.batch_of(m.headers))
         for label, group in by_batch:
@@ -260,7 +276,7 @@ class Shadows:
 
 
 def _marks(output: ResolvedOutput, shadow: StreamInfo) -> list[tuple[str, int]]:
-    """Output streams, with their last serial number when the shadow was opened."""
+    """Return the output streams, with their last serial number when the shadow was opened."""
     metadata = shadow.config.metadata or {}
     return [
         (output.stream, int(metadata.get(data_plane.OUTPUT_SERIAL, "0"))),
@@ -269,7 +285,7 @@ def _marks(output: ResolvedOutput, shadow: StreamInfo) -> list[tuple[str, int]]:
 
 
 def _of_the_owner(settlement: Settlement, shadow: StreamInfo) -> Settlement:
-    """What is to be settled. In another operation's shadow what waits is the owner's, and comes first."""
+    """Return the settlement to make. The owner's results in another operation's shadow come first."""
     diverted = _unsettled(shadow)
     if settlement.epoch in _epochs(shadow) or diverted is None:
         return settlement
@@ -281,11 +297,11 @@ def _operation(shadow: StreamInfo) -> str:
 
 
 def _unsettled(shadow: StreamInfo) -> int | None:
-    """The epoch of the owner whose results only the shadow has; None if the output has them all."""
+    """Return the epoch of the owner whose results only the shadow has; None if the output has them all."""
     epoch = (shadow.config.metadata or {}).get(data_plane.UNSETTLED)
     return None if epoch is None else int(epoch)
 
 
 def _epochs(shadow: StreamInfo) -> list[int]:
-    """Whose results it keeps, in ascending order."""
+    """Return the epochs whose results it keeps, in ascending order."""
     return [int(epoch) for epoch in (shadow.config.metadata or {}).get(data_plane.EPOCHS, "0").split(",")]

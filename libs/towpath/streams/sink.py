@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import nats.errors
 from nats.aio.client import Client
 
-from towpath.bus.connecting import Login, connect_once
+from towpath.bus.connecting import FreshConnection, Login
 from towpath.contracts.data_plane import (
     batch_label,
     rejected_stream,
@@ -30,6 +30,7 @@ from towpath.streams.failures import Fenced, Unpublished, without_history
 from towpath.streams.pages import StoredMessage, page
 from towpath.streams.published import published_since
 from towpath.streams.publisher import Outgoing, Publisher, stream_life
+from towpath.tasks import NotInTime, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,70 +38,59 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PUBLISH_LIMIT_S = 180.0
-"""Beyond the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
+"""Longer than the publisher's own patience: only a bug reaches it, and then a batch must fail, not hang."""
 
 PENDING_BYTES = 256 * 1024**2
-"""A micro-batch's results wait here to be sent."""
+"""Bytes of a micro-batch's results that may wait to be sent."""
 
 CONNECT_WITHIN_S = 10.0
-"""A broker that was killed is back in about a second."""
+"""Time to connect: a killed broker is back in about a second."""
 
 CONNECT_AGAIN_S = 0.1
-"""Between attempts."""
+"""Pause between attempts."""
 
 CLOSE_S = 2.0
 LOOK_UP_S = 5.0
-"""For fetching one event; nobody waits for it."""
+"""Time to fetch one event. Nothing else waits for it."""
 
 
 class SinkConnection:
     """A NATS connection on a loop and thread of its own, so that publishing never delays commands."""
 
     def __init__(self, login: Login, site: str) -> None:
-        self._login = login
         self._site = site
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="sink", daemon=True)
-        self._client: Client | None = None
-        self._connecting = asyncio.Lock()
+        self._fresh = FreshConnection(login, f"sink-{site}", pending_bytes=PENDING_BYTES)
         self._publisher = Publisher(self._connected)
-        """One for all jobs of the engine: it remembers whose results go aside."""
+        """One publisher for all jobs of the engine: it remembers which results go aside."""
 
     def start(self) -> None:
-        """Start the thread; the connection is made when it is first needed."""
+        """Start the thread. The connection is made when it is first needed."""
         self._thread.start()
 
     def close(self) -> None:
-        """Close the connection and end the thread. Blocks; whoever publishes must have ended before."""
-
-        async def work() -> None:
-            if self._client is not None:
-                await self._client.close()
+        """Close the connection and end the thread. Blocks. All publishing must have ended before."""
 
         with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(work(), self._loop).result(CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._fresh.close(), self._loop).result(CLOSE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_S)
 
     async def _connected(self) -> Client:
-        """The connection, made again if it has ended: see `connect_once`. Raises `Unpublished`."""
-        async with self._connecting:
-            if self._client is None or self._client.is_closed:
-                self._client = await self._connect()
-            return self._client
+        """Return the connection; make a new one if it has ended. Raises `Unpublished`."""
 
-    async def _connect(self) -> Client:
-        end = self._loop.time() + CONNECT_WITHIN_S
-        while True:
-            try:
-                return await connect_once(self._login, f"sink-{self._site}", pending_bytes=PENDING_BYTES)
-            except (nats.errors.Error, OSError, TimeoutError) as error:
-                if self._loop.time() > end:
-                    raise Unpublished(f"the broker of {self._site} does not answer") from error
-                await asyncio.sleep(CONNECT_AGAIN_S)
+        async def connected() -> Client | None:
+            with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+                return await self._fresh.get()
+
+        try:
+            return await until(connected, CONNECT_WITHIN_S, CONNECT_AGAIN_S)
+        except NotInTime as error:
+            raise Unpublished(f"the broker of {self._site} does not answer") from error
 
     def publish(self, messages: list[Outgoing], *, site: str, stream: str, batch: str) -> int:
-        """Store messages; blocks. Returns how many were new. Raises `Fenced` or `Unpublished`."""
+        """Store messages; blocks. Return the number of new ones. Raises `Fenced` or `Unpublished`."""
 
         async def work() -> int:
             return await self._publisher.publish(messages, site=site, stream=stream, batch=batch)
@@ -129,7 +119,10 @@ class SinkConnection:
         return asyncio.run_coroutine_threadsafe(work(), self._loop).result(PUBLISH_LIMIT_S)
 
     def look_up(self, stream: str, serial: int) -> Future[StoredMessage | None]:
-        """One message of one of the site's own streams or mirrors, null if it is not kept. Does not block."""
+        """Look up a message of one of the site's own streams or mirrors; None if it is not kept.
+
+        Does not block.
+        """
 
         async def work() -> StoredMessage | None:
             async with asyncio.timeout(LOOK_UP_S):
@@ -148,9 +141,9 @@ class StoredBatch:
     results: Sequence[Outgoing]
     """At least one."""
     begun_ns: int
-    """When publishing them began, Unix nanoseconds."""
+    """Beginning of their publishing, Unix nanoseconds."""
     ended_ns: int
-    """When the last one was acknowledged."""
+    """Acknowledgement of the last one, Unix nanoseconds."""
 
 
 @dataclass
@@ -163,12 +156,12 @@ class JobSink:
     """Results newly stored in this run."""
     rejected: int = 0
     on_stored: Callable[[StoredBatch], None] | None = None
-    """Told of each micro-batch with results that are new."""
+    """Called with each micro-batch that has new results."""
     _known: dict[str, set[str]] = field(default_factory=dict)
-    """Stream → ids that were stored before by the first micro-batches of this run, if they repeat
-    earlier ones: its own, or those of another site before a migration was rolled back."""
+    """Stream → ids stored before, which the first micro-batches of this run may repeat: ids of its own, or of
+    another site before a migration was rolled back."""
     _lives: dict[str, str] = field(default_factory=dict)
-    """Stream → what its message ids begin with."""
+    """Stream → the beginning of its message ids."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Publish one micro-batch. Spark commits it when this returns."""
@@ -186,7 +179,7 @@ class JobSink:
         output, epoch = self.assignment.output, self.assignment.epoch
         job = self.assignment.spec.name
         reject = rejected_subject(output.site, job, epoch)
-        # Rejects first: whoever sees a result may rely on what was rejected before it.
+        # Rejected events first: anyone who sees a result may rely on the rejections before it.
         self.rejected += self._store(
             batch, rejected_stream(output.stream), [Outgoing(reject, i, b) for i, bad, b in rows if bad]
         )
@@ -197,7 +190,7 @@ class JobSink:
         begun_ns = time_ns()
         new = self._store(batch, output.stream, results)
         self.results += new
-        # Results of which some were stored before are repeated: when they were first stored is not known.
+        # If some were stored before, this is a repetition, and the time of the first storing is not known.
         if self.on_stored is not None and 0 < new == len(results):
             self.on_stored(StoredBatch(batch, results, begun_ns, time_ns()))
 
@@ -211,7 +204,7 @@ class JobSink:
         known = self._stored_before(batch, stream)
         fresh = [m for m in named if m.identity not in known] if known else named
         if len(fresh) == len(named):
-            known.clear()  # This micro-batch is behind all that may be a repetition.
+            known.clear()  # This micro-batch comes after all that may be repetitions.
         if not fresh:
             return 0
         label = batch_label(self.assignment.generation, batch)
@@ -239,4 +232,4 @@ RESULTS: Items[Outgoing] = Items(
     fields=_fields,
     with_payload=lambda result, body: replace(result, body=body),
 )
-"""What fault rules see of results on their way out."""
+"""Access of fault rules to results on their way out."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.failures import EventsLost
 from towpath.streams.log_reader import Access, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
+from towpath.tasks import NotInTime, wait_until
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -43,19 +43,19 @@ ARROW_SCHEMA = pa.schema(
 )
 
 SPLIT_EVENTS = 25_000
-"""A micro-batch above this is read by several tasks: below, a second task costs more than it gains."""
+"""Several tasks read a micro-batch above this size. Below it, a second task costs more than it gains."""
 
 IDLE_WAIT_S = 0.2
-"""How long planning waits for news when a query runs as fast as possible: saves idle micro-planning."""
+"""Time that planning waits for news when a query runs as fast as possible: saves idle planning."""
 
 IDLE_POLL_S = 0.01
 
 BACKLOG_FRESH_S = 1.0
-"""Spark wants to know the backlog right after planning, only to report it: the same answer does."""
+"""Greatest age of the reported backlog. Spark asks for it right after planning: reuse the answer."""
 
 FIRST_EVENTS = 5_000
-"""Bound of the micro-batch a stateful query is nudged into. It pays for loading the state and starting
-workers; with all of the backlog as well, a job that has moved would publish seconds later."""
+"""Bound of the first micro-batch of a stateful query after a start. It loads the state and starts workers;
+with the whole backlog as well, a job that has moved would publish seconds later."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,10 @@ class SerialRange(InputPartition):
 
 @dataclass(frozen=True)
 class Recalled(InputPartition):
-    """The last events before serial number `through`, itself included: processed before, by a run of the
-    query that has ended. Their serial numbers are given as negative ones."""
+    """The last events up to serial number `through`. An earlier run of the query has processed them.
+
+    Readers get negative serial numbers for them.
+    """
 
     through: int
 
@@ -80,30 +82,36 @@ class StreamSource(DataSource):
     Options: `url`, `credentials_file`, `stream`; `subject` (only messages on it count); `cores` (tasks
     for a backlog).
 
-    Of streams: `after_serial` (where a new query begins; default: the oldest kept); `max_events` (bound
-    of a micro-batch); `exact_events` (a micro-batch has exactly so many serial numbers, or does not run);
-    `pause_file` (while it exists nothing new is planned); `bound_file` (has the bound of a micro-batch once
-    that is another than `max_events`; 0 for none); `wait_for_news` (`true`: planning may wait a little for
-    what a micro-batch needs); `nudge` (`true`: the first micro-batch after a start runs also
-    without events); `recall` (`true`: and has the last events before it, see `StreamReader`); `job` (whose
-    events they are, for fault rules). Of ranges: `after` and `through`.
+    Options of streams:
+
+    - `after_serial`: a new query begins after it; default: at the oldest message kept
+    - `max_events`: bound of a micro-batch
+    - `exact_events`: a micro-batch has exactly this many serial numbers, or does not run
+    - `pause_file`: while it exists, nothing new is planned
+    - `bound_file`: has the bound of a micro-batch once that differs from `max_events`; 0 for none
+    - `wait_for_news` (`true`): planning may wait a little for the events of a micro-batch
+    - `nudge` (`true`): the first micro-batch after a start runs also without events
+    - `recall` (`true`): that micro-batch also has the last events before it, see `StreamReader`
+    - `job`: the job's name, for fault rules
+
+    Options of ranges: `after` and `through`.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return FORMAT
 
     def schema(self) -> str:
-        """Columns, as Spark writes them."""
+        """Return the columns as Spark writes them."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a streaming query."""
+        """Return the reader of a streaming query."""
         return StreamReader(dict(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a batch query."""
+        """Return the reader of a batch query."""
         return RangeReader(dict(self.options))
 
 
@@ -111,20 +119,20 @@ class EventReader:
     """Reads ranges of a stream's serial numbers."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        # Spark hands option names over in lower case.
+        # Spark passes option names in lower case.
         self.access = Access(options["url"], options["credentials_file"])
         self.stream: str = options["stream"]
         self.subject: str | None = options.get("subject") or None
         self.cores = int(options.get("cores") or 1)
 
     def split(self, after: int, through: int) -> list[InputPartition]:
-        """Equal ranges: one, or up to a task per core when there is a backlog."""
+        """Split a range into equal ones: one, or up to one for each core when there is a backlog."""
         count = max(1, min(self.cores, -(-(through - after) // SPLIT_EVENTS)))
         edges = [after + (through - after) * k // count for k in range(count + 1)]
         return [SerialRange(a, b) for a, b in itertools.pairwise(edges) if b > a]
 
     def bundles(self, partition: InputPartition) -> Iterator[list[JetStreamMessage]]:
-        """The events of a range, some thousand at a time."""
+        """Yield the events of a range, some thousand at a time."""
         assert isinstance(partition, SerialRange)
         for messages in reader_for(self.access).read(self.stream, partition.after, partition.through):
             kept = messages if self.subject is None else [m for m in messages if m.subject == self.subject]
@@ -140,7 +148,7 @@ class RangeReader(EventReader, DataSourceReader):
         self.range = SerialRange(int(options["after"]), int(options["through"]))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Equal ranges, one a task."""
+        """Return equal ranges, one for each task."""
         return self.split(self.range.after, self.range.through)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -152,14 +160,14 @@ class StreamReader(EventReader, DataSourceStreamReader):
     """Plans and reads ranges of serial numbers. Offsets are those of `data_plane.Offset`.
 
     A stateful query needs a nudge when it starts. The micro-batch before the stop may have moved the
-    watermark; Spark would have closed windows in a micro-batch without data, but forgets that over a
-    restart, and the windows would stay open until the next event. So the first offset planned counts
-    `nudges` up: it differs from the start, and a micro-batch runs, be there events or not.
+    watermark. Spark would have closed windows in a micro-batch without data, but forgets that over a
+    restart, and the windows would stay open until the next event. So the first offset planned increases
+    `nudges`: it differs from the start, and a micro-batch runs, with or without events.
 
-    A query with several inputs has a watermark for each, and the least counts. Spark forgets those of the
-    single inputs over a restart: it would wait for an event of every input, and one that is silent from
-    then on would hold all windows open. So the first micro-batch also has the last events before it, to be
-    recalled for their times and left out behind the watermark: they have negative serial numbers.
+    A query with several inputs has a watermark for each, and the lowest counts. Spark forgets the watermarks
+    of the single inputs over a restart. It would wait for an event of every input, and an input that is
+    silent from then on would keep all windows open. So the first micro-batch also has the last events before
+    it, for their times. They have negative serial numbers, and are left out after the watermark.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -175,18 +183,18 @@ class StreamReader(EventReader, DataSourceStreamReader):
         self.job = options.get("job") or None
 
     def initialOffset(self) -> dict:
-        """Where a query without a checkpoint begins."""
+        """Return the offset at which a query without a checkpoint begins."""
         if self.after_serial != "":
             return Offset(int(self.after_serial)).document()
         first, _ = reader_for(self.access).bounds(self.stream)
         return Offset(first - 1).document()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The bound of a micro-batch, from the options."""
+        """Return the bound of a micro-batch, from the options."""
         return ReadMaxRows(self.max_events) if self.max_events else ReadAllAvailable()
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
-        """The newest serial number to plan, within the read limit; `start` while paused."""
+        """Return the newest serial number to plan, within the read limit; `start` while paused."""
         if self._paused():
             return start
         begin = Offset.of(start)
@@ -203,7 +211,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
         return Offset(max(last, position), begin.nudges + first).document()
 
     def _bound(self, limit: ReadLimit) -> int:
-        """Of the micro-batch to plan, in events; 0 for none."""
+        """Return the bound of the micro-batch to plan, in events; 0 for none."""
         if self.bound_file is not None:
             with contextlib.suppress(FileNotFoundError):
                 return int(Path(self.bound_file).read_text())
@@ -214,23 +222,28 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _newest(self, position: int, *, patient: bool) -> int:
         wanted = position + max(self.exact_events, 1)
-        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news and patient else 0.0)
-        while True:
+        newest = position
+
+        def has_news() -> bool:
+            nonlocal newest
             if self._paused():
-                return position
-            first, last = reader_for(self.access).bounds(self.stream)
-            if first > position + 1 and last > position:
+                newest = position
+                return True
+            first, newest = reader_for(self.access).bounds(self.stream)
+            if first > position + 1 and newest > position:
                 raise EventsLost(self.stream, position + 1, first - 1)
-            if last >= wanted or time.monotonic() >= end:
-                return last
-            time.sleep(IDLE_POLL_S)
+            return newest >= wanted
+
+        with contextlib.suppress(NotInTime):
+            wait_until(has_news, IDLE_WAIT_S if self.wait_for_news and patient else 0.0, IDLE_POLL_S)
+        return newest
 
     def reportLatestOffset(self) -> dict:
-        """The end of the stream: what Spark reports as backlog. As it was when the batch was planned."""
+        """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""
         return Offset(reader_for(self.access).bounds(self.stream, fresh_s=BACKLOG_FRESH_S)[1]).document()
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        """Equal ranges, one a task; and what is recalled, in the first micro-batch after a start."""
+        """Return equal ranges, one for each task. The first micro-batch after a start also recalls events."""
         begin, planned = Offset.of(start), Offset.of(end)
         ranges = self.split(begin.serial, planned.serial)
         is_first = planned.nudges > begin.nudges
@@ -239,8 +252,10 @@ class StreamReader(EventReader, DataSourceStreamReader):
         return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The events of a range, as Arrow batches. What fault rules let pass of them: the job's progress
-        is the range, whatever became of its events."""
+        """Yield the events of a range as Arrow batches: those that fault rules let pass.
+
+        The job's progress is the whole range, whatever rules made of its events.
+        """
         if isinstance(partition, Recalled):
             for messages in self._recalled(partition.through):
                 yield as_record_batch(messages, sign=-1)
@@ -251,7 +266,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
                     yield as_record_batch(bundle)
 
     def _recalled(self, through: int) -> Iterator[list[JetStreamMessage]]:
-        """The last events up to a serial number, as far as they are kept."""
+        """Yield the last events up to a serial number, as far as they are kept."""
         first, _ = reader_for(self.access).bounds(self.stream)
         oldest = max(first - 1, through - RECALL_LIMIT, 0)
         while through > oldest:
@@ -273,7 +288,7 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
 
 def as_record_batch(messages: Sequence[Event], *, sign: int = 1) -> pa.RecordBatch:
-    """Messages as a batch with the source's columns; serial numbers times `sign`."""
+    """Return messages as a batch with the source's columns. Serial numbers are multiplied by `sign`."""
     columns = [
         pa.array([sign * m.stream_sequence for m in messages], pa.int64()),
         pa.array([topic_of(m.subject) for m in messages], pa.string()),

@@ -1,4 +1,4 @@
-"""Ids of what an output has stored while a shadow was open beside it: its server may have forgotten them."""
+"""Ids of the messages that an output stored while a shadow was open: its server may have forgotten them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DIGEST_BYTES = 16
 
 
 class StoredIds:
-    """Grows as it reads on. Of each id a digest is kept and nothing of the message: a million takes 80 MB."""
+    """A set of ids that grows as it reads on. It keeps digests of ids only: a million takes 80 MB."""
 
     def __init__(self, connection: Client, site: str, after: Mapping[str, int]) -> None:
-        """`after`: the streams to read, each with the serial number behind which reading begins."""
+        """`after`: the streams to read, each with the serial number after which reading begins."""
         self._connection = connection
         self._site = site
         self._after = dict(after)
@@ -27,17 +27,17 @@ class StoredIds:
         return _digest(identity) in self._digests
 
     async def read(self) -> None:
-        """Take in what was stored since the last time. Raises `TimeoutError` if the site does not answer."""
+        """Add messages stored since the last time. Raises `TimeoutError` if the site does not answer."""
         for stream, after in self._after.items():
             async for messages in pages.pages_after(self._connection, self._site, stream, after):
                 self._add(messages)
                 self._after[stream] = messages[-1].serial
 
     async def read_back(self, stream: str, last: int, label: str) -> None:
-        """Take in what micro-batch `label`, or a later one, stored up to serial `last`.
+        """Add the messages that micro-batch `label`, or a later one, stored up to serial `last`.
 
-        A run that goes on from a checkpoint repeats what was published and not yet committed. Raises
-        `TimeoutError` when the site does not answer.
+        A run that goes on from a checkpoint repeats messages that were published and not yet committed.
+        Raises `TimeoutError` when the site does not answer.
         """
         async for messages in pages.pages_before(self._connection, self._site, stream, last):
             self._add(message for message in messages if _order(message) >= label_order(label))
@@ -45,7 +45,7 @@ class StoredIds:
                 return
 
     async def read_overlap(self, stream: str, mark: str) -> None:
-        """Take in what a stream's mark spans, see `data_plane.OVERLAP`.
+        """Add the messages that a stream's mark spans, see `data_plane.OVERLAP`.
 
         Raises `TimeoutError` when the site does not answer.
         """

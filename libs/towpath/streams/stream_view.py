@@ -1,4 +1,4 @@
-"""A stream as its server sees it: the one reader of what JetStream tells about streams."""
+"""A stream as its server sees it. All answers of JetStream about streams are read here."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StreamView:
 
     name: str
     created: str
-    """When it was created, as the server says it."""
+    """Time of its creation, as the server writes it."""
     subjects: tuple[str, ...]
-    """What it listens to."""
+    """Subjects it listens to."""
     first: int
     """Oldest serial number kept; `last` + 1 when it is empty."""
     last: int
@@ -34,14 +34,14 @@ class StreamView:
     size: int
     """Bytes kept."""
     lag: int = 0
-    """Of a mirror: how many messages of its origin it does not have yet."""
+    """Messages of its origin that a mirror does not have yet."""
     republishes_to: str = ""
     """Subject of the messages that it republishes."""
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def newest(self) -> int:
-        """Newest serial number; of a mirror that of its origin, as far as the server knows."""
+        """The newest serial number; for a mirror that of its origin, as far as the server knows."""
         return self.last + self.lag
 
     @property
@@ -56,7 +56,7 @@ class StreamView:
 
     @classmethod
     def of(cls, info: Mapping[str, Any]) -> StreamView:
-        """The view in a server's description of a stream."""
+        """Make the view from a server's description of a stream."""
         config, state = info["config"], info["state"]
         last = state["last_seq"]
         return cls(
@@ -73,9 +73,9 @@ class StreamView:
 
 
 def parse_view(answer: bytes) -> StreamView | None:
-    """The view in the answer to `STREAM.INFO`; None if there is no such stream.
+    """Return the view in the answer to `STREAM.INFO`; None if there is no such stream.
 
-    Raises `TimeoutError` when the server cannot tell: it will when it is asked again.
+    Raises `TimeoutError` when the server cannot tell yet: ask again.
     """
     body: dict[str, Any] = json.loads(answer)
     error = body.get("error")
@@ -89,7 +89,7 @@ def parse_view(answer: bytes) -> StreamView | None:
 async def stream_view(
     connection: Client, site: str, stream: str, *, timeout_s: float = ASK_S
 ) -> StreamView | None:
-    """A stream of a site, from anywhere in the mesh; None if there is none of this name.
+    """Return the view of a site's stream, from anywhere in the mesh; None if there is no such stream.
 
     Raises `TimeoutError` when the site does not answer.
     """
@@ -98,7 +98,7 @@ async def stream_view(
 
 
 async def stream_views(connection: Client, site: str, *, timeout_s: float = ASK_S) -> list[StreamView]:
-    """All streams of a site. Raises `TimeoutError` when the site does not answer."""
+    """Return the views of all streams of a site. Raises `TimeoutError` when the site does not answer."""
     views: list[StreamView] = []
     while True:
         request = json.dumps({"offset": len(views)}).encode()

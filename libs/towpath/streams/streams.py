@@ -1,4 +1,4 @@
-"""Makes and changes the streams of a site: IN, outputs with their epoch, mirrors of other sites.
+"""Make and change the streams of a site: IN, outputs with their epoch, mirrors of other sites.
 
 All functions are idempotent: an agent calls them again after every restart.
 """
@@ -34,21 +34,21 @@ REQUEST_S = 10.0
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _OutputStream:
     """One of the two streams of an output: results, or rejected events."""
 
     job: str
     stream: str
     topic: str
     subject: Callable[[str, str, int | str], str]
-    """Of a site, a job and an epoch."""
+    """Returns the subject for a site, a job and an epoch."""
 
 
-def _kept_by(job: str, output: ResolvedOutput) -> tuple[_Kept, _Kept]:
+def _kept_by(job: str, output: ResolvedOutput) -> tuple[_OutputStream, _OutputStream]:
     rejected = data_plane.rejected_stream(output.stream)
     return (
-        _Kept(job, output.stream, output.topic, data_plane.sink_subject),
-        _Kept(job, rejected, output.rejected_topic, data_plane.rejected_subject),
+        _OutputStream(job, output.stream, output.topic, data_plane.sink_subject),
+        _OutputStream(job, rejected, output.rejected_topic, data_plane.rejected_subject),
     )
 
 
@@ -61,11 +61,11 @@ class SiteStreams:
         self.retention = retention
         self.jetstream: JetStreamContext = connection.jetstream(timeout=REQUEST_S)
         self._mirroring: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """Mirror → held while it is looked for and made: jobs that move here at once may read the same
-        input, from different serial numbers on."""
+        """Mirror → lock while it is looked for and made: jobs that move here at the same time may read the
+        same input, from different serial numbers on."""
 
     async def ensure_in(self) -> None:
-        """The stream that keeps what devices send."""
+        """Make the stream that keeps the events of devices, if it does not exist."""
         await self._ensure(self._kept(data_plane.IN_STREAM, subjects=[data_plane.DEVICE_SUBJECTS]))
 
     async def set_epoch(
@@ -73,10 +73,10 @@ class SiteStreams:
     ) -> None:
         """Let the job's output streams accept `epoch` only.
 
-        With `resumes`, the run that goes on published last under that epoch: what later ones have stored is
-        marked, for it may compute that again. Repeated, the mark stays as it is; so it does while nobody has
-        published anything behind what it spans, for so long it may still be computed again. Raises
-        `TowpathError` (fenced) when they accept a later epoch.
+        `resumes` is the epoch under which the run that goes on published last. That run may compute results
+        again that later epochs have stored, so a mark spans those. A repetition keeps the mark. It also stays
+        until someone publishes after its span, because until then those results may be computed again.
+        Raises `TowpathError` (fenced) when the streams accept a later epoch.
         """
         accepted = await self.accepted_epoch(output.stream)
         check_epoch(f"the output of {job}", epoch, accepted)
@@ -86,19 +86,21 @@ class SiteStreams:
         else:
             overlaps = {stream: await self._current_overlap(stream, epoch) for stream in kept}
         await self.accept(job, epoch, output, overlaps=overlaps)
-        # Only now nobody adds to what the mark spans.
+        # Only now no one adds to the span of the mark.
         ended = {stream: await self._ended(stream, mark) for stream, mark in overlaps.items()}
         if ended != overlaps:
             await self.accept(job, epoch, output, overlaps=ended)
 
     async def overlap_of(self, stream: str) -> str:
-        """An output stream's mark, see `data_plane.OVERLAP`; none if there is no such stream."""
+        """Return an output stream's mark, see `data_plane.OVERLAP`; empty if there is no such stream."""
         view = await self._own(stream)
         return "" if view is None else view.metadata.get(data_plane.OVERLAP, "")
 
     async def _current_overlap(self, stream: str, epoch: int | None = None) -> str:
-        """The same, unless something was stored behind what the mark spans: whoever did that is past it. In
-        any case if the stream accepts `epoch` already: who says so once more has stored that."""
+        """Return the mark, or nothing if something was stored after its span: its owner is then past it.
+
+        If the stream accepts `epoch` already, return the mark in any case: the present owner stored that.
+        """
         view = await self._own(stream)
         if view is None:
             return ""
@@ -107,14 +109,16 @@ class SiteStreams:
         return mark if epoch in view.epochs or not is_passed else ""
 
     async def widened_overlap(self, stream: str, mark: str) -> str:
-        """The mark, begun as early as the stream's own if that one reaches to where this one begins: between
-        the two nobody has published, so what the earlier one spans may still be computed again, too."""
+        """Return the mark, joined with the stream's own if that reaches to where this one begins.
+
+        No one has published between the two, so results in the earlier span may still be computed again.
+        """
         earlier, through = data_plane.overlap_range(await self.overlap_of(stream))
         after, _, end = mark.partition("-")
         return f"{min(int(after), earlier)}-{end}" if earlier < through >= int(after) else mark
 
     async def _open_overlap(self, stream: str, epoch: int) -> str:
-        """A mark of all that owners after `epoch` have stored and may still store."""
+        """Return a mark of all results that owners after `epoch` have stored and may still store."""
         view = await self._own(stream)
         if view is None or not view.last:
             return ""
@@ -123,21 +127,21 @@ class SiteStreams:
         return await self.widened_overlap(stream, f"{after}-")
 
     async def _ended(self, stream: str, mark: str) -> str:
-        """The mark with its end; what it spans may be nothing."""
+        """Return the mark with its end; empty if it spans nothing."""
         if not mark.endswith("-"):
             return mark
         last = await last_serial(self.connection, self.site, stream)
         return f"{mark}{last}" if int(mark[:-1]) < last else ""
 
     async def prepare_output(self, job: str, output: ResolvedOutput) -> None:
-        """Make the output streams, accepting nobody, if they do not exist."""
+        """Make the output streams if they do not exist. They accept no epoch."""
         try:
             await self.jetstream.stream_info(output.stream)
         except NotFoundError:
             await self._close(job, output)
 
     async def close_output(self, job: str, epoch: int, output: ResolvedOutput) -> None:
-        """Let nobody publish into the output streams any more.
+        """Close the output streams for every epoch.
 
         Raises `TowpathError` (fenced) when they accept a later epoch.
         """
@@ -146,7 +150,7 @@ class SiteStreams:
         await self._close(job, output)
 
     async def _close(self, job: str, output: ResolvedOutput) -> None:
-        # Rejects first: whoever finds the result stream finds both.
+        # Rejected events first: anyone who finds the result stream finds both.
         for kept in reversed(_kept_by(job, output)):
             await self._ensure_output(
                 kept,
@@ -163,12 +167,12 @@ class SiteStreams:
         diverted: int | None = None,
         overlaps: dict[str, str] | None = None,
     ) -> None:
-        """Let the job's output streams accept `epoch` and nothing else, made if need be.
+        """Let the job's output streams accept `epoch` and nothing else. Make them if they do not exist.
 
         `diverted` names an older epoch whose results a shadow takes: its owner is not fenced. `overlaps`
-        has, for each of the streams, what `data_plane.OVERLAP` shall say; null: as before.
+        has the new mark (`data_plane.OVERLAP`) of each stream; None keeps the marks.
         """
-        # Rejects first: the result stream's change is the moment ownership changes hands.
+        # Rejected events first: the owner changes when the result stream changes.
         for kept in reversed(_kept_by(job, output)):
             if overlaps is None:
                 overlap = await self._current_overlap(kept.stream, epoch)
@@ -177,17 +181,20 @@ class SiteStreams:
             await self._ensure_output(kept, kept.subject(self.site, job, epoch), overlap, diverted)
 
     async def accepted_epoch(self, stream: str) -> int | None:
-        """The epoch that an output stream accepts; None when there is none, or it accepts nobody."""
+        """Return the epoch that an output stream accepts; None when there is no stream, or no epoch."""
         return accepted_epoch(await self._own(stream))
 
     async def drop_output(self, output: str) -> None:
-        """Delete an output stream, and what is beside it, with all they hold."""
+        """Delete an output stream and the streams beside it, with their messages."""
         for stream in (output, data_plane.rejected_stream(output)):
             for name in (data_plane.live_stream(stream), stream):
                 await self._delete(name)
 
     async def ensure_input(self, resolved: ResolvedInput, after: int | None) -> str:
-        """The local stream to read `resolved` from, made if need be. Serial numbers are the origin's."""
+        """Return the local stream to read `resolved` from, and make it if necessary.
+
+        Its serial numbers are the origin's.
+        """
         if resolved.site == self.site:
             return resolved.stream
         name = data_plane.mirror_stream(resolved.site, resolved.stream)
@@ -199,7 +206,7 @@ class SiteStreams:
         return name
 
     async def reach_back(self, resolved: ResolvedInput, after: int) -> None:
-        """Have a local copy of another site's stream that holds what comes after the serial number `after`.
+        """Make the mirror of another site's stream hold the messages after the serial number `after`.
 
         One that was made for another job may begin later. It is made again if the origin still has what it
         lacks; its readers find the same serial numbers. Raises `TowpathError` (unreachable) when only the
@@ -233,12 +240,12 @@ class SiteStreams:
         await self.jetstream.add_stream(replace(config, mirror=origin, mirror_direct=True))
 
     async def drop_mirror(self, resolved: ResolvedInput) -> None:
-        """Delete the local copy of another site's stream, if there is one."""
+        """Delete the mirror of another site's stream, if there is one."""
         if resolved.site != self.site:
             await self._delete(data_plane.mirror_stream(resolved.site, resolved.stream))
 
     async def view(self, site: str, stream: str) -> StreamView:
-        """A stream at any site. Raises `TowpathError` if there is none, or its site is out of reach."""
+        """Return a stream of any site. Raises `TowpathError` if there is none or its site is out of reach."""
         try:
             view = await stream_view(self.connection, site, stream, timeout_s=REQUEST_S)
         except TimeoutError as error:
@@ -250,18 +257,20 @@ class SiteStreams:
         return view
 
     async def _own(self, stream: str) -> StreamView | None:
-        """A stream of this site, None if there is none. Raises `TimeoutError`."""
+        """Return a stream of this site; None if there is none. Raises `TimeoutError`."""
         return await stream_view(self.connection, self.site, stream, timeout_s=REQUEST_S)
 
     async def _ensure_output(
-        self, kept: _Kept, accepts: str, overlap: str, diverted: int | None = None
+        self, kept: _OutputStream, accepts: str, overlap: str, diverted: int | None = None
     ) -> None:
-        """An output stream, republished to the topic: for QoS 1 sessions by the stream itself, for
-        everybody else (QoS 0, NATS) by a one-message stream fed from it. A stream republishes to one
-        place only, hence the second; it is on disk, so it knows after a crash where it stood.
+        """Make or change an output stream that republishes to its topic.
+
+        The stream itself serves QoS 1 sessions. A one-message stream fed from it serves all others (QoS 0,
+        NATS), because a stream republishes to one place only. It is on disk, so that it knows its position
+        after a crash.
         """
         public = subject_of(kept.topic)
-        # Whatever is accepted now: the one-message stream may still have to pass on earlier epochs.
+        # Not only the epoch accepted now: the one-message stream may still have to pass on earlier ones.
         every_epoch = kept.subject(self.site, kept.job, "*")
         marks = {data_plane.OVERLAP: overlap, data_plane.DIVERTED: "" if diverted is None else str(diverted)}
         stored = self._kept(kept.stream, subjects=[accepts])
@@ -282,7 +291,7 @@ class SiteStreams:
         await self._ensure(live)
 
     def _kept(self, name: str, subjects: list[str] | None = None) -> StreamConfig:
-        """A stream with the site's retention."""
+        """Return the configuration of a stream with the site's retention."""
         return StreamConfig(
             name=name,
             subjects=subjects,
@@ -310,5 +319,5 @@ class SiteStreams:
 
 
 def _window(retention: Retention) -> float:
-    """The duplicate window; a stream's window may not exceed its age limit."""
+    """Return the duplicate window. A stream's window may not exceed its age limit."""
     return min(data_plane.DUPLICATE_WINDOW_S, retention.max_age_s or data_plane.DUPLICATE_WINDOW_S)

@@ -39,7 +39,7 @@ def about(**what: str | None) -> Iterator[None]:
 def start_logging(site: str | None = None, *, level: int = logging.INFO) -> None:
     """Log to standard error, in the form the environment asks for. `site` is where the process runs."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Json(site) if os.environ.get(FORMAT_VARIABLE) == "json" else _Text(site))
+    handler.setFormatter(_Json(site) if os.environ.get(FORMAT_VARIABLE) == "json" else _TextFormatter(site))
     logging.basicConfig(level=level, handlers=[handler])
 
 
@@ -51,7 +51,7 @@ def log_context(site: str | None) -> dict[str, str]:
     return {name: known[name] for name in CONTEXT if name in known}
 
 
-class _Text(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     """One line for people, with its fields last, in brackets."""
 
     def __init__(self, site: str | None) -> None:

@@ -41,7 +41,7 @@ FLUSH_S = 1.0
 """Time for the last spans of a process that ends."""
 
 
-class Connection(Protocol):
+class SpanConnection(Protocol):
     """The part of a NATS connection that spans need. It is not the bus, which fault rules may disturb."""
 
     @property
@@ -101,7 +101,7 @@ class SpanShipper(SpanProcessor):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
-    async def ship(self, connection: Connection) -> None:
+    async def ship(self, connection: SpanConnection) -> None:
         """Publish spans until cancelled, and then those that are left."""
         event = asyncio.Event()
         event.set()
@@ -117,7 +117,7 @@ class SpanShipper(SpanProcessor):
             self._wake = None
             await self.flush(connection)
 
-    async def flush(self, connection: Connection, within_s: float = FLUSH_S) -> None:
+    async def flush(self, connection: SpanConnection, within_s: float = FLUSH_S) -> None:
         """Publish waiting spans. Return when the server has them, or after `within_s` seconds."""
         if not self._waiting or not connection.is_connected:
             return
@@ -129,7 +129,7 @@ class SpanShipper(SpanProcessor):
         except Exception as error:
             log.info("the last spans were not published: %s: %s", type(error).__name__, error)
 
-    async def _publish(self, connection: Connection) -> None:
+    async def _publish(self, connection: SpanConnection) -> None:
         for span in self._taken():
             try:
                 await connection.publish(

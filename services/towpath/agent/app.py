@@ -14,13 +14,13 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
-from towpath.agent.artefacts import Artefacts
+from towpath.agent.artefacts import SiteArtefacts
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.broker_health import BrokerHealth
 from towpath.agent.containment import Containment
 from towpath.agent.engine_client import EngineClient
 from towpath.agent.engines import Engines, engine_child
-from towpath.agent.handlers import Handlers
+from towpath.agent.handlers import AgentHandlers
 from towpath.agent.heartbeat import Heartbeat
 from towpath.agent.jobs import Jobs
 from towpath.agent.metering import Metering, Probes, sources
@@ -91,7 +91,7 @@ async def run(settings: AgentSettings) -> None:
         ):
             bus.ship(start_tracing("agent", settings.site))
             shelf = Shelf(settings.home.site_artefacts(settings.site))
-            artefacts = Artefacts(bus.connection, api_prefix(HUB_SCOPE), shelf)
+            artefacts = SiteArtefacts(bus.connection, api_prefix(HUB_SCOPE), shelf)
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
             engines = Engines(supervisor, containment, client, child, settings.site)
@@ -104,7 +104,7 @@ async def run(settings: AgentSettings) -> None:
             reception = Reception(settings.site, redis, jobs.store)
             roles = Roles(settings.site, jobs, reception, redis)
             await roles.recover()
-            handlers = Handlers(jobs, reception)
+            handlers = AgentHandlers(jobs, reception)
             await serve(bus, settings.site, handlers, artefacts, roles, Outputs(streams))
             heartbeat = Heartbeat(bus, settings.access, jobs, supervisor, settings.binder, containment)
             restart = partial(supervisor.restart, settings.broker.name)
@@ -174,7 +174,7 @@ async def _until_done(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def serve(
-    bus: Bus, site: str, handlers: Handlers, artefacts: Artefacts, roles: Roles, outputs: Outputs
+    bus: Bus, site: str, handlers: AgentHandlers, artefacts: SiteArtefacts, roles: Roles, outputs: Outputs
 ) -> None:
     """Answer the coordinator's commands."""
     table: list[tuple[type[Command[Any]], Callable[[Any], Awaitable[Model]]]] = [

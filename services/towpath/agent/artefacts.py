@@ -34,7 +34,7 @@ class Unplaced(TowpathError):
     """A job's code is missing or cannot be called. The job cannot run, and others can."""
 
 
-class Artefacts:
+class SiteArtefacts:
     """User code of one site: fetched once, verified at each use, never imported here."""
 
     def __init__(self, connection: Client, hub_api: str, shelf: Shelf) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from towpath.agent.artefacts import Artefacts
+from towpath.agent.artefacts import SiteArtefacts
 from towpath.bus import Bus
 from towpath.contracts.engine import (
     SHARED_ENGINE,
@@ -30,7 +30,7 @@ HALT_MARGIN_S = 20.0
 class EngineClient:
     """Commands to one engine of a site. All raise `TowpathError` when it does not answer."""
 
-    def __init__(self, bus: Bus, site: str, artefacts: Artefacts, engine: str = SHARED_ENGINE) -> None:
+    def __init__(self, bus: Bus, site: str, artefacts: SiteArtefacts, engine: str = SHARED_ENGINE) -> None:
         self.bus = bus
         self.site = site
         self.engine = engine

@@ -19,6 +19,7 @@ from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import Recomputed
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec, Supervisor, listed, stop
+from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
 
@@ -153,19 +154,20 @@ class Engines:
         if name == SHARED_ENGINE:
             return self.shared
         await self._keep(assignment.spec)
-        end = asyncio.get_running_loop().time() + OWN_READY_S
-        while not self._is_ready(name):
-            if asyncio.get_running_loop().time() > end:
-                trouble = (
-                    self._supervisor.trouble(self._process(name)) or f"not ready within {OWN_READY_S:g} s"
-                )
-                raise TowpathError(
-                    ErrorCode.SITE_DOWN,
-                    f"the engine of {name} does not start: {trouble}",
-                    field="job",
-                    value=name,
-                )
-            await asyncio.sleep(LOOK_S)
+
+        async def is_ready() -> bool:
+            return self._is_ready(name)
+
+        try:
+            await until(is_ready, OWN_READY_S, LOOK_S)
+        except NotInTime as error:
+            trouble = self._supervisor.trouble(self._process(name)) or f"not ready within {OWN_READY_S:g} s"
+            raise TowpathError(
+                ErrorCode.SITE_DOWN,
+                f"the engine of {name} does not start: {trouble}",
+                field="job",
+                value=name,
+            ) from error
         return self._of(name)
 
     async def _keep(self, spec: JobSpec) -> None:

@@ -18,6 +18,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
 from towpath.streams.streams import SiteStreams
+from towpath.tasks import NotInTime, until
 from towpath.telemetry.tracing import untraced
 
 log = logging.getLogger(__name__)
@@ -216,31 +217,39 @@ class Jobs:
 
     async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
         """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + within_s
-        while loop.time() < end:
+
+        async def running() -> JobStatus | None:
             await self._look(self.get(job))
             status = self._statuses.get(job)
-            if status is not None and status.epoch == epoch:
-                if status.state is JobState.RUNNING:
-                    return status
-                if status.state in (JobState.FAILED, JobState.FENCED):
-                    raise TowpathError(
-                        ErrorCode.FAILED, f"{job} does not run: {status.error}", field="job", value=job
-                    )
-            await asyncio.sleep(POLL_S)
-        raise TowpathError(ErrorCode.DEADLINE, f"{job} did not start within {within_s:g} s", field="job")
+            if status is None or status.epoch != epoch:
+                return None
+            if status.state in (JobState.FAILED, JobState.FENCED):
+                raise TowpathError(
+                    ErrorCode.FAILED, f"{job} does not run: {status.error}", field="job", value=job
+                )
+            return status if status.state is JobState.RUNNING else None
+
+        try:
+            return await until(running, within_s, POLL_S)
+        except NotInTime as error:
+            raise TowpathError(
+                ErrorCode.DEADLINE, f"{job} did not start within {within_s:g} s", field="job"
+            ) from error
 
     async def until_progress(self, job: str, within_s: float) -> JobStatus:
         """Wait for the first committed micro-batch with events of the current run."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + within_s
-        while loop.time() < end:
+
+        async def progress() -> JobStatus | None:
             status = self._statuses.get(job)
-            if status is not None and status.events > 0 and status.epoch == self.get(job).epoch:
-                return status
-            await asyncio.sleep(POLL_S)
-        raise TowpathError(ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job")
+            has_events = status is not None and status.events > 0 and status.epoch == self.get(job).epoch
+            return status if has_events else None
+
+        try:
+            return await until(progress, within_s, POLL_S)
+        except NotInTime as error:
+            raise TowpathError(
+                ErrorCode.DEADLINE, f"no events for {job} within {within_s:g} s", field="job"
+            ) from error
 
     async def drop(self, assignment: Assignment, *, forget: bool) -> None:
         """Drop a job: nothing of it runs, and mirrors that no other job needs are deleted."""

@@ -42,7 +42,7 @@ from towpath.contracts.migration import (
 from towpath.contracts.reply import Done
 from towpath.engines.checkpoint_format import CheckpointFormat, Shipment
 from towpath.streams.ownership import check_epoch, epoch_is_over
-from towpath.tasks import end, to_the_end
+from towpath.tasks import NotInTime, end, to_the_end, until
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +59,9 @@ TRANSFER_S = 30.0
 
 RECEIVED_S = 10.0
 """Time for the target to write the last chunk after the source has seen it taken."""
+
+LOOK_S = 0.05
+"""Pause between two looks for that chunk."""
 
 OBSERVE_S = 12.0
 
@@ -242,14 +245,13 @@ class Roles:
         return assignment
 
     async def _adopt(self, assignment: Assignment, digest: str) -> None:
-        loop = asyncio.get_running_loop()
-        end = loop.time() + RECEIVED_S
-        while not await asyncio.to_thread(self.jobs.store.adopt_incoming, assignment, digest):
-            if loop.time() > end:
-                raise TowpathError(
-                    ErrorCode.FAILED, "the state has not arrived completely", field="digest", value=digest
-                )
-            await asyncio.sleep(0.05)
+        adopt = self.jobs.store.adopt_incoming
+        try:
+            await until(lambda: asyncio.to_thread(adopt, assignment, digest), RECEIVED_S, LOOK_S)
+        except NotInTime as error:
+            raise TowpathError(
+                ErrorCode.FAILED, "the state has not arrived completely", field="digest", value=digest
+            ) from error
         await self.reception.close(assignment.spec.name)
 
     async def observe(self, command: ObserveProgress) -> JobStatus:

@@ -48,20 +48,20 @@ class KeptEvent:
 
 
 @dataclass(frozen=True)
-class SerialRange:
+class KeptRange:
     """Serial numbers that the stream holds."""
 
     first: int
     last: int
 
 
-async def span(connection: Client) -> SerialRange:
+async def span(connection: Client) -> KeptRange:
     """Return the oldest and the newest serial number in the stream. Raises `TowpathError`."""
     try:
         state = (await connection.jetstream(timeout=REQUEST_S).stream_info(EVENTS_STREAM)).state
     except (nats.errors.Error, OSError) as error:
         raise TowpathError(ErrorCode.UNREACHABLE, f"the hub's events cannot be read: {error!r}") from error
-    return SerialRange(state.first_seq, state.last_seq)
+    return KeptRange(state.first_seq, state.last_seq)
 
 
 class KeptEventReader:

@@ -50,7 +50,7 @@ def refusal(
 
 def problem(error: TowpathError, route: Route | None) -> web.Response:
     """Return the response to a request that failed."""
-    detail = error.detail
+    detail = error.detail.suggesting()
     status = error.status if isinstance(error, Refusal) else status_of(detail, route)
     headers = dict(error.headers) if isinstance(error, Refusal) else {}
     if detail.code in RETRYABLE:

@@ -16,12 +16,9 @@ COMMANDS.add(
     MESH,
     "towpath.cli.mesh",
     up="Start a mesh on this machine, or add sites to one that runs; return when every site is up.",
-    down="Stop the mesh. Jobs and what was stored stay; `towpath up` goes on with them.",
-    status=(
-        "Show the mesh's processes and sites, also when the coordinator does not answer. Where the "
-        "mesh runs as containers: its sites, and which command shows the containers."
-    ),
-    sites="List all sites: whether they are up, where devices connect, what runs there.",
+    down="Stop the mesh. Jobs and stored data stay; `towpath up` goes on with them.",
+    status="Show the mesh's processes and sites, also when the coordinator does not answer.",
+    sites="List all sites with their state, the addresses for devices, and their jobs.",
 )
 COMMANDS.add(
     MESH,
@@ -32,9 +29,7 @@ COMMANDS.add(
     ),
 )
 
-COMMANDS.add(
-    JOBS, "towpath.cli.jobs", jobs="List all jobs: where they run, how far they are, how fast they go."
-)
+COMMANDS.add(JOBS, "towpath.cli.jobs", jobs="List all jobs with their site, progress and speed.")
 COMMANDS.add(
     JOBS,
     "towpath.cli.deploying",
@@ -42,27 +37,25 @@ COMMANDS.add(
     update="Change running jobs to what a file says. Each goes on at the serial number where it stood.",
     remove="Stop a job and forget it. Its results stay in its output stream, unless purged.",
 )
-COMMANDS.add(
-    JOBS, "towpath.cli.migrating", migrate="Move a running job to another site and tell what it cost."
-)
+COMMANDS.add(JOBS, "towpath.cli.migrating", migrate="Move a running job to another site and print the cost.")
 
 COMMANDS.add_as(
     PIPELINES,
     "pipeline",
     "towpath.cli.pipelines:app",
-    "Describe jobs together; change them to what a new description says, while they run.",
+    "Describe jobs together, and change them together while they run.",
 )
 
 COMMANDS.add(
     DATA,
     "towpath.cli.checking",
-    check="Compare results with what they should be: lost, duplicated, unseen, wrong, late, out of order?",
+    check="Compare results with the expected ones: lost, duplicated, unseen, wrong, late, out of order?",
 )
 
 COMMANDS.add(
     WATCH,
     "towpath.cli.migrating",
-    migrations="List migrations, newest first, with what they cost.",
+    migrations="List migrations with their costs, newest first.",
     migration="Show a migration with its journal, step by step; or abort it.",
 )
 COMMANDS.add(
@@ -70,7 +63,9 @@ COMMANDS.add(
     "towpath.cli.operations",
     operation="Show a deploy, update, remove or migrate with its journal, step by step.",
 )
-COMMANDS.add(WATCH, "towpath.cli.top", top="Show how sites, jobs, migrations and links are, until Ctrl-C.")
+COMMANDS.add(
+    WATCH, "towpath.cli.top", top="Show the state of sites, jobs, migrations and links until Ctrl-C."
+)
 COMMANDS.add(
     WATCH,
     "towpath.cli.reports",
@@ -79,13 +74,13 @@ COMMANDS.add(
 COMMANDS.add(
     WATCH,
     "towpath.cli.traces",
-    traces="List what was asked of the mesh lately, newest first, and what became of single events.",
-    trace="Show a trace as a waterfall: what led to what, where, and how long it took.",
+    traces="List recent requests with their outcome, newest first, and traces of single events.",
+    trace="Show a trace as a waterfall: causes and effects, places and durations.",
 )
 COMMANDS.add(
     WATCH,
     "towpath.cli.events",
-    events="Print the events that are kept, or follow new ones until Ctrl-C; one line each.",
+    events="Print the kept events, or follow new ones until Ctrl-C; one line each.",
     publish="Send any command message, as another program would, and print the reply's result as JSON.",
 )
 COMMANDS.add(
@@ -94,14 +89,14 @@ COMMANDS.add(
 COMMANDS.add(
     WATCH,
     "towpath.cli.metrics",
-    metrics="Show what is measured: the newest values, or with --last or --since how they went.",
+    metrics="Show measurements: the newest values, or with --last or --since their course.",
 )
 
 for extension in entry_points(group="towpath.commands"):
     extension.load()(COMMANDS)
 
 
-class Commands(ListingGroup):
+class TowpathCommands(ListingGroup):
     """The commands of `towpath`."""
 
     listed = COMMANDS
@@ -109,7 +104,7 @@ class Commands(ListingGroup):
 
 app = typer.Typer(
     name="towpath",
-    cls=Commands,
+    cls=TowpathCommands,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -1,4 +1,4 @@
-"""Where people and devices connect, and with which user."""
+"""Show addresses and users for people and devices."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def access(
     elif as_json:
         print_json([dict(zip(COLUMNS, row, strict=True)) for row in _rows(mesh)])
     else:
-        print_table(COLUMNS, _rows(mesh), nothing="nobody")
+        print_table(COLUMNS, _rows(mesh), nothing="no users")
 
 
 def hub_environment(mesh: MeshState) -> dict[str, str]:
-    """Environment variables with which a NATS client connects as operator, and a REST client logs in."""
+    """Return environment variables for NATS clients, as operator, and for REST clients."""
     user = mesh.operator
     return {
         "TOWPATH_URL": mesh.hub_url,
@@ -52,7 +52,7 @@ def hub_environment(mesh: MeshState) -> dict[str, str]:
 
 
 def page_url(mesh: MeshState) -> str:
-    """Where a browser shows the mesh. The token is in the fragment, which browsers send to nobody."""
+    """Return the page's address. The token is in the fragment, which browsers do not send."""
     return f"{mesh.api_url}/#token={mesh.api_token}"
 
 

@@ -1,4 +1,4 @@
-"""Which directory jobs' user code comes from: what is asked for, what a mesh has, or where somebody works."""
+"""Choose the directory of jobs' user code: as asked for, as the mesh has it, or the working directory."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ ArtefactRoot = Annotated[
 
 
 def chosen_artefact_root(home: Home, named: str | None, wanted: Path | None) -> str | None:
-    """What is asked for, what the mesh's file names, or, for a new mesh, where somebody works.
+    """Return the directory asked for, or named in the mesh's file, or the working directory for a new mesh.
 
-    Null: as it was; of a new mesh, its own directory. Raises `TowpathError` when there is no such directory.
+    None: as it was, or the mesh's own directory for a new one. Raises `TowpathError` when there is no such
+    directory.
     """
     if wanted is not None:
         return _existing(wanted)
@@ -35,10 +36,10 @@ def chosen_artefact_root(home: Home, named: str | None, wanted: Path | None) -> 
 
 
 def container_artefact_root(home: Home, wanted: Path | None) -> str | None:
-    """The same for a mesh of containers, whose coordinator sees nothing of this machine but that directory:
-    one that has none gets the present one at the next call.
+    """Return the same for a mesh of containers.
 
-    Null: somebody works in a directory that holds their whole home. Raises `TowpathError`.
+    Its coordinator sees nothing of this machine but that directory. A mesh without one gets the working
+    directory. None: the working directory holds the user's whole home. Raises `TowpathError`.
     """
     if wanted is not None:
         return _existing(wanted)

@@ -1,4 +1,4 @@
-"""Carries out commands that change something: shows the steps while they go, tells how it ended."""
+"""Execute commands that change something: show their steps, then their outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from towpath.mesh.home import Home
 from towpath.reports.costs import choice_line
 
 DEFAULT_DEADLINE_S = 120.0
-"""For a deploy, update, remove or migrate: a warm engine needs seconds, one that just starts a minute."""
+"""Time for a deploy, update, remove or migrate: a warm engine needs seconds, a starting one a minute."""
 
 Change = Command[OperationAnswer]
 
@@ -51,7 +51,7 @@ async def carry_out(home: Home, commands: Sequence[Change], *, within_s: float, 
 
 
 async def _watched(bus: Bus, command: Change, within_s: float, *, tell: bool) -> OperationAnswer:
-    """Send the command; meanwhile the spinner names the step under way."""
+    """Send the command. The spinner names the step under way."""
     title, operations = command.verb(), dict[str, OperationBegun]()
     with working(f"{title} …") as status:
 
@@ -97,7 +97,7 @@ async def _following(
 
 
 async def _tell_choice(bus: Bus, operation: str) -> None:
-    """Say how the job moves and why so, before it does."""
+    """Print the strategy and its reason before the job moves."""
     view = await bus.request(ShowOperation(operation=operation), deadline_s=LOOK_DEADLINE_S)
     if view.forecast is not None:
         say(choice_line(view.forecast))
@@ -124,6 +124,6 @@ async def _tell(bus: Bus, answer: OperationAnswer) -> None:
 
 
 def shown_by(kind: OperationKind, operation: str) -> str:
-    """The command that shows an operation step by step."""
+    """Return the command that shows an operation step by step."""
     command = "migration" if kind is OperationKind.MIGRATE else "operation"
     return f"towpath {command} {operation}"

@@ -1,4 +1,4 @@
-"""Collecting for `towpath check`: from a site's broker, or any other one, with or without a login and TLS."""
+"""Collect results for `towpath check` from a site's broker or any other, with or without login and TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from towpath.checker.collector import ResultCollector
 from towpath.checker.identity import Identity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.cli.check_options import invalid_option
 from towpath.cli.connection import load_mesh
 from towpath.cli.output import say, working
@@ -19,18 +19,18 @@ from towpath.contracts.message import new_identifier
 from towpath.mesh.home import Home
 
 PASSWORD = "TOWPATH_BROKER_PASSWORD"
-"""Environment variable: not an option, which anyone who lists processes would see."""
+"""Environment variable. Anyone who lists processes would see an option."""
 
 _MOST_PORT = 65_535
 
 LOOK_EVERY_S = 0.5
 
 SETTLED_S = 5.0
-"""After the last expected result, for a repeated one to show: longer than the retry of a micro-batch."""
+"""Time after the last expected result in which a repeated one shows: longer than a micro-batch's retry."""
 
 
 async def collector_at(home: Home, site: str, topic: str) -> ResultCollector:
-    """A subscriber of one topic of a site, not connected yet."""
+    """Return a subscriber of one topic of a site, not connected yet."""
     access = (await load_mesh(home)).site(site)
     return ResultCollector(
         access.mqtt_host,
@@ -48,8 +48,8 @@ async def collected(
     seconds: float,
     wanted: Set[Identity] = frozenset(),
     until_complete: bool = False,
-) -> list[Observation]:
-    """What comes in so many seconds; `until_complete`: or until all that is wanted has come."""
+) -> list[ReceivedMessage]:
+    """Collect for `seconds`; with `until_complete`, stop when everything `wanted` has come."""
     with working("subscribing …") as status:
         async with collector:
             say(f"subscribed to {place}: collecting for {seconds:g} s")
@@ -73,7 +73,7 @@ async def collected(
 
 @dataclass(frozen=True)
 class ForeignBroker:
-    """How a broker is reached that is no site's."""
+    """Address and login of a broker that belongs to no site."""
 
     host: str
     port: int
@@ -81,10 +81,10 @@ class ForeignBroker:
     password: str | None = None
     tls: bool = False
     ca_file: Path | None = None
-    """Certificates that the broker's is checked with; null: those of this machine."""
+    """Certificates that verify the broker's; None: those of this machine."""
 
     def collector(self, topic: str) -> ResultCollector:
-        """A subscriber of a topic there, not connected yet. Raises `TowpathError` for bad certificates."""
+        """Return a subscriber of a topic, not connected yet. Raises `TowpathError` for bad certificates."""
         if self.tls:
             self._check_certificates()
         return ResultCollector(
@@ -109,7 +109,7 @@ class ForeignBroker:
 
 
 def broker_of(options: Mapping[str, Any], environment: Mapping[str, str]) -> ForeignBroker | None:
-    """The broker that the options of `towpath check` name, if they do. Raises `TowpathError` (invalid)."""
+    """Return the broker in the options of `towpath check`, if any. Raises `TowpathError` (invalid)."""
     address = options["broker"]
     username, tls, ca_file = options["username"], options["tls"], options["ca_file"]
     if address is None:

@@ -1,4 +1,4 @@
-"""Files, logs and topics of any broker, judged by a rule or by the results there should be."""
+"""Judge files, logs and topics of any broker by a rule, or by the expected results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from towpath.checker.files import lines_of
 from towpath.checker.history import Line
 from towpath.checker.moments import TimeUnit
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.records import Marks, recorded
 from towpath.checker.report import as_json, as_table
 from towpath.checker.rule import Terms
@@ -31,7 +31,7 @@ from towpath.mesh.home import Home
 
 @dataclass(frozen=True)
 class ResultsPlace:
-    """Where the results are: exactly one of these."""
+    """Source of the results: exactly one of these."""
 
     file: Path | None
     topic: str | None
@@ -44,7 +44,7 @@ class ResultsPlace:
 
 @dataclass(frozen=True)
 class Standard:
-    """The results there should be: those of a rule and its events, or given ones."""
+    """The expected results: those of a rule and its events, or given ones."""
 
     rule: str | None
     events: Path | None
@@ -55,7 +55,7 @@ class Standard:
     leniency: Leniency
 
     def __post_init__(self) -> None:
-        """Raises `TowpathError` (invalid) unless there is either a truth, or a rule and events."""
+        """Raise `TowpathError` (invalid) unless there is either a truth, or a rule and events."""
         if (self.truth is None) == (self.rule is None):
             raise invalid_option("nothing to compare with", "rule", self.rule, "either --rule or --truth")
         if self.rule is not None:
@@ -68,7 +68,7 @@ class Standard:
             )
 
     def judged(self, output: NamedLines) -> Verdict:
-        """The verdict on these results."""
+        """Return the verdict on these results."""
         log = None if self.log is None else _file(self.log, "log")
         if self.rule is None:
             assert self.truth is not None
@@ -80,7 +80,7 @@ class Standard:
 
 
 def run(home: Home, options: Mapping[str, Any]) -> None:
-    """Judge as the options of `towpath check` say, and tell. Raises `TowpathError`: bad input, or faults."""
+    """Judge by the options of `towpath check`, and print. Raises `TowpathError`: bad input, or faults."""
     allow = fields_of(options["allow"])
     faults_of(Verdict(), allow)
     output = ResultsPlace(
@@ -103,7 +103,7 @@ def run(home: Home, options: Mapping[str, Any]) -> None:
 
 
 def standard_of(options: Mapping[str, Any]) -> Standard:
-    """The standard that the options name."""
+    """Return the standard that the options name."""
     lists = ("key", "identity", "compare")
     terms: dict[str, Any] = {field.name: options[field.name] for field in fields(Terms)}
     terms |= {name: fields_of(terms[name]) for name in lists}
@@ -139,7 +139,7 @@ def judge_files(home: Home, standard: Standard, output: ResultsPlace) -> Verdict
 
 
 def faults_of(verdict: Verdict, allow: Collection[str]) -> str:
-    """What was found and is not allowed, for people. Raises `TowpathError` (invalid) for another word."""
+    """Return the faults that are not allowed, for people. Raises `TowpathError` for an unknown word."""
     for word in allow:
         if word not in (*FAULTS, *NOTICES):
             raise invalid_option("no such fault", "allow", word, ", ".join((*FAULTS, *NOTICES)))
@@ -147,7 +147,7 @@ def faults_of(verdict: Verdict, allow: Collection[str]) -> str:
 
 
 def fields_of(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Names of fields; several may be given as one, with commas between."""
+    """Return names of fields. One option may have several, with commas between."""
     return tuple(name for text in given or [] for name in text.split(",") if name)
 
 
@@ -173,7 +173,7 @@ def _output(home: Home, output: ResultsPlace) -> NamedLines:
     return NamedLines(output.topic, lines)
 
 
-def _line(message: Observation) -> bytes:
+def _line(message: ReceivedMessage) -> bytes:
     return recorded(
         message.topic,
         message.payload,
@@ -184,7 +184,7 @@ def _line(message: Observation) -> bytes:
     )
 
 
-async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[Observation]:
+async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[ReceivedMessage]:
     if output.site is not None:
         collector = await collector_at(home, output.site, topic)
     else:
@@ -194,7 +194,7 @@ async def _collected(home: Home, output: ResultsPlace, topic: str) -> list[Obser
 
 
 async def _stored(home: Home, site: str, topic: str) -> NamedLines:
-    """What the OUT stream of a topic holds, with its serial numbers as places in the log."""
+    """Return the messages in a topic's OUT stream. Their serial numbers are places in the log."""
     job = job_on((await ask(home, ListJobs())).jobs, site, topic)
     access = (await load_mesh(home)).site(site)
     login = access.login("engine")

@@ -85,6 +85,6 @@ ClockSkewS = Annotated[float, _stated(_HOW, "Seconds clocks may differ by.", "--
 
 
 def invalid_option(message: str, field: str, value: object, allowed: str) -> TowpathError:
-    """The refusal of an option, or of what is in the file that it names; `value` None: it was not given."""
+    """Return the refusal of an option, or of the file that it names. `value` None: it was not given."""
     shown = "nothing" if value is None else str(value)
     return TowpathError(ErrorCode.INVALID, message, field=field, value=shown, allowed=allowed)

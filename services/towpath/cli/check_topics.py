@@ -1,4 +1,4 @@
-"""The results on a topic of a job, judged by a file or by a recording."""
+"""Judge the results on a topic of a job by a file or by a recording."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from towpath.mesh.home import Home
 async def judge_topic(
     home: Home, site: str, topic: str, truth: Truth, seconds: float, until_complete: bool, leniency: Leniency
 ) -> Verdict:
-    """Collect for so many seconds, or until complete, then judge."""
+    """Collect for some seconds, or until complete, then judge."""
     collector = await collector_at(home, site, topic)
     came = await collected(collector, f"{topic} at {site}", seconds, truth.keys(), until_complete)
     return judge(truth, came, leniency)
 
 
 def read_expected(path: Path) -> Truth:
-    """Results by identity, from a file of JSON lines. Raises `TowpathError` naming the line."""
+    """Return results by identity from a file of JSON lines. Raises `TowpathError` that names the line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -62,7 +62,7 @@ def read_expected(path: Path) -> Truth:
 async def computed(
     home: Home, site: str, topic: str, against: str, airport: str | None, limit: int | None
 ) -> Truth:
-    """What the job that publishes on `topic` should make of the recorded departures."""
+    """Return the results that the job behind `topic` should derive from the recorded departures."""
     known = recordings()
     if against not in known:
         raise invalid_option("no such recording", "against", against, ", ".join([*known, "input"]))
@@ -72,7 +72,7 @@ async def computed(
 
 
 def job_on(jobs: Sequence[JobView], site: str, topic: str) -> JobView:
-    """The job that publishes on a topic of a site. Raises `TowpathError` (unknown topic)."""
+    """Return the job that publishes on a topic of a site. Raises `TowpathError` (unknown topic)."""
     outputs = {f"{job.spec.output_site}/{job.spec.output.topic}": job for job in jobs}
     job = outputs.get(f"{site}/{topic}")
     if job is None:

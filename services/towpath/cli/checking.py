@@ -1,4 +1,4 @@
-"""`towpath check`: judges a job's results. Was anything lost, repeated, wrong, out of order or late?"""
+"""`towpath check`: judge a job's results. Was anything lost, repeated, wrong, out of order or late?"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(
         bool, typer.Option("--until-complete", help="End earlier, once all came and then none for 5 s.")
     ] = False,
     expected: Annotated[
-        Path | None, typer.Option(help="File with the results there should be, as JSON lines.")
+        Path | None, typer.Option(help="File with the expected results, as JSON lines.")
     ] = None,
     against: Annotated[
         str | None,
@@ -80,7 +80,7 @@ def check(
     subscriber_field: given.SubscriberField = None,
     clock_skew_s: given.ClockSkewS = CLOCK_SKEW_S,
 ) -> None:
-    """Compare results with what they should be: lost, duplicated, unseen, wrong, late, out of order?
+    """Compare results with the expected ones: lost, duplicated, unseen, wrong, late, out of order?
 
     **A topic of a job**, over MQTT. Start it before the events flow: only new results arrive. A line on
     stderr tells when it is subscribed.

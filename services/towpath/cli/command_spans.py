@@ -1,4 +1,4 @@
-"""The first span of what a command of the command line leads to."""
+"""The first span of the work that a command of the command line causes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _given: ContextVar[str] = ContextVar("command_given", default="")
 
 
 def command_given(name: str, *, in_group: bool) -> None:
-    """Take note of the command that is about to be carried out; `in_group`: of the next word of its name."""
+    """Note the command that is about to run; `in_group`: the next word of its name."""
     _given.set(f"{_given.get()} {name}" if in_group else name)
 
 
 @contextmanager
 def command_span() -> Iterator[None]:
-    """Work inside belongs to a span of the command that was given, if that changes something."""
+    """Make work inside belong to a span of the given command, if that changes something."""
     # Here: `towpath --help` needs none of it.
     from opentelemetry import trace
 

@@ -1,4 +1,4 @@
-"""How commands reach the mesh: as the operator, at the hub. A command that changes something is a trace."""
+"""Connect to the mesh as the operator, at the hub. A command that changes something is a trace."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from towpath.telemetry.tracing import start_tracing
 AnswerT = TypeVar("AnswerT", bound=Model)
 
 CONNECT_WITHIN_S = 3.0
-"""The hub is on this machine, or it is not running."""
+"""Time to connect: the hub is on this machine, or it is not running."""
 
 LOOK_DEADLINE_S = 60.0
-"""For questions. They are answered at once, unless the coordinator is just being restarted."""
+"""Time for questions. They are answered at once, unless the coordinator is restarting."""
 
 LOOK_ATTEMPT_S = 5.0
-"""Then a question is asked again: whoever heard it may have died."""
+"""Time after which a question is asked again: its receiver may have died."""
 
 CHANGE_ATTEMPT_S = 30.0
-"""The same for commands that change something; the coordinator knows a repetition by its id."""
+"""The same for commands that change something. The coordinator recognises a repetition by its id."""
 
 
 async def load_mesh(home: Home) -> MeshState:
-    """Ports and credentials of the mesh. Raises `TowpathError` (unreachable) if none was ever started."""
+    """Return ports and credentials of the mesh. Raises `TowpathError` (unreachable) if it never started."""
     if not await asyncio.to_thread(home.state.exists):
         raise await asyncio.to_thread(nothing_runs, home)
     return await asyncio.to_thread(MeshState.load, home)
@@ -40,14 +40,14 @@ async def load_mesh(home: Home) -> MeshState:
 
 @asynccontextmanager
 async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
-    """A connection to the hub as operator. What is only asked over it need not be `traced`.
+    """Connect to the hub as operator. Mere questions need not be `traced`.
 
     Raises `TowpathError` (unreachable) when no mesh runs.
     """
     mesh = await load_mesh(home)
     user = mesh.operator
     try:
-        # A client that shall reconnect for ever also tries its first connection for ever.
+        # A client that reconnects without end also tries its first connection without end.
         async with asyncio.timeout(CONNECT_WITHIN_S):
             bus = await Bus.connect(mesh.hub_url, user.user, user.password, name="towpath cli")
     except (TowpathError, TimeoutError) as error:
@@ -60,6 +60,6 @@ async def open_bus(home: Home, *, traced: bool = True) -> AsyncIterator[Bus]:
 
 
 async def ask(home: Home, question: Command[AnswerT], *, deadline_s: float = LOOK_DEADLINE_S) -> AnswerT:
-    """The answer to a command that changes nothing."""
+    """Return the answer to a command that changes nothing."""
     async with open_bus(home, traced=False) as bus:
         return await bus.request(question, deadline_s=deadline_s, attempt_s=LOOK_ATTEMPT_S)

@@ -1,4 +1,4 @@
-"""Meshes that run as containers: who starts them, ends them and keeps their logs is compose."""
+"""Meshes that run as containers: compose starts and stops them, and keeps their logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 
 COMPOSE = {"up": "up --detach", "down": "stop", "status": "ps", "logs": "logs"}
-"""Our command → that of compose which does the same."""
+"""Our command → the command of compose that does the same."""
 
 
 def mark_as_containers(home: Home) -> None:
@@ -25,9 +25,9 @@ def mark_as_containers(home: Home) -> None:
 
 
 def compose_instead(home: Home, command: str) -> str | None:
-    """What people call instead of `up`, `down`, `status` or `logs` where the mesh runs as containers.
+    """Return the command to use instead of `up`, `down`, `status` or `logs` for a mesh of containers.
 
-    Null: it does not.
+    None: the mesh is not one of containers.
     """
     if not home.secrets.is_dir():
         return None
@@ -38,7 +38,7 @@ def compose_instead(home: Home, command: str) -> str | None:
 
 
 def not_of_processes(home: Home, command: str) -> TowpathError:
-    """The refusal of a command that looks after processes, and names what people call instead."""
+    """Return the refusal of a command for processes. It names the command to use instead."""
     return TowpathError(
         ErrorCode.NOT_ALLOWED,
         "this mesh runs as containers",
@@ -49,7 +49,7 @@ def not_of_processes(home: Home, command: str) -> TowpathError:
 
 
 def nothing_runs(home: Home) -> TowpathError:
-    """The mesh of a home does not answer, or there is none: how it is started."""
+    """Return the error for a mesh that does not answer, or does not exist. It says how to start it."""
     start = compose_instead(home, "up") or "towpath up"
     return TowpathError(
         ErrorCode.UNREACHABLE,

@@ -1,4 +1,4 @@
-"""Sites whose parts are containers: what is in the way of them is said before anything starts."""
+"""Check the conditions for sites in containers before anything starts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from towpath.contracts.site import MeshSpec, SiteSpec
 
 
 def check_container_sites(spec: MeshSpec) -> None:
-    """See to it that there is a daemon, and the image, for each site that runs containers. Blocks: an image
-    may have to be loaded. Raises `TowpathError` that names the site and the setting."""
+    """Make sure that each site with containers has a daemon and its image.
+
+    Blocks, because an image may have to be loaded. Raises `TowpathError` with the site and the setting."""
     for index, site in enumerate(spec.sites):
         if site.container.is_docker:
             try:

@@ -1,4 +1,4 @@
-"""How a run ends: which exit code, and one line on stderr instead of a traceback."""
+"""End a run with an exit code, and with one line on stderr instead of a traceback."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from towpath.cli.command_spans import command_given
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
-"""Exit codes: it was tried and did not work; it cannot be tried; Ctrl-C or SIGTERM."""
+"""Exit codes: the attempt failed; the input is wrong; Ctrl-C or SIGTERM."""
 
 EXTRAS = {
     "cel": "reports",
@@ -26,13 +26,13 @@ EXTRAS = {
     "pyspark": "engine",
     "xxhash": "engine",
 }
-"""Packages that are not needed everywhere → the extra that brings them. The laboratory's brings all."""
+"""Optional package → the extra that installs it. The extra of the laboratory installs all."""
 
 
 def end_on_sigterm_as_on_interrupt() -> None:
-    """Let the first SIGTERM be what Ctrl-C is: what is under way puts everything back on the way out.
+    """Handle the first SIGTERM as Ctrl-C, so that the run cleans up before it ends.
 
-    Of later ones nothing more comes: whoever ends a process may tell it more than once.
+    Ignore later ones: a process may be told to end more than once.
     """
     signal.signal(signal.SIGTERM, _interrupt)
 
@@ -51,7 +51,7 @@ def complain(text: str) -> None:
 
 
 def _extra(error: ModuleNotFoundError) -> str:
-    """What brings the package that is missing, and all else that the command needs."""
+    """Return the command that installs the missing package, and all others that are needed."""
     names = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
     return "lab" if any(name.startswith("towpath.lab.") for name in names) else EXTRAS[error.name or ""]
 
@@ -60,7 +60,7 @@ class OneLineGroup(TyperGroup):
     """A group of commands that ends every failure with one line on stderr and an exit code."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Which command `args` name; it is what spans of this run are called."""
+        """Return the command that `args` name: spans of this run have its name."""
         found = super().resolve_command(ctx, args)
         command_given(found[0] or "", in_group=ctx.parent is not None)
         return found
@@ -96,7 +96,7 @@ class OneLineGroup(TyperGroup):
         except typer.Abort:
             ended = INTERRUPTED
         except BrokenPipeError:
-            # Whoever read our output has seen enough, as in `towpath events | head`.
+            # The reader of our output has seen enough, as in `towpath events | head`.
             sys.stdout = None  # type: ignore[assignment]
             ended = 0
         except OSError as error:

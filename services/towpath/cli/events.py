@@ -1,4 +1,4 @@
-"""Commands that listen to what the mesh says, and that send it any command message."""
+"""Commands that print events of the mesh, and that send it any command message."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PUBLISH_DEADLINE_S = 120.0
 
 def events(
     context: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new events.")] = False,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="With --follow: first all that is kept.")
+        bool, typer.Option("--from-start", help="With --follow: print all kept events first.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the events that are kept, or follow new ones until Ctrl-C; one line each.
+    """Print the kept events, or follow new ones until Ctrl-C; one line each.
 
     Example: `towpath events --follow --from-start --json`
     """
@@ -49,7 +49,7 @@ async def _events(home: Home, follow: bool, from_start: bool, as_json: bool) -> 
 
 
 def _line(subject: str, body: dict[str, Any]) -> str:
-    """An event for people: when, what, and every field that says something."""
+    """Return an event for people: its time, its kind, and every field with a value."""
     what = subject.removeprefix(EVENTS_WILDCARD.removesuffix(">"))
     fields = (f"{key}={value}" for key, value in body.items() if key != "at" and value not in (None, "", {}))
     return f"{body.get('at', '')} {what} {' '.join(fields)}"
@@ -74,7 +74,7 @@ def publish(
 
 
 def read_command(verb: str, file: str) -> Command[Any]:
-    """The command in a file, or on stdin. Raises `TowpathError` when it breaks the contract."""
+    """Read a command from a file or stdin. Raises `TowpathError` when it breaks the contract."""
     kinds = {kind.verb(): kind for kind in (*COORDINATOR_COMMANDS, *LINK_COMMANDS)}
     if verb not in kinds:
         raise TowpathError.unknown("command", verb, sorted(kinds), field="verb")

@@ -1,4 +1,4 @@
-"""What extensions of Towpath bring to its commands: by entry points, imported when a command needs them."""
+"""Parts of commands that extensions of Towpath add. They are entry points, imported when they are needed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     import pandas
 
 Recording = Callable[[str | None, int | None], "pandas.DataFrame"]
-"""Events as they were recorded: of one airport, or of all; so many of them, or all."""
+"""Returns recorded events: of one airport or of all, and a number of them or all."""
 
 RunPage = Callable[[str], tuple[Path, str] | None]
-"""The directory of a run, and the page on it; null when nothing of this name is a run."""
+"""Returns the directory of a run, and the page on it; None when there is no run of this name."""
 
 
 def recordings() -> dict[str, Callable[[], Recording]]:
-    """Recordings that results can be compared with, by name. What is called imports one."""
+    """Return recordings to compare results with, by name. Calling one imports it."""
     return {point.name: point.load for point in entry_points(group="towpath.recordings")}
 
 
 def run_pages() -> list[RunPage]:
-    """What writes pages on runs that are kept in directories."""
+    """Return the writers of pages on runs that are kept in directories."""
     return [point.load() for point in entry_points(group="towpath.run_pages")]

@@ -1,4 +1,4 @@
-"""The errors that a run ends with, and which of them the user's input is the cause of."""
+"""The errors that a run ends with. Some are caused by the user's input."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ INPUT_CODES = frozenset(
         ErrorCode.NOT_ALLOWED,
     }
 )
-"""Errors that the user's input is the cause of: repeating the command cannot help."""
+"""Errors that the user's input causes: repeating the command cannot help."""
 
 
 def failure_of(error: Exception) -> TowpathError | None:
-    """The error in our terms; None for one that only a mistake of ours can raise."""
+    """Return the error in our terms; None for one that only a mistake of ours can raise."""
     if isinstance(error, ValidationError):
         return TowpathError.of_validation(error)
     return error if isinstance(error, TowpathError) else None
 
 
 def exit_code(error: TowpathError) -> int:
-    """2 when the input is wrong, 1 when something failed."""
+    """Return 2 when the input is wrong, 1 when something failed."""
     return BAD_INPUT if error.detail.code in INPUT_CODES else FAILED

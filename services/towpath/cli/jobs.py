@@ -13,7 +13,7 @@ from towpath.contracts.commands import JobView, ListJobs
 
 
 def jobs(context: typer.Context, as_json: AsJson = False) -> None:
-    """List all jobs: where they run, how far they are, how fast they go.
+    """List all jobs with their site, progress and speed.
 
     Example: `towpath jobs`
     """

@@ -1,4 +1,4 @@
-"""How operations look on a terminal: what was chosen and why, what it cost, and its journal step by step."""
+"""Print operations on a terminal: strategy and reason, costs, and the journal step by step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def print_operation(view: OperationView) -> None:
 
 
 def print_costs(view: OperationView) -> None:
-    """Print how a migration is done and what it costs: expected, and measured."""
+    """Print the strategy of a migration and its costs: expected, and measured."""
     if view.forecast is not None:
         print(choice_line(view.forecast))
     rows = cost_rows(view)
@@ -36,7 +36,7 @@ def print_costs(view: OperationView) -> None:
 
 
 def journal_rows(view: OperationView) -> list[tuple[object, ...]]:
-    """The journal, one row for each time a step was taken or undone."""
+    """Return the journal, one row for each time a step was taken or undone."""
     return [
         (
             taken.name,
@@ -55,6 +55,6 @@ def _when(at: datetime, begun_at: datetime) -> str:
 
 
 def short(detail: dict[str, object]) -> str:
-    """A journal entry's detail as far as it fits a line."""
+    """Return a journal entry's detail as far as it fits a line."""
     text = told(detail)
     return text if len(text) <= DETAIL_WIDTH else text[: DETAIL_WIDTH - 1] + "…"

@@ -37,7 +37,7 @@ class ListedCommand(TyperCommand):
 
 
 class CommandList:
-    """All commands of `towpath`, in the order in which `--help` shows them."""
+    """The commands of `towpath`, in the order in which `--help` shows them."""
 
     def __init__(self) -> None:
         self._listed: list[tuple[str, str, str, str]] = []

@@ -1,4 +1,4 @@
-"""The command that shows what the processes of a mesh wrote to their logs."""
+"""The command that shows the logs of a mesh's processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.mesh.home import Home
 
 LOOK_EVERY_S = 0.2
-"""Between looks for new lines: as good as at once for a reader, nothing for the machine."""
+"""Pause between looks for new lines: short for a reader, long for the machine."""
 
 
 def logs(
@@ -25,7 +25,7 @@ def logs(
         str | None, typer.Argument(metavar="[NAME]", help="One process; all of them without.")
     ] = None,
     lines: Annotated[int, typer.Option(min=0, help="Newest lines of each log.")] = 20,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines.")] = False,
 ) -> None:
     """Print the newest lines of the mesh's logs, and follow them until Ctrl-C.
 
@@ -72,14 +72,14 @@ def _print(path: Path, lines: list[str], prefixed: bool) -> None:
 
 @dataclass
 class FollowedLog:
-    """A log and how far it was read."""
+    """A log and the position up to which it was read."""
 
     path: Path
     inode: int = 0
     position: int = 0
 
     def news(self) -> list[str]:
-        """Whole lines written since the last look, also when the log began anew meanwhile."""
+        """Return whole lines written since the last look, also when the log began again meanwhile."""
         try:
             with self.path.open("rb") as file:
                 self._find_place(os.fstat(file.fileno()))

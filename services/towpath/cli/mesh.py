@@ -1,4 +1,4 @@
-"""Commands for the mesh itself: start it, stop it, see how it is."""
+"""Commands for the mesh itself: start it, stop it, show its state."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def up(
         bool | None,
         typer.Option(
             "--faults/--no-faults",
-            help="Let rules be loaded that inject faults: `towpath faults`.",
+            help="Allow rules that inject faults: `towpath faults`.",
             show_default="as it was, at first not",
         ),
     ] = None,
@@ -65,10 +65,10 @@ def up(
     """Start a mesh on this machine, or add sites to one that runs; return when every site is up.
 
     Without --sites and --config: the mesh that was here before, else ./towpath.toml, else the sites jfk
-    and cloud. Whatever a former mesh stored is still there.
+    and cloud. Everything that an earlier mesh stored is still there.
 
-    Jobs may bring user code from below the directory in which this was first called, unless that holds
-    your whole home: then from `artefacts` in the mesh's own directory.
+    Jobs may have user code from below the directory in which this was first called. If that holds your whole
+    home, they have it from `artefacts` in the mesh's own directory.
     Example: `towpath up --sites jfk,lga,cloud`
     """
     home = home_of(context)
@@ -90,7 +90,7 @@ def up(
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> None:
-    """Stop the mesh. Jobs and what was stored stay; `towpath up` goes on with them.
+    """Stop the mesh. Jobs and stored data stay; `towpath up` goes on with them.
 
     Example: `towpath down`
     """
@@ -105,8 +105,9 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the mesh's processes and sites, also when the coordinator does not answer. Where the mesh runs as
-    containers: its sites, and which command shows the containers.
+    """Show the mesh's processes and sites, also when the coordinator does not answer.
+
+    For a mesh of containers: show its sites, and the command that shows the containers.
 
     Example: `towpath status`
     """
@@ -137,7 +138,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def sites(context: typer.Context, as_json: AsJson = False) -> None:
-    """List all sites: whether they are up, where devices connect, what runs there.
+    """List all sites with their state, the addresses for devices, and their jobs.
 
     Example: `towpath sites --json`
     """

@@ -1,4 +1,4 @@
-"""Metrics as people read them: values in units of a handy size, ranges as lines of blocks."""
+"""Metrics for people: values in units of a handy size, ranges as lines of blocks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from towpath.contracts.metrics_table import MetricDefinition
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 MOST_BLOCKS = 60
-"""In one line: a series of more points is shown by the mean of neighbouring ones."""
+"""Points in one line: in a longer series, neighbouring points are shown by their mean."""
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
 def definition_table(definitions: Iterable[MetricDefinition]) -> Table:
-    """Which metrics there are."""
+    """Return a table of all metrics."""
     table = _table("metric", "unit", "kind", "of a", "meaning")
     for each in definitions:
         table.add_row(*map(escape, (each.name, each.unit, each.kind, each.entity, each.meaning)))
@@ -31,7 +31,7 @@ def definition_table(definitions: Iterable[MetricDefinition]) -> Table:
 
 
 def newest_table(series: Sequence[Series]) -> Table:
-    """The newest value of each series."""
+    """Return a table with the newest value of each series."""
     table = _table("site", "entity", "metric", "value", "at")
     for each in series:
         at, value = each.points[-1]
@@ -41,7 +41,7 @@ def newest_table(series: Sequence[Series]) -> Table:
 
 
 def range_table(series: Sequence[Series]) -> Table:
-    """How each series went: smallest, greatest and newest value, and a line of blocks."""
+    """Return a table with smallest, greatest and newest value of each series, and a line of blocks."""
     table = _table("site", "entity", "metric", "min", "max", "last", "over time")
     for each in series:
         values = [value for _, value in each.points]
@@ -51,7 +51,7 @@ def range_table(series: Sequence[Series]) -> Table:
 
 
 def by_minute_until(series: Iterable[Series]) -> datetime | None:
-    """Before which moment some points stand for whole minutes; null if none do."""
+    """Return the moment before which some points stand for whole minutes; None if none do."""
     known = [each.by_minute_until for each in series if each.by_minute_until is not None]
     return datetime.fromtimestamp(max(known), UTC) if known else None
 
@@ -61,7 +61,7 @@ def _table(*columns: str) -> Table:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value and its unit: `1.5 MiB`, `12 ms`, `300 events/s`."""
+    """Return a value and its unit: `1.5 MiB`, `12 ms`, `300 events/s`."""
     if unit in ("By", "By/s"):
         return _bytes(value) + unit.removeprefix("By")
     if unit == "s" and value:
@@ -79,12 +79,12 @@ def _bytes(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits that count, or all before the point."""
+    """Return three significant digits, or all before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def blocks(values: Sequence[float]) -> str:
-    """A line of blocks, the lowest for the smallest value and the highest for the greatest."""
+    """Return a line of blocks, the lowest for the smallest value and the highest for the greatest."""
     means = [sum(part) / len(part) for part in _parts(values)]
     low, high = min(means), max(means)
     if high == low:

@@ -1,4 +1,4 @@
-"""`towpath metrics`: what is measured anywhere in the mesh, at the moment or over a time."""
+"""`towpath metrics`: measurements anywhere in the mesh, newest ones or over a time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from towpath.mesh.home import Home
 from towpath.telemetry.selection import check_metrics
 
 WATCH_S = 2.0
-"""Between looks: samples come as often."""
+"""Pause between looks: samples come as often."""
 
 NEAR = 3
-"""Names that are told when a wrong one is given."""
+"""Number of names that the error for an unknown name lists."""
 
 
 def metrics(
@@ -37,21 +37,21 @@ def metrics(
     patterns: Annotated[
         list[str] | None, typer.Argument(metavar="[PATTERN]…", help="Such as 'job.latency.*'; default: all.")
     ] = None,
-    site: Annotated[list[str] | None, typer.Option(help="Only what was measured there, or at hub.")] = None,
-    entity: Annotated[list[str] | None, typer.Option(help="Only of this: 'job:hourly-*'.")] = None,
+    site: Annotated[list[str] | None, typer.Option(help="Only series of this site, or of hub.")] = None,
+    entity: Annotated[list[str] | None, typer.Option(help="Only series of this: 'job:hourly-*'.")] = None,
     last: Annotated[str | None, typer.Option(metavar="TIME", help="The last 30s, 10m, 2h or 1d.")] = None,
     since: Annotated[str | None, typer.Option(metavar="WHEN", help="From this moment on, ISO 8601.")] = None,
     until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before this moment.")] = None,
-    step: Annotated[str | None, typer.Option(metavar="TIME", help="One point for so long: 10s.")] = None,
-    aggregation: Annotated[Aggregation, typer.Option(help="What such a point says.")] = Aggregation.MEAN,
+    step: Annotated[str | None, typer.Option(metavar="TIME", help="One point for this long: 10s.")] = None,
+    aggregation: Annotated[Aggregation, typer.Option(help="Value of such a point.")] = Aggregation.MEAN,
     stale: Annotated[
         bool, typer.Option("--stale", help="Also newest values that are older than an hour.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
-    definitions: Annotated[bool, typer.Option("--list", help="Only which metrics there are.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
+    definitions: Annotated[bool, typer.Option("--list", help="List the metrics only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is measured: the newest values, or with --last or --since how they went.
+    """Show measurements: the newest values, or with --last or --since their course.
 
     Example: `towpath metrics 'job.latency.end_to_end.*' --last 10m --step 10s --aggregation max`
     """
@@ -88,7 +88,7 @@ def metrics(
 def _questions(
     chosen: dict[str, Any], last: str | None, since: str | None, until: str | None
 ) -> Callable[[], QueryMetrics]:
-    """What to ask: each time it is called, the last minutes are others."""
+    """Return the selection to ask for. The last minutes are different at each call."""
     if last is not None and (since is not None or until is not None):
         raise TowpathError(
             ErrorCode.INVALID, "either --last or a range", field="last", value=last, allowed="one of them"
@@ -108,7 +108,7 @@ def _questions(
 
 
 def _check(question: QueryMetrics) -> None:
-    """Raise `TowpathError` (invalid) for a name that there is not, with those that are near."""
+    """Raise `TowpathError` (invalid) for an unknown name, with similar ones."""
     try:
         check_metrics(question.metrics)
     except TowpathError as error:
@@ -131,7 +131,7 @@ def _view(asked: QueryMetrics, found: SeriesList) -> RenderableType:
 
 
 async def _watch(home: Home, question: Callable[[], QueryMetrics], as_json: bool) -> None:
-    """Show what is there, again and again: on one screen, or as lines of JSON."""
+    """Show the present values repeatedly: on one screen, or as lines of JSON."""
     async with open_bus(home) as bus:
         with nullcontext() if as_json else Live(auto_refresh=False) as screen:
             while True:

@@ -1,4 +1,4 @@
-"""Commands that move jobs, look at moves, and call them off."""
+"""Commands that move jobs, show moves, and abort them."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from towpath.protocols.table import strategies
 from towpath.reports.costs import amount, choice_line, downtime, seconds
 
 FORECAST_S = 20.0
-"""For a forecast: the source measures its state for it."""
+"""Time for a forecast: the source measures its state for it."""
 
 ABORT_S = 180.0
-"""For a rollback: longer than a site takes to restart."""
+"""Time for a rollback: longer than a site takes to restart."""
 
 To = Annotated[str, typer.Option("--to", metavar="SITE", help="The site it moves to.")]
 Strategy = Annotated[
@@ -50,9 +50,9 @@ Check = Annotated[
 ]
 Factor = Annotated[
     int | None,
-    typer.Option(min=0, metavar="S", help="For --check results: by how many events results may differ."),
+    typer.Option(min=0, metavar="S", help="For --check results: events by which results may differ."),
 ]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done, and the expected cost.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Only print the plan and its expected cost.")]
 Limit = Annotated[int, typer.Option(min=1, max=1000, help="How many.")]
 MigrationArgument = Annotated[str, typer.Argument(metavar="ID", help="As `towpath migrations` lists it.")]
 Action = Annotated[
@@ -72,7 +72,7 @@ def migrate(
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
 ) -> None:
-    """Move a running job to another site and tell what it cost.
+    """Move a running job to another site and print the cost.
 
     Example: `towpath migrate hourly-jfk --to cloud`
     """
@@ -86,7 +86,7 @@ def migrate(
 
 
 def migrations(context: typer.Context, limit: Limit = 20, as_json: AsJson = False) -> None:
-    """List migrations, newest first, with what they cost.
+    """List migrations with their costs, newest first.
 
     Example: `towpath migrations --limit 5`
     """
@@ -123,7 +123,7 @@ def migration(
 
 
 def _comparison(strategy: StrategyName, check: str | None, factor: int | None) -> dict[str, Any]:
-    """What was said of the comparison. Raises `TowpathError` (invalid) where nothing is compared so."""
+    """Return the options of the comparison. Raises `TowpathError` (invalid) if the strategy has none."""
     given = {"check": check and ConsistencyCheck(check), "factor": factor}
     said = {name: value for name, value in given.items() if value is not None}
     comparing = [name for name, each in strategies().items() if each.checks]

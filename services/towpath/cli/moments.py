@@ -11,7 +11,7 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds_of(text: str, field: str) -> float:
-    """A length of time, such as `10m` or `250ms`, in seconds; without a unit it is seconds.
+    """Return a length of time, such as `10m` or `250ms`, in seconds. A number without unit is seconds.
 
     Raises `TowpathError` (invalid).
     """
@@ -29,7 +29,7 @@ def seconds_of(text: str, field: str) -> float:
 
 
 def moment_of(text: str, field: str) -> datetime:
-    """A moment in ISO 8601; without a time zone it is that of this machine.
+    """Return a moment in ISO 8601. Without a time zone, the machine's counts.
 
     Raises `TowpathError` (invalid).
     """

@@ -1,4 +1,4 @@
-"""The command that shows what was done to a job: deploy, update, remove or migrate."""
+"""The command that shows an operation on a job: deploy, update, remove or migrate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.commands import ShowOperation
 
 def operation(
     context: typer.Context,
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="As the command that began it said.")],
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="Its id, as printed by its command.")],
     as_json: AsJson = False,
 ) -> None:
     """Show a deploy, update, remove or migrate with its journal, step by step.

@@ -1,4 +1,4 @@
-"""What people see: tables or JSON on stdout, progress on stderr."""
+"""Output for people: tables or JSON on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def print_json_line(content: Any) -> None:
 
 
 def plain(content: Any) -> Any:
-    """Models, also inside lists and dictionaries, as data that JSON knows."""
+    """Return models, also inside lists and dictionaries, as data that JSON knows."""
     if isinstance(content, BaseModel):
         return content.model_dump(mode="json")
     if isinstance(content, dict):
@@ -54,20 +54,20 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, not
 
 
 def print_rich(content: RenderableType) -> None:
-    """Print what rich can render, such as a table made elsewhere."""
+    """Print anything that rich can render, such as a table."""
     _console(sys.stdout).print(content)
 
 
 def say(text: str) -> None:
-    """Tell people on stderr what was done; programs read stdout."""
+    """Print a message for people on stderr; programs read stdout."""
     print(text, file=sys.stderr)
 
 
 @contextmanager
 def working(text: str) -> Iterator[Status]:
-    """A spinner on stderr while something takes long; `update` of what is yielded changes its text.
+    """Show a spinner on stderr while something takes long; its `update` changes the text.
 
-    Where stderr is no terminal, nothing is shown.
+    If stderr is no terminal, nothing is shown.
     """
     with _console(sys.stderr).status(escape(text)) as status:
         yield status
@@ -75,8 +75,9 @@ def working(text: str) -> Iterator[Status]:
 
 @contextmanager
 def progress(begun: float) -> Iterator[Callable[[str], None]]:
-    """What is told stands in the spinner's line, and on a line of its own with the seconds since `begun`, of
-    the monotonic clock."""
+    """Show a message in the spinner's line, and on a line of its own with the seconds since `begun`.
+
+    `begun` is a time of the monotonic clock."""
     with working("") as status:
 
         def tell(text: str) -> None:
@@ -87,7 +88,7 @@ def progress(begun: float) -> Iterator[Callable[[str], None]]:
 
 
 def clock(at: datetime | None) -> str | None:
-    """A time as people read it: local, to the millisecond."""
+    """Return a time for people: local, to the millisecond."""
     return None if at is None else at.astimezone().isoformat(sep=" ", timespec="milliseconds")
 
 

@@ -1,4 +1,4 @@
-"""Carries out commands that change a pipeline: follows the apply to its end, and tells how it ended."""
+"""Execute commands that change a pipeline: follow the apply to its end, and print the outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 from towpath.bus import Bus
 from towpath.cli.connection import CHANGE_ATTEMPT_S, LOOK_ATTEMPT_S
 from towpath.cli.output import print_json, print_table, say
-from towpath.cli.pipeline_progress import Progress, changing, is_terminal, shown, what
+from towpath.cli.pipeline_progress import ApplyProgress, changing, is_terminal, shown, what
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.events import StepDone
 from towpath.contracts.message import Event
@@ -28,13 +28,13 @@ from towpath.contracts.pipeline_commands import (
 )
 
 DEFAULT_DEADLINE_S = 900.0
-"""For an apply: a hundred jobs, or a few with much state."""
+"""Time for an apply: a hundred jobs, or a few with much state."""
 
 ACCEPT_S = 90.0
-"""Until an apply is durably accepted, or refused: user code is tried before."""
+"""Time until an apply is durably accepted, or refused: user code is tried before."""
 
 LOOK_EVERY_S = 3.0
-"""An apply is looked at so often besides: the connection may have missed an event."""
+"""Seconds between looks at an apply: the connection may have missed an event."""
 
 Change = ApplyPipeline | RollbackPipeline | RetryPipeline | DeletePipeline
 
@@ -42,15 +42,15 @@ EventT = TypeVar("EventT", bound=Event)
 
 
 def pipeline_of(command: Change) -> str:
-    """The pipeline that a command changes."""
+    """Return the pipeline that a command changes."""
     return command.spec.name if isinstance(command, ApplyPipeline) else command.pipeline
 
 
 async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, as_json: bool) -> None:
-    """Send the command, follow its apply, and print how it ended; without `wait`, what it will do.
+    """Send the command, follow its apply, and print the outcome; without `wait`, print the plan.
 
-    Raises `TowpathError` when it is refused, or does not end well. Cancelled, it leaves the apply running
-    and says how to follow it.
+    Raises `TowpathError` when it is refused, or does not end well. A cancellation leaves the apply running,
+    and prints the command to follow it.
     """
     try:
         view = await _followed(bus, command, wait=wait, within_s=within_s, tell=not as_json)
@@ -67,7 +67,7 @@ async def carry_out(bus: Bus, command: Change, *, wait: bool, within_s: float, a
 
 async def _followed(bus: Bus, command: Change, *, wait: bool, within_s: float, tell: bool) -> ApplyView:
     pipeline = pipeline_of(command)
-    progress = Progress(in_lines=tell and not is_terminal())
+    progress = ApplyProgress(in_lines=tell and not is_terminal())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(_following(bus, JobApplied, pipeline, progress.on_job))
         await stack.enter_async_context(_following(bus, ApplyEnded, pipeline, progress.on_end))
@@ -97,8 +97,8 @@ async def _following(
         await watch.unsubscribe()
 
 
-async def _ended(bus: Bus, view: ApplyView, progress: Progress, within_s: float) -> ApplyView:
-    """The apply when it has ended. Raises `TowpathError` (deadline) when it goes on for longer."""
+async def _ended(bus: Bus, view: ApplyView, progress: ApplyProgress, within_s: float) -> ApplyView:
+    """Return the apply when it has ended. Raises `TowpathError` (deadline) when it takes longer."""
     try:
         async with asyncio.timeout(within_s):
             while view.state is ApplyState.RUNNING:
@@ -114,8 +114,8 @@ async def _ended(bus: Bus, view: ApplyView, progress: Progress, within_s: float)
     return view
 
 
-async def _woken(progress: Progress) -> None:
-    """Until the apply is said to have ended, or it is time to look."""
+async def _woken(progress: ApplyProgress) -> None:
+    """Wait until the end of the apply is announced, or it is time to look."""
     try:
         async with asyncio.timeout(LOOK_EVERY_S):
             await progress.woken.wait()
@@ -124,8 +124,8 @@ async def _woken(progress: Progress) -> None:
     progress.woken.clear()
 
 
-async def _looked_at(bus: Bus, view: ApplyView, progress: Progress) -> ApplyView:
-    """The apply as it stands. A coordinator that is just being restarted is asked again later."""
+async def _looked_at(bus: Bus, view: ApplyView, progress: ApplyProgress) -> ApplyView:
+    """Return the present state of the apply. A coordinator that is restarting is asked again later."""
     question = ShowPipeline(pipeline=view.pipeline)
     try:
         found = await bus.request(question, deadline_s=LOOK_ATTEMPT_S)
@@ -143,14 +143,14 @@ async def _looked_at(bus: Bus, view: ApplyView, progress: Progress) -> ApplyView
 
 
 def _over(view: ApplyView, state: ApplyState, note: str) -> ApplyView:
-    """An apply of which nothing but its end is known any more."""
+    """Return an apply of which only the end is known any more."""
     done = ChangeState.COMPLETED if state is ApplyState.COMPLETED else None
     changes = [c.model_copy(update={"state": done or c.state}) for c in view.changes]
     return view.model_copy(update={"state": state, "note": note, "changes": changes})
 
 
 def print_outcome(view: ApplyView) -> None:
-    """Print what an apply did, or will do, job by job."""
+    """Print the changes of an apply, job by job."""
     touched = changing(view)
     rows = [
         (

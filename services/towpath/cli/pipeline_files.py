@@ -29,13 +29,13 @@ class PipelineFile:
     path: Path
     text: str
     name: str | None
-    """What the pipeline shall be called, if not as the file says."""
+    """The pipeline's name, if it is not the one in the file."""
 
     @classmethod
     def open(cls, path: Path, name: str | None) -> PipelineFile:
-        """The file as it is now, in any of the formats; one that takes no mesh to read is read at once.
+        """Read the file, in any of the formats. A file that needs no mesh is checked at once.
 
-        Raises `typer.Exit` when it is wrong, and has said what.
+        Prints the errors of a wrong file and raises `typer.Exit`.
         """
         file = cls(path, text_of(path), name)
         with telling(path, str):
@@ -44,10 +44,10 @@ class PipelineFile:
         return file
 
     async def read(self, bus: Bus) -> ReadDocument:
-        """The description, artefacts named from the file; addresses mean the sites of the mesh.
+        """Return the description. Paths of artefacts begin at the file; addresses mean sites of the mesh.
 
-        Whether the artefacts exist is for the mesh to say, with all else that is wrong. Raises `TowpathError`
-        with all that the description itself gets wrong.
+        The mesh checks later if the artefacts exist. Raises `TowpathError` with all errors of the description
+        itself.
         """
         question = ListSites()
         sites = await bus.request(question, deadline_s=LOOK_DEADLINE_S, attempt_s=LOOK_ATTEMPT_S)
@@ -71,7 +71,7 @@ class PipelineFile:
 
 
 def text_of(path: Path) -> str:
-    """What stands in a file. Raises `TowpathError` (invalid) when it cannot be read."""
+    """Return the content of a file. Raises `TowpathError` (invalid) when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -88,9 +88,9 @@ def _unreadable(path: Path, why: str) -> TowpathError:
 
 @contextmanager
 def telling(path: Path, place: Callable[[str], str]) -> Iterator[None]:
-    """Say what is wrong with a file, one error a line, and end with the exit code for it.
+    """Print the errors of a file, one on each line, and end with the exit code for them.
 
-    `place` turns fields of the pipeline into the file's. Errors that are not the file's go on.
+    `place` turns fields of the pipeline into those of the file. Other errors are raised again.
     """
     try:
         yield
@@ -106,7 +106,7 @@ def telling(path: Path, place: Callable[[str], str]) -> Iterator[None]:
 
 
 def error_line(path: Path, error: ErrorDetail, place: Callable[[str], str]) -> str:
-    """One error as `FILE: jobs[3].sink_topic: …`."""
+    """Return one error as `FILE: jobs[3].sink_topic: …`."""
     where = f"{path}: {place(error.field)}" if error.field else f"{path}"
     parts = [f"{where}: {error.message}"]
     if error.value is not None:

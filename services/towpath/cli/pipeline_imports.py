@@ -38,7 +38,7 @@ def import_deployment_plan(
     within_s: Within = DEFAULT_DEADLINE_S,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a pipeline becomes by a deployment plan (deploy, update, uninstall), as YAML.
+    """Print a pipeline as a deployment plan (deploy, update, uninstall) changes it, as YAML.
 
     Example: `towpath pipeline import examples/pipelines/plan-deploy.json`
     """
@@ -57,7 +57,7 @@ def import_deployment_plan(
 async def _known(
     home: Home, pipeline: str | None, *, needed: bool
 ) -> tuple[PipelineSpec | None, list[SiteStatus]]:
-    """The pipeline as it is, if there is one, and the sites. Without a mesh: nothing, unless `needed`."""
+    """Return the present pipeline, if any, and the sites. Without a mesh: nothing, unless `needed`."""
     try:
         sites = (await ask(home, ListSites())).sites
     except TowpathError as error:

@@ -1,4 +1,4 @@
-"""What the commands for pipelines have in common: their options, and how they reach the mesh."""
+"""The common options of the commands for pipelines, and their way to the mesh."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DropState = Annotated[
 
 
 def change(context: typer.Context, command: Change, wait: bool, within_s: float, as_json: bool) -> None:
-    """Carry out a command that changes a pipeline. Raises `TowpathError` when that does not go well."""
+    """Execute a command that changes a pipeline. Raises `TowpathError` when that fails."""
 
     async def run() -> None:
         async with open_bus(home_of(context)) as bus:
@@ -45,7 +45,7 @@ def change(context: typer.Context, command: Change, wait: bool, within_s: float,
 
 
 async def current_spec(home: Home, pipeline: str) -> PipelineSpec | None:
-    """The pipeline as it is desired now; None where there is none."""
+    """Return the desired version of the pipeline; None if there is none."""
     try:
         return (await ask(home, ShowPipeline(pipeline=pipeline))).spec
     except TowpathError as error:

@@ -1,4 +1,4 @@
-"""How an apply looks while it goes: its jobs in order, each with what is done to it and how far it is."""
+"""Show an apply under way: its jobs in order, each with its change and its progress."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ STYLES = {
 REFRESH_PER_S = 5
 
 
-class Progress:
+class ApplyProgress:
     """An apply as far as events and views have told. Events may come before the first view."""
 
     def __init__(self, *, in_lines: bool) -> None:
         self.woken = asyncio.Event()
-        """Set when the apply is said to have ended."""
+        """Set when the end of the apply is announced."""
         self.ended: ApplyEnded | None = None
         self._in_lines = in_lines
         self._view: ApplyView | None = None
@@ -42,7 +42,7 @@ class Progress:
         self._steps: dict[str, str] = {}
 
     def see(self, view: ApplyView) -> None:
-        """Take over what a view of the apply says."""
+        """Take over a view of the apply."""
         self._view = view
         for change in changing(view):
             self._set(change.change, change.state)
@@ -51,7 +51,7 @@ class Progress:
         self._early.clear()
 
     def on_job(self, event: JobApplied) -> None:
-        """The change of a job began or ended."""
+        """Note that the change of a job began or ended."""
         if self._view is None:
             self._early.append(event)
             return
@@ -60,16 +60,16 @@ class Progress:
             self._set(found[0], event.state)
 
     def on_step(self, event: StepDone) -> None:
-        """An operation on a job did a step."""
+        """Note a step of an operation on a job."""
         self._steps[event.job] = f"{event.step} {event.phase}"
 
     def on_end(self, event: ApplyEnded) -> None:
-        """The apply has ended."""
+        """Note that the apply has ended."""
         self.ended = event
         self.woken.set()
 
     def render(self) -> Table:
-        """The jobs that change, in their order."""
+        """Return a table of the jobs that change, in their order."""
         table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
         for column in ("job", "change", "after", "state", "step"):
             table.add_column(column)
@@ -93,24 +93,24 @@ class Progress:
 
 
 def changing(view: ApplyView) -> list[ChangeView]:
-    """The changes that touch their job."""
+    """Return the changes that touch their job."""
     return [each for each in view.changes if each.change.actions != [Action.KEEP]]
 
 
 def what(change: PlannedChange) -> str:
-    """What is done to a job, in a few words."""
+    """Return the change of a job in a few words."""
     route = f" {change.source} → {change.target}" if Action.MOVE in change.actions else ""
     return ", ".join(change.actions) + route
 
 
 def is_terminal() -> bool:
-    """Whether people see progress as it goes."""
+    """Tell if people watch the progress on a terminal."""
     return sys.stderr.isatty()
 
 
 @contextmanager
-def shown(progress: Progress) -> Iterator[None]:
-    """Show the progress on stderr while it goes; where that is no terminal, its lines do."""
+def shown(progress: ApplyProgress) -> Iterator[None]:
+    """Show the progress on stderr, in place on a terminal, or else line by line."""
     if not is_terminal():
         yield
         return

@@ -1,4 +1,4 @@
-"""How pipelines, their plans and their versions look on a terminal."""
+"""Print pipelines, their plans and their versions on a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.reports.costs import amount, seconds
 
 
 def print_plan(plan: PipelinePlan) -> None:
-    """Print what would be done, in order."""
+    """Print the planned changes in order."""
     touched = [change for change in plan.changes if change.actions != [Action.KEEP]]
     rows = [
         (
@@ -49,7 +49,7 @@ def print_pipelines(found: Sequence[PipelineView]) -> None:
 
 
 def print_pipeline(view: PipelineView) -> None:
-    """Print a pipeline's jobs, and how its newest apply goes."""
+    """Print a pipeline's jobs, and the state of its newest apply."""
     rows = [
         (
             job.name,
@@ -67,7 +67,7 @@ def print_pipeline(view: PipelineView) -> None:
 
 
 def _at_version(view: PipelineView, job: str) -> str | None:
-    """The version a job is at; what it has of the desired one beside that, if a change failed half-way."""
+    """Return a job's version. If a change failed half-way, add the parts of the desired one that it has."""
     version = view.job_versions.get(job)
     change = next((c for c in view.apply.changes if c.change.job == job), None)
     if change is None or not change.done or version == view.version:
@@ -80,7 +80,7 @@ def _at_version(view: PipelineView, job: str) -> str | None:
 
 
 def print_history(versions: Sequence[PipelineVersion]) -> None:
-    """Print a line for each version, and how its jobs differ from the version before."""
+    """Print a line for each version, with the differences from the version before."""
     older = [*versions[1:], None]
     rows = [
         (v.version, clock(v.at), len(v.spec.jobs), _summary(before.spec if before else None, v.spec))
@@ -90,7 +90,7 @@ def print_history(versions: Sequence[PipelineVersion]) -> None:
 
 
 def print_differences(current: PipelineSpec, wanted: PipelineSpec, *, as_json: bool) -> None:
-    """Print, job by job, which fields a description changes."""
+    """Print the fields that a description changes, job by job."""
     found = differences(current, wanted)
     if as_json:
         return print_json([_as_data(job, fields) for job, fields in found.items()])

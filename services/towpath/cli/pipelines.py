@@ -46,14 +46,14 @@ from towpath.contracts.pipeline_commands import (
 )
 from towpath.reports.asking import pipeline_versions
 
-app = typer.Typer(help="Describe jobs together; change them to what a new description says, while they run.")
+app = typer.Typer(help="Describe jobs together, and change them together while they run.")
 
 
 @app.command()
 def apply(
     context: typer.Context,
     file: File,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     now: Now = False,
     drop_state: DropState = None,
     at_once: AtOnce = 4,
@@ -62,7 +62,7 @@ def apply(
     name: As = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a pipeline be as a file describes it: what differs is changed while it runs, the rest stays.
+    """Make a pipeline be as a file describes it: change what differs while it runs, and keep the rest.
 
     Example: `towpath pipeline apply examples/pipelines/delays-1.yaml`
     """
@@ -91,7 +91,7 @@ def plan(
     name: As = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what an apply would do, in which order, and what it would cost. Nothing is done.
+    """Print the changes that an apply would make, in order and with their costs. Nothing is changed.
 
     Example: `towpath pipeline plan examples/pipelines/delays-2.yaml`
     """
@@ -111,7 +111,7 @@ def plan(
 
 @app.command("list")
 def list_pipelines(context: typer.Context, as_json: AsJson = False) -> None:
-    """List all pipelines: their version, and how the newest apply went.
+    """List all pipelines with their version and the outcome of the newest apply.
 
     Example: `towpath pipeline list`
     """
@@ -121,7 +121,7 @@ def list_pipelines(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    """Show a pipeline's jobs, the version each is at, and the newest apply.
+    """Show a pipeline's jobs with their versions, and the newest apply.
 
     Example: `towpath pipeline show delays`
     """
@@ -131,7 +131,7 @@ def show(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def diff(context: typer.Context, file: File, name: As = None, as_json: AsJson = False) -> None:
-    """Show which fields of which jobs a file would change.
+    """Show the fields of jobs that a file would change.
 
     Example: `towpath pipeline diff examples/pipelines/delays-2.yaml`
     """
@@ -237,7 +237,7 @@ def export(
     Example: `towpath pipeline export delays > delays.yaml`
     """
     home = home_of(context)
-    # The first is the newest. Not what the newest apply says: that may be a delete.
+    # The first is the newest. The newest apply would not do: it may be a delete.
     question = ShowPipelineHistory(pipeline=name, version=version)
     spec = asyncio.run(ask(home, question)).versions[0].spec
     print_json(plain(spec)) if as_json else print(to_yaml(spec), end="")

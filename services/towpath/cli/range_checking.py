@@ -1,4 +1,4 @@
-"""How processing-time windows are judged: by the events of the ranges that the results say they cover."""
+"""Judge processing-time windows by the events in the ranges that the results say they cover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from towpath.bus import Bus
 from towpath.checker.accepted import StoredEvent, accepted_events
 from towpath.checker.identity import RangeIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.verdict import Leniency, Verdict
 from towpath.cli.check_broker import collector_at
@@ -30,17 +30,17 @@ from towpath.streams.failures import EventsLost
 from towpath.streams.log_reader import Access, LogReader
 
 ARRIVAL_S = 2.0
-"""After a micro-batch is known to be committed, for its results to reach the subscriber."""
+"""Time for the results of a committed micro-batch to reach the subscriber."""
 
 
 async def judge_against_input(
     home: Home, site: str, topic: str, seconds: float, leniency: Leniency
 ) -> Verdict:
-    """Collect for so many seconds what a job with processing windows publishes, and judge it.
+    """Collect the results of a job with processing windows for some seconds, and judge them.
 
-    What was stored after the beginning and processed by the end must be in exactly one window, and every
-    window that came must be right. Raises `TowpathError`: no such job, another operator, or events that are
-    not kept any more.
+    An event that was stored after the beginning and processed by the end must be in exactly one window, and
+    every window that came must be right. Raises `TowpathError`: no such job, another operator, or events that
+    are not kept any more.
     """
     mesh = await load_mesh(home)
     async with open_bus(home) as bus:
@@ -80,7 +80,7 @@ def _window_job(job: JobView) -> JobView:
 
 
 def _position(job: JobView) -> int:
-    """The newest serial number that is processed and committed, as the site reported; 0 if none is."""
+    """Return the newest serial number processed and committed, as the site reported; 0 if none is."""
     return max(job.status.serials.values(), default=0) if job.status is not None else 0
 
 
@@ -93,11 +93,11 @@ class InputStream:
     password: str
     stream: str
     subject: str | None
-    """Only messages on it count; all when null."""
+    """Only messages on it count; all if None."""
 
     @classmethod
     def of(cls, mesh: MeshState, jobs: Sequence[JobView], source: Input) -> InputStream:
-        """The stream of an input. Raises `TowpathError` if it is not known any more."""
+        """Return the stream of an input. Raises `TowpathError` if it is not known any more."""
         access = mesh.site(source.site)
         login = access.login("engine")
         if source.from_device:
@@ -107,12 +107,12 @@ class InputStream:
         return cls(access.nats_url, login.user, login.password, stream, subject)
 
     def newest(self) -> int:
-        """The newest serial number."""
+        """Return the newest serial number."""
         with self._reader() as reader:
             return reader.bounds(self.stream)[1]
 
     def events(self, after: int, through: int) -> Iterator[StoredEvent]:
-        """The events with `after` < serial number ≤ `through`. Raises `TowpathError` (events lost)."""
+        """Return the events with `after` < serial number ≤ `through`. Raises `TowpathError` (events lost)."""
         with self._reader() as reader:
             try:
                 for messages in reader.read(self.stream, after, through):
@@ -123,7 +123,7 @@ class InputStream:
                 raise TowpathError(ErrorCode.EVENTS_LOST, str(error), field="topic") from error
 
     def all(self) -> Iterator[StoredEvent]:
-        """Everything that is kept now. Raises `TowpathError` (events lost)."""
+        """Return all events that are kept now. Raises `TowpathError` (events lost)."""
         with self._reader() as reader:
             first, last = reader.bounds(self.stream)
         yield from self.events(first - 1, last)
@@ -139,7 +139,7 @@ class InputStream:
 def _judged(
     job: JobView,
     source: InputStream,
-    observations: Sequence[Observation],
+    observations: Sequence[ReceivedMessage],
     covered: tuple[int, int],
     leniency: Leniency,
 ) -> Verdict:

@@ -20,7 +20,7 @@ from towpath.contracts.message import is_name
 from towpath.mesh.home import Home
 
 IDENTIFIER = r"[A-Za-z0-9-]{1,64}"
-"""What operations and pipelines can be called: anything else need not be asked for."""
+"""Names that operations and pipelines can have: nothing else need be asked for."""
 
 ALLOWED = (
     "a migration's id (`towpath migrations`), a pipeline's name (`towpath pipeline list`), or a directory "
@@ -39,14 +39,14 @@ def report(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(help="Where it goes.", show_default="report-NAME.html, or report.html in the directory"),
+        typer.Option(help="File to write.", show_default="report-NAME.html, or report.html in the directory"),
     ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
 ) -> None:
     """Write a report for people: one HTML file with pictures that needs nothing else.
 
-    A migration: steps, journal, forecast, trace, and what the job did around it. A run of a scenario: what
-    was injected when, probes, the checker's verdict. A pipeline: jobs, versions, and the last hour.
+    A migration: steps, journal, forecast, trace, and the job's figures around it. A run of a scenario:
+    injections with their times, probes, the checker's verdict. A pipeline: jobs, versions, and the last hour.
 
     Example: `towpath report 5f0c9a7be210 --open`
     """
@@ -71,7 +71,7 @@ def _run_page(about: str) -> tuple[Path, str] | None:
 
 
 async def _from_mesh(home: Home, about: str) -> str:
-    """The page on a migration or a pipeline. Raises `TowpathError` (invalid) if it is neither."""
+    """Return the page on a migration or a pipeline. Raises `TowpathError` (invalid) if it is neither."""
     unknown = TowpathError(
         ErrorCode.INVALID, "there is nothing of this name", field="about", value=about, allowed=ALLOWED
     )

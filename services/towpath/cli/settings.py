@@ -1,4 +1,4 @@
-"""What holds for every command: where the mesh lives, and whether to log."""
+"""Options of every command: the mesh's directory, and logging."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def global_options(
         Path | None,
         typer.Option(envvar="TOWPATH_HOME", help="Directory of the mesh.", show_default="~/.towpath"),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log to stderr what the libraries say.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print log lines on stderr.")] = False,
 ) -> None:
     """Moves running, stateful Spark streaming jobs between sites while their results keep flowing.
 
@@ -35,6 +35,6 @@ def global_options(
 
 
 def home_of(context: typer.Context) -> Home:
-    """The mesh's directory, as given for this run."""
+    """Return the mesh's directory, as given for this run."""
     assert isinstance(context.obj, Home)
     return context.obj

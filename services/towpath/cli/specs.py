@@ -1,4 +1,4 @@
-"""Reads job specs from YAML files; every mistake is told with its place."""
+"""Read job specs from YAML files. Every error has its place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from towpath.contracts.job import JobSpec
 
 
 def load_specs(path: Path) -> list[JobSpec]:
-    """The jobs of a file, in order: YAML documents, each one job or a list under `jobs`.
+    """Return the jobs of a file, in order: YAML documents, each one job or a list under `jobs`.
 
-    Raises `TowpathError` naming line and column for broken YAML, the field's path for a wrong value.
+    Raises `TowpathError` with line and column of broken YAML, or with the field's path of a wrong value.
     """
     found = [_parsed(path, position, content) for position, content in enumerate(_contents(path), start=1)]
     if not found:

@@ -1,4 +1,4 @@
-"""Waits until every site of a mesh is up, and says what is in the way when one does not come."""
+"""Wait until every site of a mesh is up. If one does not come, say why."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
 
 START_DEADLINE_S = 240.0
-"""For all sites. An engine alone needs 5 s; several at once on a small machine share its cores."""
+"""Time for all sites. One engine needs 5 s; several at once on a small machine share its cores."""
 
 ASK_DEADLINE_S = 3.0
 LOOK_EVERY_S = 0.5
 
 TAIL_LINES = 3
-"""Of the log of what did not start: the error and what led to it, and still one line."""
+"""Lines from the log of a process that did not start: the error and the lines before it."""
 
 
 async def wait_until_up(
     home: Home, sites: Sequence[str], within_s: float, show: Callable[[str], None]
 ) -> list[SiteStatus]:
-    """The sites, once the coordinator lists all of `sites` as up. `show` gets each state of affairs.
+    """Return the sites once the coordinator lists all of `sites` as up. `show` gets each new state.
 
-    Raises `TowpathError` (deadline) naming what is not up with the end of its log, or (failed) as soon
-    as the supervisor ends.
+    Raises `TowpathError` (deadline) with each process that is not up and the end of its log, or (failed) as
+    soon as the supervisor ends.
     """
     found: list[SiteStatus] = []
     try:
@@ -49,7 +49,7 @@ async def wait_until_up(
 
 
 async def _ask(home: Home) -> list[SiteStatus] | None:
-    """The sites as the coordinator lists them; None while it does not answer."""
+    """Return the sites as the coordinator lists them; None while it does not answer."""
     try:
         async with open_bus(home) as bus:
             return (await bus.request(ListSites(), deadline_s=ASK_DEADLINE_S)).sites
@@ -66,7 +66,7 @@ def _check_supervisor(home: Home) -> None:
 
 
 def _not_up(home: Home, sites: Sequence[str], found: list[SiteStatus], within_s: float) -> TowpathError:
-    """What is missing and why, as far as logs tell."""
+    """Return the missing parts and the reasons, as far as logs tell."""
     states = {site.site: site for site in found}
     missing = [name for name in sites if name not in states or states[name].state is not SiteState.UP]
     if not found:
@@ -87,7 +87,7 @@ def _reason(home: Home, site: str, status: SiteStatus | None) -> str:
 
 
 def _end_of(home: Home, name: str) -> str:
-    """The last lines of a process's log, or of the run before when the present one has said nothing yet."""
+    """Return the last lines of a process's log, or of the run before if the present log is empty."""
     log = home.log(name)
     for path in (log, log.with_name(f"{log.name}.1")):
         if lines := _tail(path):

@@ -1,4 +1,4 @@
-"""`towpath top`: sites, jobs, what is under way and links, as they are now, again and again."""
+"""`towpath top`: show the present state of sites, jobs, operations and links, repeatedly."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from towpath.contracts.site import SiteStatus
 from towpath.mesh.home import Home
 
 COORDINATOR_S = 5.0
-"""For its answer. It knows everything by heart."""
+"""Time for its answer. It has everything in memory."""
 
 COLLECTOR_S = 4.0
-"""For its answer: it waits for silent sites itself."""
+"""Time for its answer: it waits for silent sites itself."""
 
 RATE_OVER_S = 6.0
-"""Counts of heartbeats become rates over so long: they come once a second."""
+"""Time over which counts in heartbeats become rates: heartbeats come once a second."""
 
 METRICS = ("job.*", "process.cpu.utilization", "process.memory.usage", "site.*", "link.*")
 
@@ -52,12 +52,12 @@ def top(
     interval_s: Annotated[
         float, typer.Option("--interval", min=0.2, max=3600, help="Seconds between two looks.")
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print how things are, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the present state, and end.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how sites, jobs, migrations and links are, until Ctrl-C.
+    """Show the state of sites, jobs, migrations and links until Ctrl-C.
 
-    Where the collector is silent, figures are those of the heartbeats. With `--json`, a line for each look.
+    While the collector is silent, figures are those of the heartbeats. With `--json`, one line for each look.
 
     Example: `towpath top --interval 2`
     """
@@ -67,7 +67,7 @@ def top(
 
 async def _watch(home: Home, interval_s: float, *, once: bool, as_json: bool) -> None:
     async with open_bus(home) as bus:
-        watch = Watch(bus)
+        watch = MeshWatch(bus)
         await watch.look_once()
         if once:
             return print_json(watch.view()) if as_json else print_rich(Screen(watch.view()))
@@ -77,8 +77,8 @@ async def _watch(home: Home, interval_s: float, *, once: bool, as_json: bool) ->
         await _repeated(watch, interval_s, show)
 
 
-async def _live(watch: Watch, interval_s: float) -> None:
-    """On a screen of its own, which is gone afterwards."""
+async def _live(watch: MeshWatch, interval_s: float) -> None:
+    """Show views on a screen of their own, which is gone afterwards."""
     with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
 
         def show(view: MeshView) -> None:
@@ -87,8 +87,8 @@ async def _live(watch: Watch, interval_s: float) -> None:
         await _repeated(watch, interval_s, show)
 
 
-async def _repeated(watch: Watch, interval_s: float, show: Callable[[MeshView], None]) -> None:
-    """Look again and again, for ever. A collector that is slow does not hold the rest up."""
+async def _repeated(watch: MeshWatch, interval_s: float, show: Callable[[MeshView], None]) -> None:
+    """Look repeatedly, without end. A slow collector does not hold up the rest."""
 
     async def showing() -> None:
         show(watch.view())
@@ -98,7 +98,7 @@ async def _repeated(watch: Watch, interval_s: float, show: Callable[[MeshView], 
             for act in (watch.look_at_coordinator, watch.look_at_collector, showing):
                 looking.create_task(_every(interval_s, act), name=act.__name__)
     except ExceptionGroup as failed:
-        # How the command ends depends on what it was: a closed pipe, as in `towpath top | head`, is no error.
+        # The exit code depends on the error: a closed pipe, as in `towpath top | head`, is none.
         raise failed.exceptions[0] from None
 
 
@@ -109,26 +109,26 @@ async def _every(interval_s: float, act: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(max(0.0, begun + interval_s - time.monotonic()))
 
 
-class Watch:
-    """What is known of the mesh. Whoever does not answer leaves what was known before, and a note."""
+class MeshWatch:
+    """The present view of the mesh. A party that does not answer keeps its last view, with a note."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._sites: Sequence[SiteStatus] = ()
         self._jobs: Sequence[JobView] = ()
         self._looks: deque[tuple[float, Sequence[JobView]]] = deque()
-        """Of the last seconds: monotonic time, and the jobs."""
+        """The last seconds: monotonic time, and the jobs."""
         self._operations: Sequence[OperationView] = ()
         self._measured: SeriesList | None = None
         self._silent: dict[str, str] = {}
-        """Who does not answer → what was said."""
+        """Party that does not answer → note."""
 
     async def look_once(self) -> None:
-        """Look everywhere. Raises `TowpathError` when the coordinator does not answer."""
+        """Ask all parties. Raises `TowpathError` when the coordinator does not answer."""
         await asyncio.gather(self._ask_coordinator(), self.look_at_collector())
 
     async def look_at_coordinator(self) -> None:
-        """Take over what the coordinator knows."""
+        """Take over the coordinator's answers."""
         try:
             await self._ask_coordinator()
         except TowpathError as error:
@@ -148,7 +148,7 @@ class Watch:
             self._silent.pop("collector", None)
 
     def view(self) -> MeshView:
-        """What is known now."""
+        """Return the present view."""
         newest = Newest(self._measured)
         return MeshView(
             at=now(),
@@ -173,7 +173,7 @@ class Watch:
         self._operations = await asyncio.gather(*map(self._operation, sorted(under_way)))
 
     def _counted_per_s(self) -> dict[str, float]:
-        """Results per second, by what heartbeats have counted."""
+        """Return results per second from the counts in heartbeats."""
         if not self._looks:
             return {}
         (begun, before), (ended, after) = self._looks[0], self._looks[-1]

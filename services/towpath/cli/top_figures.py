@@ -1,4 +1,4 @@
-"""What `towpath top` shows, joined from what coordinator and collector answer: pure."""
+"""Join answers of coordinator and collector into the view of `towpath top`. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from towpath.contracts.metrics import SeriesList
 from towpath.contracts.site import SiteState, SiteStatus
 
 STALE_S = 20.0
-"""A sample so much older than the newest of its site says nothing about now: the job has left, say."""
+"""A sample that is so much older than its site's newest is out of date: the job may have left."""
 
 STALE_LINK_S = 60.0
-"""The same for links, which are measured less often."""
+"""The same for links. They are measured less often."""
 
 MB = 1024**2
 """Of heartbeats, bytes."""
@@ -29,13 +29,13 @@ class SiteRow(Model):
     site: str
     state: SiteState
     cores: float | None = None
-    """Used by its processes; null: not known."""
+    """Share used by its processes; null: not known."""
     memory_bytes: float | None = None
     """Resident memory of its processes."""
     machine_cores: float | None = None
-    """Used on its machine, by anybody."""
+    """Used on its machine by all processes."""
     memory_available_bytes: float | None = None
-    """What its machine has left."""
+    """Free on its machine."""
     error: str | None = None
 
 
@@ -48,17 +48,17 @@ class JobRow(Model):
     events_per_s: float | None = None
     results_per_s: float | None = None
     latency_p95_s: float | None = None
-    """From the storing of the newest event in a result to its own, 95th percentile."""
+    """Time from the storing of the newest event in a result to the storing of the result, 95th percentile."""
     backlog: float | None = None
     """Events."""
     state_bytes: float | None = None
-    """Memory that the state takes."""
+    """Memory of the state."""
     checkpoint_bytes: float | None = None
     error: str | None = None
 
 
 class OperationRow(Model):
-    """Something that is done to a job just now."""
+    """An operation under way on a job."""
 
     operation: str
     kind: OperationKind
@@ -68,12 +68,12 @@ class OperationRow(Model):
     target: str | None
     strategy: StrategyName | None
     step: str | None
-    """The newest in its journal."""
+    """The newest step in its journal."""
     since_s: float
 
 
 class LinkRow(Model):
-    """The way from one site, or the hub, to another."""
+    """The link from one site, or the hub, to another."""
 
     source: str
     target: str
@@ -86,17 +86,17 @@ class MeshView(Model):
 
     at: datetime
     figures: Literal["collector", "heartbeats"]
-    """Where they come from. Heartbeats know less."""
+    """Source of the figures. Heartbeats have fewer."""
     sites: list[SiteRow]
     jobs: list[JobRow]
     operations: list[OperationRow]
     links: list[LinkRow]
     notes: list[str] = []
-    """What is missing, and why."""
+    """Missing parts, with the reasons."""
 
 
 class Newest:
-    """The newest sample of each series, without those that are too old to say anything."""
+    """Return the newest sample of each series, without outdated ones."""
 
     def __init__(self, found: SeriesList | None) -> None:
         self._values: dict[tuple[str, str, str], float] = {}
@@ -111,11 +111,11 @@ class Newest:
                 self._values[(one.site, one.entity, one.metric)] = value
 
     def of(self, site: str, entity: str, metric: str) -> float | None:
-        """A value, if there is one."""
+        """Return a value, if there is one."""
         return self._values.get((site, entity, metric))
 
     def sum_over(self, site: str, kind: str, metric: str) -> float | None:
-        """Of all entities of a kind at a site; None if there is none."""
+        """Return the sum over all entities of a kind at a site; None if there is none."""
         wanted = (site, metric)
         values = [
             value
@@ -125,14 +125,14 @@ class Newest:
         return sum(values) if values else None
 
     def links(self) -> list[tuple[str, str]]:
-        """Where links were measured: from, to."""
+        """Return the ends of measured links: from, to."""
         return sorted(
             {(site, entity.removeprefix("link:")) for site, entity, _ in self._values if "link:" in entity}
         )
 
 
 def site_rows(sites: Iterable[SiteStatus], newest: Newest) -> list[SiteRow]:
-    """A row for each site, by name."""
+    """Return a row for each site, by name."""
     return [_site_row(status, newest) for status in sorted(sites, key=lambda status: status.site)]
 
 
@@ -153,7 +153,7 @@ def _site_row(status: SiteStatus, newest: Newest) -> SiteRow:
 
 
 def job_rows(jobs: Iterable[JobView], newest: Newest, results_per_s: Mapping[str, float]) -> list[JobRow]:
-    """A row for each job, by name. `results_per_s` stands in where the collector knows no rate."""
+    """Return a row for each job, by name. `results_per_s` is used if the collector knows no rate."""
     return [
         _job_row(view, newest, results_per_s.get(view.spec.name))
         for view in sorted(jobs, key=lambda view: view.spec.name)
@@ -182,7 +182,7 @@ def _job_row(view: JobView, newest: Newest, counted_per_s: float | None) -> JobR
 
 
 def operation_rows(views: Iterable[OperationView], now: datetime) -> list[OperationRow]:
-    """A row for each operation that has not ended, the oldest first."""
+    """Return a row for each operation that has not ended, the oldest first."""
     return [
         OperationRow(
             operation=view.operation,
@@ -201,7 +201,7 @@ def operation_rows(views: Iterable[OperationView], now: datetime) -> list[Operat
 
 
 def link_rows(newest: Newest) -> list[LinkRow]:
-    """A row for each direction that was measured."""
+    """Return a row for each measured direction."""
     return [
         LinkRow(
             source=source,
@@ -214,7 +214,7 @@ def link_rows(newest: Newest) -> list[LinkRow]:
 
 
 def result_rates(before: Sequence[JobView], after: Sequence[JobView], seconds: float) -> dict[str, float]:
-    """Job → results per second between two looks; not of a query that began anew in between."""
+    """Return job → results per second between two looks, without queries that restarted in between."""
     if seconds <= 0:
         return {}
     counts = {view.spec.name: (view.epoch, view.status.results) for view in before if view.status}

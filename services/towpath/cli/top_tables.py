@@ -1,4 +1,4 @@
-"""How `towpath top` looks: tables that leave columns out where the terminal is narrow."""
+"""The tables of `towpath top`. They leave out columns where the terminal is narrow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STYLES = {
     "held": "yellow",
     "rolling back": "yellow",
 }
-"""Of states."""
+"""Colours of states."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Column:
 
     title: str
     leaves: int = 0
-    """The higher, the earlier it is left out where there is no room; 0: never."""
+    """The higher, the earlier it is left out for lack of room; 0: never."""
     number: bool = False
 
 
@@ -78,7 +78,7 @@ LINK_COLUMNS = (
 
 
 class Screen:
-    """A view of the mesh, as wide as there is room."""
+    """Return a view of the mesh, as wide as there is room."""
 
     def __init__(self, view: MeshView) -> None:
         self._view = view
@@ -96,7 +96,7 @@ class Screen:
 
 
 def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Places of the columns that there is room for; a column without content has none."""
+    """Return the places of the columns that there is room for. A column without content has none."""
     widths = [
         max(cell_len(column.title), *(cell_len(row[place]) for row in rows))
         for place, column in enumerate(columns)

@@ -1,4 +1,4 @@
-"""Commands that show what one request led to, over all services and sites."""
+"""Commands that show the effects of one request over all services and sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.traces import ListTraces, ShowTrace, Trace, TraceSummary
 from towpath.telemetry.trace_tree import is_unfinished, orphans
 
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many.")]
-Events = Annotated[bool, typer.Option("--events", help="Those of single events, from device to result.")]
+Events = Annotated[bool, typer.Option("--events", help="Traces of single events, from device to result.")]
 About = Annotated[
     str, typer.Argument(metavar="ID", help="A trace's id, or an operation's, an apply's or a scenario run's.")
 ]
@@ -25,7 +25,7 @@ About = Annotated[
 def traces(
     context: typer.Context, limit: Limit = 20, events: Events = False, as_json: AsJson = False
 ) -> None:
-    """List what was asked of the mesh lately, newest first, and what became of single events.
+    """List recent requests with their outcome, newest first, and traces of single events.
 
     Example: `towpath traces --limit 5`
     """
@@ -39,7 +39,7 @@ def traces(
 
 
 def trace(context: typer.Context, about: About, as_json: AsJson = False) -> None:
-    """Show a trace as a waterfall: what led to what, where, and how long it took.
+    """Show a trace as a waterfall: causes and effects, places and durations.
 
     Example: `towpath trace 5f0c9a7be210`
     """

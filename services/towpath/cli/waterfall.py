@@ -1,4 +1,4 @@
-"""A trace at the terminal: one line a span, below what it was done for, with its bar on the time axis."""
+"""Show a trace on a terminal: one line for each span, below its parent, with a bar on the time axis."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BAR_WIDTH = 48
 """Characters of the time axis."""
 
 LONGEST_ERROR = 90
-"""Characters of an error in a line; all of it is in the JSON."""
+"""Characters of an error in a line. The JSON has all of it."""
 
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_magenta", "bright_green")
 
 
 def waterfall(spans: Sequence[Span]) -> Table:
-    """The spans as a table; those that failed are red. There is at least one."""
+    """Return the spans as a table. Failed ones are red. There is at least one."""
     begin = min(span.begun_ns for span in spans)
     length = max(max(span.ended_ns for span in spans) - begin, 1)
     services = sorted({span.service for span in spans})
@@ -42,7 +42,7 @@ def waterfall(spans: Sequence[Span]) -> Table:
 
 
 def bar(span: Span, begin: int, length: int) -> str:
-    """The span on a time axis from `begin` on, `length` nanoseconds long: always at least one character."""
+    """Return the span's bar on an axis from `begin`, `length` nanoseconds long: at least one character."""
     first = min(round((span.begun_ns - begin) / length * BAR_WIDTH), BAR_WIDTH - 1)
     last = round((span.ended_ns - begin) / length * BAR_WIDTH)
     end = "▸" if is_unfinished(span) else ""

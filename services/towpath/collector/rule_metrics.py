@@ -22,7 +22,7 @@ Workers of one engine measure the same thing and report it one after the other. 
 older than its newest sample, so samples of this time are put in order first."""
 
 
-class Waiting:
+class SampleQueue:
     """Puts samples from many processes in order by series."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,10 +64,10 @@ class RuleMetrics:
         """Blocks, because it reads the mesh's state."""
         self._scopes: set[str] = set()
         """Scopes whose metrics are received."""
-        self._waiting = Waiting()
+        self._waiting = SampleQueue()
 
     async def measure(self) -> list[Sample]:
-        """Return received samples, a moment later: see `Waiting`."""
+        """Return received samples, a moment later: see `SampleQueue`."""
         for scope in {HUB_SCOPE, *await asyncio.to_thread(self._sites)} - self._scopes:
             # One subscription per scope: a site's server is allowed its own metrics only, and nothing wider
             # crosses.

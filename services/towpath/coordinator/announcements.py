@@ -1,4 +1,4 @@
-"""Events of the coordinator reach the EVENTS stream, or the log says that they did not."""
+"""Publish events of the coordinator into the EVENTS stream. If that fails, the log says so."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 ATTEMPT_S = 2.0
 ATTEMPTS = 3
-"""An operation does not wait longer for its audience."""
+"""Attempts for one event: an operation waits no longer for its publication."""
 
 
 class Announcements:
@@ -28,7 +28,7 @@ class Announcements:
         self._bus = bus
 
     async def publish(self, event: Event) -> None:
-        """Publish; repeat while the stream does not acknowledge: it keeps one of them. Never raises."""
+        """Publish; repeat while the stream does not acknowledge. It keeps one copy. Never raises."""
         headers = {MESSAGE_ID_HEADER: new_identifier()}
         propagate.inject(headers)
         for _ in range(ATTEMPTS):
@@ -47,5 +47,5 @@ class Announcements:
         for body in bodies:
             await jetstream.publish(subject, body, timeout=ATTEMPT_S, headers=headers)
         if not bodies:
-            await asyncio.sleep(ATTEMPT_S)  # It is lost: nothing acknowledges it.
+            await asyncio.sleep(ATTEMPT_S)  # A rule lets the event get lost, so no acknowledgement comes.
             raise TimeoutError("a rule let it get lost")

@@ -1,4 +1,4 @@
-"""The wiring of the coordinator."""
+"""Put the parts of the coordinator together and run it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from towpath.coordinator.pipelines.commands import PipelineCommands
 from towpath.coordinator.reconciliation import Reconciliation
 from towpath.coordinator.registry.jobs import Registry
 from towpath.coordinator.registry.pipelines import PipelineStore
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.coordinator.situation import Situation
 from towpath.mesh.service_process import at_hub
@@ -36,8 +36,8 @@ from towpath.telemetry.tracing import ensure_span_streams
 log = logging.getLogger(__name__)
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Coordinate until `stop` is set. What is under way then is continued by the next coordinator."""
+async def run(settings: CoordinatorSettings, stop: asyncio.Event) -> None:
+    """Coordinate until `stop` is set. The next coordinator continues operations under way."""
     registry = Registry.connect(settings)
     try:
         async with at_hub(settings, "coordinator", stop) as bus:
@@ -50,7 +50,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         await registry.close()
 
 
-async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: asyncio.Event) -> None:
+async def _coordinate(
+    settings: CoordinatorSettings, registry: Registry, bus: Bus, stop: asyncio.Event
+) -> None:
     hub_artefacts = HubArtefacts(bus.connection)
     await _patiently("object store", hub_artefacts.ensure)
     announcements = Announcements(bus)
@@ -83,7 +85,7 @@ async def _coordinate(settings: Settings, registry: Registry, bus: Bus, stop: as
 
 
 async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
-    """Make something at the hub; wait for a hub that is still starting."""
+    """Make something at the hub. Wait for a hub that is still starting."""
     while True:
         try:
             async with asyncio.timeout(10):
@@ -94,7 +96,7 @@ async def _patiently(what: str, make: Callable[[], Awaitable[None]]) -> None:
 
 
 class Agents:
-    """The agents of the sites, and the monitor, as the runner sees them."""
+    """Sends the runner's commands to the agents of the sites and to the monitor."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -102,7 +104,7 @@ class Agents:
     async def send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         """See `towpath.protocols.asking.Send`."""
         try:
-            # The step is the span that its command belongs to: it outlives this coordinator.
+            # The command belongs to the span of its step, which outlives this coordinator.
             return await self._bus.request(
                 command, deadline_s=deadline_s, attempt_s=attempt_s, own_span=False
             )

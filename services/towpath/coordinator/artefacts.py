@@ -1,4 +1,4 @@
-"""The coordinator's side of user code: into the hub's store with a plan, out when nobody needs it."""
+"""The coordinator's side of user code: store it at the hub with a plan, delete it when no job needs it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from towpath.operators.kind import user_code
 log = logging.getLogger(__name__)
 
 STORE_S = 30.0
-"""For the hub to take an artefact: 64 MiB at most, and on the disk."""
+"""Time for the hub to write an artefact of at most 64 MiB to its disk."""
 
 TRIALS = 2
-"""Entries that are tried at a time: each costs a second of CPU."""
+"""Entry points that are tried at the same time: each costs a second of CPU."""
 
 SWEEP_EVERY_S = 600.0
 
 UNUSED_S = 3600.0
-"""How long an artefact stays that no job refers to. A plan stores it before the registry knows of it:
-that may take seconds, never so long."""
+"""Time that an artefact stays without a job that refers to it. A plan stores it seconds before the registry
+knows of it."""
 
 
 class Artefacts:
@@ -47,7 +47,7 @@ class Artefacts:
         *,
         called: Path | None = None,
     ) -> None:
-        """`root` is where user code lies; `called`, how people name that directory, if otherwise."""
+        """`root` is the directory of user code, `called` its name for people if that differs."""
         self._hub = hub
         self._root = root
         self._called = called
@@ -55,15 +55,15 @@ class Artefacts:
         self._pipelines = pipelines
         self._trials = asyncio.Semaphore(TRIALS)
         self.can_try = find_spec("pyspark") is not None
-        """Whether code is tried here: where there is no PySpark, a site must be asked."""
+        """True if code can be tried here. Without PySpark a site must try it."""
         self._callable: set[tuple[str, str]] = set()
-        """Digest and entry of what was tried and can be called."""
+        """Digest and entry point of code that was tried and can be called."""
 
     async def stored(self, spec: JobSpec) -> str | None:
-        """The digest of the job's code, which the hub now keeps; None for a job that brings none.
+        """Store the job's code at the hub. Return its digest; None for a job without user code.
 
-        Raises `TowpathError`: the code does not lie in the artefact root or is not what it should be, or
-        the hub does not take it.
+        Raises `TowpathError` when the code is not in the artefact root or is not valid, or when the hub does
+        not take it.
         """
         code = user_code(spec.operator)
         if code is None or code.artefact is None:
@@ -72,11 +72,11 @@ class Artefacts:
         return digest
 
     async def tried(self, spec: JobSpec) -> str | None:
-        """The same, of code that can be called: tried here, in a process that is thrown away.
+        """Do the same, and try the code here in a process of its own.
 
-        For whoever must know before anything begins; a site tries what it is given in any case, and it alone
-        where there is no PySpark beside the coordinator. Raises `TowpathError` also when the code does not
-        import, with its own exception, or cannot be called.
+        So a plan can refuse bad code before anything begins. A site tries its code in any case; it is the
+        only one to do so when the coordinator has no PySpark. Raises `TowpathError` also when the code cannot
+        be imported, with the exception of the code, or cannot be called.
         """
         code = user_code(spec.operator)
         if code is None or code.artefact is None:
@@ -87,7 +87,7 @@ class Artefacts:
         return digest
 
     def lies(self, spec: JobSpec) -> bool:
-        """Whether there is anything where the job's code is said to lie."""
+        """Tell if there is anything at the path of the job's code."""
         code = user_code(spec.operator)
         if code is None or code.artefact is None:
             return False
@@ -98,7 +98,7 @@ class Artefacts:
         return True
 
     async def check_kept(self, digest: str) -> None:
-        """Raise `TowpathError` when the hub does not keep an artefact any more, or does not answer."""
+        """Raise `TowpathError` when the hub has an artefact no longer, or does not answer."""
         try:
             async with asyncio.timeout(STORE_S):
                 is_kept = await self._hub.holds(digest)
@@ -116,7 +116,7 @@ class Artefacts:
             )
 
     async def _kept(self, named: str) -> tuple[str, bytes]:
-        """Digest and content of an artefact that is in the hub's store now."""
+        """Store an artefact at the hub. Return its digest and content."""
         content = await asyncio.to_thread(self._packed, named)
         try:
             async with asyncio.timeout(STORE_S):
@@ -143,7 +143,7 @@ class Artefacts:
             raise as_called(error, self._root, self._called) from error
 
     async def watch(self) -> None:
-        """Delete what nobody needs, again and again, until cancelled."""
+        """Delete unneeded artefacts regularly, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             try:
@@ -152,9 +152,9 @@ class Artefacts:
                 log.warning("artefacts are not looked through: %s", error)
 
     async def sweep(self, unused_s: float) -> list[str]:
-        """Delete what no job, operation or version of a pipeline has, if stored `unused_s` seconds ago.
+        """Delete artefacts without job, operation or version of a pipeline, if stored `unused_s` seconds ago.
 
-        Operations are read first: one that ends meanwhile has left its artefact with its job.
+        Operations are read before jobs: the artefact of an operation that ends meanwhile is its job's then.
         """
         needed: set[str | None] = set()
         for operation in await self._registry.unfinished():

@@ -1,7 +1,7 @@
-"""Run what is durable, each in a task of its own: operations and applies.
+"""Run operations and applies, each in a task of its own.
 
-What such a task does is kept in the registry. So a task may be cancelled at any line: the next coordinator
-starts it again, and it goes on from what is kept.
+The registry keeps the progress of such a task. So a task may be cancelled at any line: the next coordinator
+starts it again, and it goes on from there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 Outcome = TypeVar("Outcome")
 
 AGAIN_AFTER_S = 5.0
-"""After an unforeseen error: what caused it may have passed by then."""
+"""Pause after an unforeseen error: its cause may have passed by then."""
 
 
 class DurableTasks(Generic[Outcome]):
-    """At most one task for each identifier. It belongs to what it runs, not to a caller who waits for it."""
+    """Keeps at most one task for each identifier. No caller that waits for a task can cancel it."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class DurableTasks(Generic[Outcome]):
         run: Callable[[str], Awaitable[Outcome]],
         over: Callable[[str], object] = lambda identifier: None,
     ) -> None:
-        """`run` takes what has this identifier to its end from where it stands. `over` hears of its end."""
+        """`run` takes an operation or apply to its end from any point. `over` is called at its end."""
         self._kind = kind
         self._run = run
         self._over = over
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
 
     def start(self, identifier: str) -> asyncio.Task[Outcome]:
-        """The task that runs it; it is started unless it is under way. Wait for it under a shield."""
+        """Return the task that runs it, and start it unless it is under way. Wait for it under a shield."""
         task = self._tasks.get(identifier)
         if task is None:
             task = asyncio.create_task(self._to_the_end(identifier), name=f"{self._kind} {identifier}")
@@ -48,7 +48,7 @@ class DurableTasks(Generic[Outcome]):
         return task
 
     async def _to_the_end(self, identifier: str) -> Outcome:
-        """Run, and after an unforeseen error run again: until it has ended, it holds a lock.
+        """Run, and run again after an unforeseen error, because it holds a lock until it has ended.
 
         Raises `TowpathError` (unreachable) when another coordinator has taken over.
         """
@@ -72,5 +72,5 @@ class DurableTasks(Generic[Outcome]):
             log.warning("%s %s: %s", self._kind, identifier, task.exception())
 
     async def stop(self) -> None:
-        """Leave everything where it is: the next coordinator continues it."""
+        """Stop all tasks. The next coordinator continues them."""
         await end(self._tasks.values())

@@ -1,7 +1,7 @@
-"""Desired against actual: sites are told again what the registry says, when their heartbeats differ.
+"""Compare desired and actual state: correct sites whose heartbeats differ from the registry.
 
-Operations are not involved: a job with an operation under way is left alone. What is told here is
-idempotent and carries the registry's epoch, so telling it once too often changes nothing.
+A job with an operation under way is left alone. The commands sent here are idempotent and carry the
+registry's epoch, so sending one too often changes nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.site_commands import StartJob, StopJob
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.registry.jobs import Registry
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.coordinator.sites import Sites
 from towpath.protocols.record import JobEntry
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 TELL_S = 5.0
 WRONG_FOR_S = 3.0
-"""A difference must last this long, so that a heartbeat from before an operation's end is no evidence."""
+"""Time that a difference must last: a heartbeat from before an operation's end is no evidence."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SiteDifference:
 
 
 def differences(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> set[SiteDifference]:
-    """Where sites that are up differ from the registry."""
+    """Yield the differences between the registry and sites that are up."""
     found: set[SiteDifference] = set()
     for status in statuses:
         for reported in status.jobs:
@@ -73,7 +73,7 @@ class Reconciliation:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         registry: Registry,
         sites: Sites,
         operations: Operations,
@@ -89,13 +89,13 @@ class Reconciliation:
         self._since: dict[SiteDifference, float] = {}
 
     async def watch(self) -> None:
-        """Look again and again, until cancelled."""
+        """Look for differences regularly, until cancelled."""
         while True:
             await asyncio.sleep(self._settings.reconcile_every_s)
             await self.look()
 
     async def look(self) -> None:
-        """Note what differs, and correct what has differed for long enough."""
+        """Note the differences, and correct those that have lasted long enough."""
         statuses = [self._sites.status(s) for s in self._sites.names if self._sites.state(s) is SiteState.UP]
         jobs, locks = await self._registry.jobs(), await self._registry.locks()
         found = {d for d in differences(jobs, statuses) if d.job not in locks}
@@ -113,7 +113,7 @@ class Reconciliation:
         guard = self._operations.guard(difference.job)
         if guard.locked():
             return
-        # While the guard is held no operation on the job begins, so the registry stands still.
+        # While the guard is held no operation on the job begins, so the registry does not change.
         async with guard:
             jobs, locks = await self._registry.jobs(), await self._registry.locks()
             statuses = [self._sites.status(difference.site)]
@@ -138,7 +138,7 @@ class Reconciliation:
 def corrections(
     difference: SiteDifference, entry: JobEntry | None, *, removed: bool = False
 ) -> list[SiteCommand[Any]]:
-    """What to tell whom, in order. `removed`: the registry remembers that the job was removed."""
+    """Return the commands that correct a difference, in order. `removed`: the registry knows its removal."""
     operation, site, job = f"{RECONCILIATION}{new_identifier()}", difference.site, difference.job
     if entry is None:
         # A job the registry never heard of is held, not deleted: it may be the registry that was lost.

@@ -1,4 +1,4 @@
-"""What a coordinator must be told."""
+"""The coordinator's settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from towpath.mesh.state import MeshState
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Where the hub and the registry are, and which sites belong to the mesh."""
+class CoordinatorSettings:
+    """Addresses of the hub and the registry, the sites of the mesh, and time limits."""
 
     hub_url: str
     hub_user: str
@@ -26,23 +26,24 @@ class Settings:
     sites: tuple[str, ...]
     """Names of the sites that are known before their first heartbeat."""
     artefact_root: Path
-    """What users' code must lie in, as people name it."""
+    """Directory of users' code, as people name it."""
     artefact_mount: Path | None = None
-    """Where the coordinator finds that, if it is elsewhere: in its container."""
+    """The same directory as the coordinator sees it, if that differs: in its container."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
-    """What sites have for jobs that say what they need."""
+    """Resources of sites for jobs that name their needs."""
     faults: bool = True
-    """Whether an injector answers commands about fault rules; otherwise the coordinator refuses them."""
+    """True if an injector answers commands about fault rules; otherwise the coordinator refuses them."""
     down_after_s: float = 5.0
     """Silence after which a site counts as down, seconds: five lost heartbeats."""
     missing_after_s: float = 10.0
-    """How long a job may be missing from its site's heartbeats before it is started there again, seconds."""
+    """Seconds that a job may be missing from its site's heartbeats before it is started there again."""
     reconcile_every_s: float = 2.0
 
     @classmethod
-    def from_home(cls, home: Path) -> Settings:
-        """The settings of the mesh that was set up in the directory `home`. The environment variable
-        TOWPATH_ARTEFACTS says where the artefact root was put into a container. Raises `TowpathError`."""
+    def from_home(cls, home: Path) -> CoordinatorSettings:
+        """Return the settings of the mesh that was set up in the directory `home`. Raises `TowpathError`.
+
+        The environment variable TOWPATH_ARTEFACTS names the place of the artefact root in a container."""
         mesh = MeshState.load(Home(home))
         login = mesh.login("coordinator")
         return cls(

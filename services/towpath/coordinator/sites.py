@@ -1,4 +1,4 @@
-"""Which sites are up, and what runs there: the heartbeats, and the events that follow from them."""
+"""Keep the state of sites from their heartbeats, and publish events when it changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from towpath.contracts.events import JobChanged, SiteChanged
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import Event
 from towpath.contracts.site import Capacity, SiteState, SiteStatus
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 
 LOOK_EVERY_S = 0.5
 
 FIRST_HEARTBEAT_S = 3.0
-"""How long a coordinator that has just started gives sites to be heard before it calls them down."""
+"""Time that a coordinator waits after its start before it calls a silent site down."""
 
 
 @dataclass
@@ -28,15 +28,15 @@ class Heard:
 
     status: SiteStatus
     at: float
-    """When it came, by this machine's monotonic clock: clocks of sites may differ."""
+    """Time of its arrival by this machine's monotonic clock: clocks of sites may differ."""
 
 
 class Sites:
-    """What is known of every site."""
+    """The state of every site."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: CoordinatorSettings,
         publish: Callable[[Event], Awaitable[None]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -50,18 +50,18 @@ class Sites:
 
     @property
     def names(self) -> list[str]:
-        """All sites, up or not."""
+        """Return all sites, up or not."""
         return sorted({*self._settings.sites, *self._heard})
 
     def state(self, site: str) -> SiteState:
-        """How a site is: what it last said, unless it has been silent for too long."""
+        """Return a site's state: the last reported one, or down after too long a silence."""
         heard = self._heard.get(site)
         if heard is None or self._clock() - heard.at > self._settings.down_after_s:
             return SiteState.DOWN
         return heard.status.state
 
     def status(self, site: str) -> SiteStatus:
-        """The last heartbeat, with the state as it is now."""
+        """Return the last heartbeat, with the present state."""
         heard = self._heard.get(site)
         if heard is None:
             return SiteStatus(
@@ -70,21 +70,21 @@ class Sites:
         return heard.status.model_copy(update={"state": self.state(site)})
 
     def capacity(self, site: str) -> Capacity:
-        """What a site has for jobs."""
+        """Return a site's resources for jobs."""
         return self._settings.capacities.get(site, Capacity())
 
     def heard_at(self, site: str) -> float:
-        """When its last heartbeat came, by the monotonic clock; minus infinity if none did."""
+        """Return the time of its last heartbeat by the monotonic clock; minus infinity without one."""
         heard = self._heard.get(site)
         return heard.at if heard else float("-inf")
 
     def job(self, site: str, job: str) -> JobStatus | None:
-        """How a job goes at a site, as its last heartbeat said."""
+        """Return the state of a job at a site, as its last heartbeat reported it."""
         heard = self._heard.get(site)
         return next((s for s in heard.status.jobs if s.job == job), None) if heard else None
 
     def check_known(self, site: str, field: str) -> None:
-        """Raise `TowpathError` (unknown site) for a name no site has."""
+        """Raise `TowpathError` (unknown site) for a name that no site has."""
         if site not in self.names:
             raise TowpathError.unknown("site", site, self.names, field=field)
 
@@ -102,7 +102,7 @@ class Sites:
             )
 
     async def on_heartbeat(self, status: SiteStatus) -> None:
-        """Take a heartbeat in, and tell what changed."""
+        """Take in a heartbeat, and publish what changed."""
         before = self._heard.get(status.site)
         self._heard[status.site] = Heard(status, self._clock())
         self._first[status.site].set()
@@ -117,7 +117,7 @@ class Sites:
                 )
 
     async def watch(self) -> None:
-        """Notice silence, until cancelled."""
+        """Watch for silent sites, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             if self._clock() - self._begun < FIRST_HEARTBEAT_S:

@@ -1,4 +1,4 @@
-"""What decisions look at, and what all of them check and write."""
+"""The state that decisions are based on, and the checks and records that all of them share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from towpath.protocols.record import JobEntry, OperationRecord
 
 @dataclass(frozen=True)
 class Situation:
-    """What a decision looks at."""
+    """The state that a decision is based on."""
 
     registry: Registry
     sites: Sites
@@ -28,7 +28,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """What else is about to change: a pipeline's jobs are decided on one by one, and belong together."""
+    """Changes that are about to come: a pipeline's jobs are decided on one by one, and belong together."""
 
     pipeline: str | None = None
     coming: Mapping[str, JobEntry] = field(default_factory=dict)
@@ -36,16 +36,16 @@ class Upcoming:
     leaving: frozenset[str] = frozenset()
     """Jobs that will be removed."""
     artefacts: Mapping[str, str] = field(default_factory=dict)
-    """Job → digest of the user code that was decided on, and that the hub keeps."""
+    """Job → digest of the user code of the decision. The hub keeps it."""
 
     def of(self, jobs: Mapping[str, JobEntry]) -> dict[str, JobEntry]:
-        """All jobs as they will be."""
+        """Return all jobs as they will be."""
         staying = {name: entry for name, entry in jobs.items() if name not in self.leaving}
         return {**staying, **self.coming}
 
 
 def entry_of(jobs: Mapping[str, JobEntry], job: str, field: str) -> JobEntry:
-    """The job's entry. Raises `TowpathError` (unknown job), naming `field`, when there is none."""
+    """Return the job's entry. Raises `TowpathError` (unknown job) with `field` when there is none."""
     if job not in jobs:
         raise TowpathError.unknown("job", job, sorted(jobs), field=field)
     return jobs[job]
@@ -68,7 +68,7 @@ def record_of(
     old_epoch: int | None = None,
     **fields: Any,
 ) -> OperationRecord:
-    """The record of a decision: a fresh operation, begun now."""
+    """Return the record of a decision: a fresh operation, begun now."""
     epoch = before.epoch if before else old_epoch or 0
     return OperationRecord(
         id=new_identifier(),

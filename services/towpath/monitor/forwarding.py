@@ -19,7 +19,7 @@ from towpath.contracts.data_plane import batch_of, rejected_stream, rejected_sub
 from towpath.contracts.monitor import Watch
 from towpath.streams.follower import Follower
 from towpath.streams.pages import StoredMessage, last_serial, pages_before
-from towpath.streams.publisher import Outgoing, Publisher, always
+from towpath.streams.publisher import Outgoing, PublisherBeside
 
 PATIENCE_S = 5.0
 """Deadline for one attempt to store a batch. A batch that is not stored stays first in the queue."""
@@ -41,7 +41,7 @@ class Forwarding:
         self._rejected = rejected_stream(watch.output.stream)
         self._sink = sink_subject(self._site, watch.job, interim)
         self._reject = rejected_subject(self._site, watch.job, interim)
-        self._publisher = Publisher(always(connection), patience_s=PATIENCE_S)
+        self._publisher = PublisherBeside(connection, f"forward-{watch.job}", patience_s=PATIENCE_S)
         self._queue: deque[tuple[str, StoredMessage]] = deque()
         """Stream → message to store there."""
         self._known: set[str] | None = None
@@ -87,6 +87,10 @@ class Forwarding:
         if fresh:
             outgoing = [Outgoing(subject, m.identity, m.body) for m in fresh]
             await self._publisher.publish(outgoing, site=self._site, stream=stream, batch=label)
+
+    async def close(self) -> None:
+        """Close the connection that forwards."""
+        await self._publisher.close()
 
     def is_level(self) -> None:
         """Note that all of the shadow was read: no other monitor has forwarded what comes from now on."""

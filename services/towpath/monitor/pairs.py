@@ -25,7 +25,7 @@ MOST_WAITING = 200_000
 """Results of one run that wait for their counterparts, about 60 MB. Beyond it the oldest are given up."""
 
 
-class Waiting(NamedTuple):
+class UnpairedResult(NamedTuple):
     """A result that was seen in one run only."""
 
     serial: int
@@ -57,8 +57,8 @@ class Pairs:
     most_waiting: int = MOST_WAITING
     compared: int = 0
     """Pairs so far."""
-    _source: dict[str, Waiting] = field(default_factory=dict)
-    _target: dict[str, Waiting] = field(default_factory=dict)
+    _source: dict[str, UnpairedResult] = field(default_factory=dict)
+    _target: dict[str, UnpairedResult] = field(default_factory=dict)
     _newest: tuple[str, str] = ("", "")
     """Identities of the newest results of source and target."""
     _given_up: int | None = None
@@ -66,7 +66,7 @@ class Pairs:
 
     def from_source(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
         """Take a result of the source. Return a suspicion if the target's differs."""
-        mine, other = Waiting(serial, digest(body)), self._target.pop(identity, None)
+        mine, other = UnpairedResult(serial, digest(body)), self._target.pop(identity, None)
         self._newest = (identity, self._newest[1])
         if other is not None:
             return self._pair(identity, mine, other)
@@ -77,7 +77,7 @@ class Pairs:
 
     def from_target(self, identity: str, serial: int, body: bytes) -> Suspicion | None:
         """Take a result of the target. Return a suspicion if the source's differs."""
-        mine, other = Waiting(serial, digest(body)), self._source.pop(identity, None)
+        mine, other = UnpairedResult(serial, digest(body)), self._source.pop(identity, None)
         self._newest = (self._newest[0], identity)
         if other is not None:
             return self._pair(identity, other, mine)
@@ -104,7 +104,7 @@ class Pairs:
         ends += [self._given_up - 1] if self._given_up is not None else []
         return min([last, *ends])
 
-    def _pair(self, identity: str, source: Waiting, target: Waiting) -> Suspicion | None:
+    def _pair(self, identity: str, source: UnpairedResult, target: UnpairedResult) -> Suspicion | None:
         self.compared += 1
         if source.digest == target.digest:
             return None

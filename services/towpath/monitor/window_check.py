@@ -83,6 +83,7 @@ class WindowCheck:
             raise TowpathError(ErrorCode.FAILED, f"the comparison has ended: {ended}") from ended
         finally:
             await end([reporting])
+            await self._forwarding.close()
         if not outcome.done():
             outcome.set_result(found)
 

@@ -24,7 +24,7 @@ from towpath.contracts.commands import (
 )
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry.jobs import Registry
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.protocols.abort import ABORTED
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -158,7 +158,7 @@ async def test_abort_when_the_coordinator_dies_before_heeding_it_then_the_next_o
     _, asking = await trial.migrate_in_background("counts")
     operation = await under_way(trial, "counts")
     await trial.end_coordinator(signal.SIGKILL)
-    registry = Registry.connect(Settings.from_home(trial.running.home.root))
+    registry = Registry.connect(CoordinatorSettings.from_home(trial.running.home.root))
     record, _ = await registry.load(operation)
     assert await registry.request_abort(record)
     await trial.start_coordinator()

@@ -15,6 +15,7 @@ import pytest
 from nats.aio.client import Client
 
 from running.promises import promise
+from running.publishing import always
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.outputs import Outputs
@@ -35,7 +36,7 @@ from towpath.streams import pages, publisher
 from towpath.streams import shadows as shadows_module
 from towpath.streams.failures import Fenced
 from towpath.streams.pages import last_serial, read_after
-from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.stored_ids import StoredIds
 from towpath.streams.streams import SiteStreams

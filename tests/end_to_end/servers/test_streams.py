@@ -14,6 +14,7 @@ import pytest
 from nats.aio.client import Client
 
 from running.promises import promise
+from running.publishing import always
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.bus.connecting import Login
@@ -25,7 +26,7 @@ from towpath.contracts.site import Retention
 from towpath.streams.failures import EventsLost, Fenced, Unpublished
 from towpath.streams.log_reader import Access, LogReader
 from towpath.streams.published import published_since
-from towpath.streams.publisher import Outgoing, Publisher, always, stream_life
+from towpath.streams.publisher import Outgoing, Publisher, stream_life
 from towpath.streams.shadows import Shadows
 from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from towpath.checker.identity import EventIdentity, RangeIdentity, WindowIdentity, utc
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import OperationView
 from towpath.lab.demonstration.report import DemonstrationReport
@@ -22,7 +22,7 @@ class RunFigures:
     """Everything the report is made from."""
 
     verdict: Verdict
-    observations: list[Observation]
+    observations: list[ReceivedMessage]
     replays: list[ReplayReport]
     migrations: list[OperationView]
     passing: list[ReceivedResult]
@@ -50,7 +50,7 @@ def _percentile(values: list[float], percent: float) -> float | None:
 
 
 def arrivals(
-    observations: list[Observation], job: str, watermark_s: float
+    observations: list[ReceivedMessage], job: str, watermark_s: float
 ) -> tuple[list[ReceivedResult], list[ReceivedResult]]:
     """Results of the moving `job`, and those of the cleaning jobs, as they came."""
     edge = job.rsplit("-", 1)[1]
@@ -65,7 +65,7 @@ def arrivals(
 
 
 def _windows(
-    moved: list[tuple[Observation, dict]], mine: list[dict], watermark_s: float
+    moved: list[tuple[ReceivedMessage, dict]], mine: list[dict], watermark_s: float
 ) -> list[ReceivedResult]:
     """A window closes with the first event that moves the watermark past its end."""
     times = np.maximum.accumulate([utc(b["values"]["departed_at"]).timestamp() for b in mine])
@@ -78,7 +78,7 @@ def _windows(
     ]
 
 
-def _arrival(observation: Observation, body: dict, stored_at: float) -> ReceivedResult:
+def _arrival(observation: ReceivedMessage, body: dict, stored_at: float) -> ReceivedResult:
     return ReceivedResult(
         observation.received_at, max(0.0, observation.received_at - stored_at), body["site"]
     )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from towpath.bus import Bus
 from towpath.checker.identity import RangeIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.verdict import Verdict
 from towpath.contracts.data_plane import output_stream
@@ -23,7 +23,7 @@ async def last_input(bus: Bus, spec: JobSpec) -> int:
     return await last_serial(bus.connection, site, stream)
 
 
-async def judge_pace(bus: Bus, spec: JobSpec, observations: list[Observation]) -> Verdict:
+async def judge_pace(bus: Bus, spec: JobSpec, observations: list[ReceivedMessage]) -> Verdict:
     """Compare the job's windows with its input, which is read back from the stream it came from."""
     assert isinstance(spec.operator, ProcessingWindow)
     site, stream = _input(spec)
@@ -40,7 +40,7 @@ async def judge_pace(bus: Bus, spec: JobSpec, observations: list[Observation]) -
     )
 
 
-def covered(observations: list[Observation]) -> int:
+def covered(observations: list[ReceivedMessage]) -> int:
     """The serial number up to which windows have come."""
     return max((o.identity.through for o in observations if isinstance(o.identity, RangeIdentity)), default=0)
 

@@ -18,7 +18,7 @@ from towpath.checker.identity import (
     identity_of,
 )
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
 from towpath.contracts.operators import Window
@@ -79,7 +79,7 @@ def _hourly(frame: pd.DataFrame, operator: Window, job: str) -> Expected:
     return {identity: values for identity, values in truth.items()}
 
 
-def verdict_on(truth: Truth, observations: list[Observation]) -> Verdict:
+def verdict_on(truth: Truth, observations: list[ReceivedMessage]) -> Verdict:
     """Judge results strictly; of rejected events only whether each came at all. Processing-time windows
     have a verdict of their own.
 

@@ -19,7 +19,7 @@ from towpath.checker.identity import (
     identity_of,
 )
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
@@ -58,7 +58,7 @@ def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
 
 
 def verdict(
-    spec: JobSpec, stored: Stored, observations: Sequence[Observation], *, in_order: bool = False
+    spec: JobSpec, stored: Stored, observations: Sequence[ReceivedMessage], *, in_order: bool = False
 ) -> Verdict:
     """On all results of a job since it was deployed, `stored` being what its input holds since then.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.identity import IdentityOf
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.contracts.errors import TowpathError
 from towpath.lab.harness.observer import subscriber
 from towpath.mesh.state import MeshState
@@ -54,9 +54,9 @@ class Fresh:
         self._collectors = collectors.collectors
         self._taken = [len(collector.observations) for collector in self._collectors]
 
-    def take(self) -> list[Observation]:
+    def take(self) -> list[ReceivedMessage]:
         """What came since the last time."""
-        came: list[Observation] = []
+        came: list[ReceivedMessage] = []
         for number, collector in enumerate(self._collectors):
             came += collector.observations[self._taken[number] :]
             self._taken[number] = len(collector.observations)

@@ -1,4 +1,4 @@
-"""A new job: recorded, checked by the engine, allowed to publish, started."""
+"""Deploy a new job: record it, let the engine check it, let it publish, start it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A job that ends. It is stopped while that can be undone, and forgotten once it cannot.
+"""Remove a job: stop it, take it out of the registry, delete its checkpoint.
 
-Deleting the checkpoint has no way back, so it comes after the registry has forgotten the job: a
-site that cannot be reached then is told again when it returns, because it runs a job nobody owns.
+Deleting the checkpoint cannot be undone, so it comes after the registry has forgotten the job. A site that
+is out of reach by then is told again when it returns, because it runs a job that no site owns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import StepTable, register
 
 DRAIN_S = 300.0
-"""For a job to process what its inputs hold."""
+"""Time for a job to process what its inputs hold."""
 
 
 def start_again(record: OperationRecord) -> StartJob:
@@ -64,7 +64,7 @@ def drop_output(record: OperationRecord) -> DropOutput:
 
 
 def _purged(record: OperationRecord) -> list[ResolvedOutput]:
-    """The output, and older ones at the same site."""
+    """Return the outputs to delete: the present one, and older ones at the same site."""
     before = record.entry_before
     outputs = [o for o in (*before.closed, before.output) if o.site == before.output.site]
     return outputs if record.purge else []

@@ -1,16 +1,16 @@
-"""A changed job at the same site: it goes on at the serial number where it stood.
+"""Change a job at its site: it goes on at the serial number where it stood.
 
-Another topic is another stream: the old one is closed, what is in it stays, and whoever reads it reads it
-to its end before it reads the new one. So everything before the serial number at which the job stopped
-went to the old topic, and everything after it goes to the new one.
+Another topic is another stream. The old stream is closed and keeps its results; its readers read it to its
+end before they read the new one. So everything before the serial number at which the job stopped went to
+the old topic, and everything after it goes to the new one.
 
 Settings that a running query can be told (`towpath.composition.job_changes`) need no stop: the job is
 adjusted, under the epoch it has.
 
-When inputs change, the next generation's checkpoint is made from the old one: the state goes on, and each
-input from the serial number where it stood, or where a new one begins. When the state cannot survive the
-change, the next generation starts with an empty checkpoint there. Until the operation has ended the agent
-keeps the old generation.
+When inputs change, the next generation's checkpoint is made from the old one: it keeps the state, and each
+input goes on from the serial number where it stood; a new input goes on from its beginning. When the state
+cannot survive the change, the next generation starts there with an empty checkpoint. The agent keeps the old
+generation until the operation has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from towpath.protocols.step import Actor, Compensation, asks, writes
 from towpath.protocols.table import StepTable, register
 
 DRAIN_S = 120.0
-"""For a job to read what it will not read again."""
+"""Time for a job to read the rest of an input that it gives up."""
 
 
 def start_old(record: OperationRecord) -> StartJob:
@@ -39,7 +39,7 @@ def start_old(record: OperationRecord) -> StartJob:
 
 
 def close_new_output(record: OperationRecord) -> CloseOutput:
-    """The new stream takes no more either. It stays: somebody may read it already."""
+    """The new stream takes no more results. It stays, because someone may read it already."""
     output = record.entry_after.output
     return CloseOutput(
         site=output.site, operation=record.id, job=record.job, epoch=record.new_epoch, output=output
@@ -47,7 +47,7 @@ def close_new_output(record: OperationRecord) -> CloseOutput:
 
 
 OLD_RUNS = Compensation(Actor.SOURCE, start_old, must=True)
-# Until the new job is started nothing is published there: the old one need not wait for a site out of reach.
+# Nothing is published there until the new job is started: the old one need not wait for a site out of reach.
 NEW_IS_CLOSED = Compensation(
     Actor.OUTPUT,
     close_new_output,
@@ -74,7 +74,7 @@ def stop_job(record: OperationRecord) -> StopJob:
 
 @asks(Actor.OUTPUT, undone_by=SOURCE_MAY_PUBLISH, changes_hands=True)
 def close_output(record: OperationRecord) -> CloseOutput:
-    """The old stream takes no more."""
+    """The old stream takes no more results."""
     output = record.entry_before.output
     return CloseOutput(
         site=output.site, operation=record.id, job=record.job, epoch=record.old_epoch, output=output
@@ -107,7 +107,7 @@ def record_changed(record: OperationRecord) -> RegistryChange:
 
 
 def changed(record: OperationRecord) -> JobEntry:
-    """The new job; a new generation begins where the old one stood."""
+    """Return the new job. A new generation begins where the old one stood."""
     after = record.entry_after
     if after.generation == record.entry_before.generation:
         return after
@@ -115,7 +115,7 @@ def changed(record: OperationRecord) -> JobEntry:
 
 
 def carried(record: OperationRecord) -> dict[str, int]:
-    """Input of the new job → serial number where the old one stopped in the same stream."""
+    """Return, for each input of the new job, where the old job stopped in the same stream."""
     stopped = stop_job.fact_in(record).serials
     before = {i.place: i.name for i in record.entry_before.inputs}
     same = ((i.name, before.get(i.place)) for i in record.entry_after.inputs)

@@ -1,4 +1,4 @@
-"""Migration with state: pause, carry, resume (thesis ch. 5, Algorithms 5.1 and 5.2, Fig. 5.4).
+"""Migrate with state: pause, carry, resume (thesis ch. 5, Algorithms 5.1 and 5.2, Fig. 5.4).
 
 `contracts/PROTOCOL.md` says why each step keeps the invariants. Steps after `resume` only go
 forward: from then on the target has the newest state.
@@ -31,8 +31,8 @@ from towpath.protocols.step import Actor, asks
 from towpath.protocols.table import Strategy, register, strategy_of
 
 LONGEST_TRIGGER_S = 20.0
-"""Of a job that is handed over without being asked: `general` stops a job for a few seconds, which between
-two such triggers no one sees."""
+"""Longest trigger interval of a job that `auto` hands over. `general` stops a job for a few seconds, and no
+one notices that between two triggers that are further apart."""
 
 _WINDOWS_OF_SEVERAL_INPUTS = (
     "its windows lie where its operator runs, and serial numbers of several inputs cannot be compared"
@@ -82,7 +82,7 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 
 def suits(spec: JobSpec) -> str | None:
-    """Jobs that two sites must not run at once, and those whose pause no one sees."""
+    """Take jobs that two sites must not run at once, and those whose pause no one notices."""
     kind = kind_of(spec.operator)
     if kind.covers_batches:
         return _WINDOWS_OF_SEVERAL_INPUTS if len(spec.inputs) > 1 else None

@@ -1,8 +1,8 @@
-"""Migration without a pause, for deterministic operators: carry the state while the job runs.
+"""Migrate without a pause, for deterministic operators: carry the state while the job runs.
 
 The target starts from a checkpoint of the running job and catches up in the shadow: its results wait in
-a stream of their own. Once it has caught up, one change of epoch makes its results the job's: those that
-the source had not published are taken over from the shadow, equal message ids drop the others.
+a stream of their own. Once it has caught up, one change of epoch makes its results the job's. The output
+takes over those that the source had not published, and drops the others by their equal message ids.
 `contracts/PROTOCOL.md` says why each step keeps the invariants.
 """
 
@@ -42,14 +42,14 @@ from towpath.protocols.step import Actor, Compensation, asks
 from towpath.protocols.table import Strategy, register
 
 CATCH_UP_S = 80.0
-"""At least so long the target may take to catch up."""
+"""Shortest time that the target has to catch up."""
 
 CATCH_UP_TRIGGERS = 6
-"""And at least so many trigger intervals: it counts as level with where the source was one ago, not before
-its next micro-batch, and then has four more to be level in results."""
+"""Trigger intervals that the target has at least. It must reach the point where the source was one interval
+ago, which takes until its next micro-batch; then it has four more to be level in results."""
 
 ANSWER_S = 5.0
-"""For the monitor to say that the time was too short."""
+"""Time for the monitor to say that the target has not caught up."""
 
 _EVENTS_ALONE = (
     "its results depend on the events alone, so the target catches up while the source runs; no downtime"
@@ -57,7 +57,7 @@ _EVENTS_ALONE = (
 
 
 def drop_shadow(record: OperationRecord) -> DropShadow:
-    """What the target computed is not needed: the source has published it, or will."""
+    """Nothing of the target's results is needed: the source has published them, or will."""
     return DropShadow(site=record.entry_after.output.site, operation=record.id, job=record.job)
 
 
@@ -103,12 +103,12 @@ def start_monitor(record: OperationRecord) -> StartMonitor:
 
 
 def catch_up_s(record: OperationRecord) -> float:
-    """How long the target may take to catch up, seconds."""
+    """Return the seconds that the target has to catch up."""
     return max(CATCH_UP_S, CATCH_UP_TRIGGERS * record.entry_after.spec.trigger_s)
 
 
 def consistency_deadline_s(record: OperationRecord) -> float:
-    """Longer than the monitor waits, so that its reason is heard, seconds."""
+    """Return a deadline longer than the monitor waits, so that its reason arrives."""
     return catch_up_s(record) + ANSWER_S
 
 
@@ -128,12 +128,12 @@ def await_consistency(record: OperationRecord) -> AwaitConsistency:
     changes_hands=True,
 )
 def set_epoch(record: OperationRecord) -> SetEpoch:
-    """From now on the target's results are the job's, those first that waited in the shadow."""
+    """From now on the target's results are the job's: first those that waited in the shadow."""
     return settle(record, await_consistency.fact_in(record))
 
 
 def settle(record: OperationRecord, found: Consistent) -> SetEpoch:
-    """The output takes the target's results in, and then those of the target alone."""
+    """Let the output take over the target's results, and then accept the target alone."""
     output = record.entry_after.output
     return SetEpoch(
         site=output.site,
@@ -151,14 +151,14 @@ def settle(record: OperationRecord, found: Consistent) -> SetEpoch:
 
 
 def watch(record: OperationRecord) -> Watch:
-    """Both runs publish results of equal identity: the monitor compares their values."""
+    """Let the monitor compare the values of results with equal identity."""
     opened = open_shadow.fact_in(record)
     trigger_s = record.entry_after.spec.trigger_s
     return both_runs(record, opened, check=ConsistencyCheck.IDENTITY, trigger_s=trigger_s)
 
 
 def figures(record: OperationRecord) -> MigrationFigures:
-    """Nothing stands still."""
+    """Return the costs of a completed move. Nothing stood still."""
     shipped, found = ship_checkpoint.fact_in(record), await_consistency.fact_in(record)
     return MigrationFigures(
         total_s=total_s(record),
@@ -171,7 +171,7 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 
 def obstacle(spec: JobSpec) -> str | None:
-    """Results that cover a micro-batch are never equal."""
+    """Refuse results that cover a micro-batch: those of two runs are never equal."""
     kind = kind_of(spec.operator)
     if not kind.covers_batches:
         return None

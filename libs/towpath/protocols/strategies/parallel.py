@@ -1,9 +1,9 @@
-"""Migration of processing-time windows: both sites run until their results agree (thesis ch. 6, Fig. 6.3).
+"""Migrate processing-time windows: both sites run until their results agree (thesis ch. 6, Fig. 6.3).
 
-No state is carried, because such a window keeps none between its results; but the two operators cut the
+No state is carried, because such a window keeps none between its results. But the two operators cut the
 same input at different places. A monitor forwards the source's results and decides from which serial
-number on the target's can follow them (`towpath.synchrony`). From that decision on the migration only
-goes forward: the results that were amended belong to no operator alone.
+number on the target's results can follow them (`towpath.synchrony`). From that decision on the migration
+only goes forward, because the amended results belong to neither operator.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from towpath.protocols.strategies.handover import settle
 from towpath.protocols.table import Strategy, register
 
 AGREEMENT_S = 3600.0
-"""Upper bound of waiting for agreement: with long windows and a small S it may take many of them."""
+"""Upper bound for waiting for agreement: with long windows and a small S it may take many of them."""
 
 WINDOWS_TO_AGREE = 30
-"""So many windows may pass without agreement before the migration is rolled back."""
+"""Windows that may pass without agreement before the migration is rolled back."""
 
 LEAST_AGREEMENT_S = 60.0
 
@@ -51,7 +51,7 @@ _WINDOWS_ARE_WHERE_IT_RUNS = (
 
 
 def undivert(record: OperationRecord) -> SetEpoch:
-    """What the source published meanwhile reaches the output; then the source owns it again."""
+    """The output takes over the source's diverted results; then the source owns it again."""
     output, back = record.entry_before.output, undo_epoch(record)
     return SetEpoch(
         site=output.site,
@@ -124,12 +124,12 @@ def terminate(record: OperationRecord) -> StopJob:
 
 @asks(Actor.OUTPUT, 30.0, 10.0, endless=True)
 def remove_divert(record: OperationRecord) -> SetEpoch:
-    """From now on the target's results are the job's: first what was amended, then what waited."""
+    """From now on the target's results are the job's: first the amended ones, then those that waited."""
     return settle(record, await_consistency.fact_in(record))
 
 
 def watch(record: OperationRecord) -> Watch:
-    """The monitor forwards the source's results until the target's can follow."""
+    """Let the monitor forward the source's results until the target's can follow."""
     return both_runs(
         record,
         divert.fact_in(record),
@@ -141,7 +141,7 @@ def watch(record: OperationRecord) -> Watch:
 
 
 def figures(record: OperationRecord) -> MigrationFigures:
-    """Nothing stands still, and no state crosses."""
+    """Return the costs of a completed move. Nothing stood still, and no state was carried."""
     found = await_consistency.fact_in(record)
     return MigrationFigures(
         total_s=total_s(record),
@@ -153,7 +153,7 @@ def figures(record: OperationRecord) -> MigrationFigures:
 
 
 def obstacle(spec: JobSpec) -> str | None:
-    """It is for processing-time windows over one input."""
+    """Refuse everything but processing-time windows over one input."""
     if not kind_of(spec.operator).covers_batches:
         return f"only processing-time windows keep no state between results, and {spec.operator.kind} may"
     if len(spec.inputs) > 1:
@@ -162,7 +162,7 @@ def obstacle(spec: JobSpec) -> str | None:
 
 
 def suits(spec: JobSpec) -> str | None:
-    """Every job that it can move."""
+    """Take every job that the strategy can move."""
     return None if obstacle(spec) else _WINDOWS_ARE_WHERE_IT_RUNS
 
 

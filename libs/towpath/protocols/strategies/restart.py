@@ -1,7 +1,8 @@
-"""Migration without state: stop, start elsewhere where the source stopped (SpecK's redeployment).
+"""Migrate without state: stop, and start at the target where the source stopped (SpecK's redeployment).
 
-The steps of `general`. `pause-transfer` carries nothing, and `resume` begins after the source's last serial
-numbers with an empty checkpoint of the next generation: so no cached checkpoint is taken for the new state.
+It has the steps of `general`. `pause-transfer` carries nothing, and `resume` begins after the source's last
+serial numbers with an empty checkpoint of the next generation. So no one takes a cached checkpoint for the
+new state.
 """
 
 from __future__ import annotations

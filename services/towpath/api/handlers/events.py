@@ -7,7 +7,7 @@ import contextlib
 
 from aiohttp import web
 
-from towpath.api.event_log import KeptEvent, KeptEventReader, SerialRange, span
+from towpath.api.event_log import KeptEvent, KeptEventReader, KeptRange, span
 from towpath.api.reading import query_of
 from towpath.api.settings import ApiSettings
 from towpath.api.streaming import EventStream, Stopping
@@ -62,7 +62,7 @@ def encoded(event: KeptEvent) -> bytes:
     return b'id: %d\ndata: {"subject":"%s","body":%s}\n\n' % (event.serial, event.subject.encode(), body)
 
 
-def _opening(after: int, kept: SerialRange) -> bytes:
+def _opening(after: int, kept: KeptRange) -> bytes:
     """Return the first bytes: the stream is open, and events after the client's last one may be gone."""
     if 0 < after < kept.first - 1:
         return b'event: lost\ndata: {"after":%d,"first":%d}\n\n' % (after, kept.first)
@@ -85,7 +85,7 @@ def _last_event_id(request: web.Request) -> int | None:
     return int(given)
 
 
-def _start(resumed: int | None, query: EventsQuery, kept: SerialRange) -> int:
+def _start(resumed: int | None, query: EventsQuery, kept: KeptRange) -> int:
     """Return the serial number after which to begin."""
     field, after = ("Last-Event-ID", resumed) if resumed is not None else ("after", query.after)
     if after is None:

@@ -1,4 +1,4 @@
-"""Jobs: their commands, what a deploy, an update or a remove decides, and operations under way.
+"""Jobs: their commands, the decisions of deploy, update and remove, and operations under way.
 
 Start reading at `commands.py`. Moves are in `towpath.coordinator.migrations`.
 """

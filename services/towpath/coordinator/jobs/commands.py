@@ -1,4 +1,4 @@
-"""Messages become decisions: one method a command of the coordinator."""
+"""Answer the coordinator's commands: one method for each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from towpath.contracts.commands import (
 from towpath.coordinator.jobs.operations import Operations
 from towpath.coordinator.jobs.plans import Nothing, plan_deploy, plan_remove, plan_update
 from towpath.coordinator.migrations.planning import forecast_migration, plan_migrate
-from towpath.coordinator.registry.time_limit import in_time
+from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.situation import Situation
 from towpath.protocols.record import JobEntry, OperationRecord
 
@@ -130,7 +130,7 @@ class JobCommands:
 
 
 ALL_KINDS = 5000
-"""How far back operations of one kind are looked for."""
+"""Number of operations that are searched for those of one kind."""
 
 
 def _nothing_to_do(command: str, job: str, kind: OperationKind, note: str) -> OperationAnswer:

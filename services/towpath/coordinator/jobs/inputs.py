@@ -1,4 +1,4 @@
-"""The inputs of a changed job: what it reads on, what it reads to its end."""
+"""The inputs of a changed job: those it keeps, and those it reads to their end."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from towpath.protocols.record import JobEntry
 async def inputs_after(
     spec: JobSpec, before: JobEntry, jobs: Mapping[str, JobEntry], situation: Situation
 ) -> list[ResolvedInput]:
-    """The streams of a changed job; those of `before`, if it reads the same.
+    """Return the streams that a changed job reads; those of `before`, if it reads the same.
 
-    `jobs` are all jobs as they will be. What stays goes on where it stands; a topic that is new begins where
-    its `start` says. Another stream of a topic that the job reads already is read from its beginning: its
-    events came after those of the streams before, or beside them. Raises `TowpathError`: see
-    `resolve_inputs`; a site that does not answer.
+    `jobs` are all jobs as they will be. A stream that stays goes on at its position; a new topic begins where
+    its `start` says. A further stream of a topic that the job reads already is read from its beginning,
+    because its events came after those of the other streams, or beside them. Raises `TowpathError`: see
+    `resolve_inputs`; also when a site does not answer.
     """
     old = {entry.place: entry for entry in before.inputs}
     known_topics = {wanted.name for wanted in before.spec.inputs}
@@ -37,8 +37,9 @@ async def inputs_after(
 
 
 def ended(before: JobEntry, inputs: list[ResolvedInput], jobs: Mapping[str, JobEntry]) -> list[str]:
-    """Names of inputs that the changed job does not read any more, and that nobody writes any more: their
-    writer was removed or redirected. The job reads them to their end first, so that nothing is lost."""
+    """Return the inputs that the changed job gives up, and that no job writes any more.
+
+    Their writer was removed or redirected. The job reads them to their end first, so that nothing is lost."""
     kept, live = {entry.place for entry in inputs}, written(jobs)
     return [
         entry.name

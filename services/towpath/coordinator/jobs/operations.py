@@ -21,7 +21,7 @@ from towpath.telemetry.tracing import traceparent
 log = logging.getLogger(__name__)
 
 DECISIONS = 5
-"""How often a decision is made anew because the job changed meanwhile, before the sender must wait."""
+"""Times that a decision is made because the job changed meanwhile, before the sender must wait."""
 
 
 class Operations:
@@ -52,9 +52,9 @@ class Operations:
         *,
         wait: bool,
     ) -> OperationAnswer:
-        """Decide, write, run. The same command again joins or answers from its first operation.
+        """Decide, write and run. A repeated command joins its first operation, or gets its answer.
 
-        Raises `TowpathError`: whatever the plan refuses, and `failed` for an operation that was
+        Raises `TowpathError` for everything that the plan refuses, and `failed` for an operation that was
         waited for and rolled back.
         """
         operation = await self._registry.operation_of(command.id)
@@ -69,15 +69,15 @@ class Operations:
         return _outcome(record) if wait else record.answer()
 
     async def abort(self, operation: str, *, wait: bool) -> OperationAnswer:
-        """Roll a migration back that is under way. Again has no further effect.
+        """Roll back a migration that is under way. A repetition has no further effect.
 
-        Raises `TowpathError`: `not_allowed` when it has ended or only going forward is safe, `failed`
+        Raises `TowpathError`: `not_allowed` when it has ended or is past the point of no return, `failed`
         when it was waited for and could not be undone.
         """
         record, entries = await self._registry.load(operation)
         check_abortable(record, entries)
         if record.state not in ENDED and await self._registry.request_abort(record):
-            # SIGKILL here: the wish is kept, and the next coordinator finds it.
+            # SIGKILL here: the request is kept, and the next coordinator finds it.
             self._abort_of(operation).set()
             running = self._tasks.start(operation)
             if not wait:
@@ -113,12 +113,12 @@ class Operations:
         self._aborts.pop(operation, None)
 
     async def stop(self) -> None:
-        """Leave all operations where they are: the next coordinator continues them."""
+        """Stop all operations where they are. The next coordinator continues them."""
         await self._tasks.stop()
 
 
 def _traced(record: OperationRecord) -> OperationRecord:
-    """The operation as part of the trace of the command that begins it."""
+    """Return the operation as part of the trace of the command that begins it."""
     return record.model_copy(update={"traceparent": traceparent()})
 
 

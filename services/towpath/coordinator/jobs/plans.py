@@ -1,4 +1,4 @@
-"""New, changed and removed jobs become operations: validated here, before anything is written."""
+"""Plan the operations for new, changed and removed jobs. All checks come before anything is written."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from towpath.protocols.record import FormerJob, JobEntry, OperationRecord
 
 
 class Nothing(Exception):
-    """The command asks for what already is: there is nothing to do."""
+    """There is nothing to do: the job is already as the command asks."""
 
 
 def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
-    """The spec with its output site spelled out, so that a later change of `site` does not move it."""
+    """Return the spec with its output site written out: a change of `site` does not move the output."""
     site = spec.output.site or (old.output_site if old else spec.output_site)
     return spec.model_copy(update={"output": spec.output.model_copy(update={"site": site})})
 
@@ -31,7 +31,7 @@ def complete(spec: JobSpec, old: JobSpec | None = None) -> JobSpec:
 async def plan_deploy(
     command: DeployJob, situation: Situation, upcoming: Upcoming | None = None
 ) -> OperationRecord:
-    """Raises `Nothing` when the very job runs already, `TowpathError` when it cannot be deployed."""
+    """Plan a deploy. Raises `Nothing` when this job runs already, `TowpathError` when it is refused."""
     upcoming = upcoming or Upcoming()
     spec = complete(command.spec)
     jobs = await situation.registry.jobs()
@@ -43,7 +43,7 @@ async def plan_deploy(
     inputs = await pin_latest(situation.bus, spec, resolve_inputs(spec, upcoming.of(jobs)))
     former = await situation.registry.former(spec.name)
     after = new_entry(spec, former, inputs, upcoming.pipeline).model_copy(update={"artefact": artefact})
-    # Of a pipeline, too: who reads may have come since the pipeline was looked at.
+    # Also for a pipeline: readers may have come since the pipeline was checked.
     check_served(after, jobs, upcoming)
     return record_of(
         command,
@@ -51,7 +51,7 @@ async def plan_deploy(
         spec.name,
         after=after,
         old_epoch=after.epoch - 1,
-        # A pipeline's outputs are prepared, and may be read already: whoever reads one keeps its place in it.
+        # A pipeline's outputs are prepared, and may have readers, which keep their positions in them.
         output_existed=upcoming.pipeline is not None
         or (former is not None and former.output == after.output),
     )
@@ -85,7 +85,7 @@ async def _check_name(
 def new_entry(
     spec: JobSpec, former: FormerJob | None, inputs: list[ResolvedInput], pipeline: str | None = None
 ) -> JobEntry:
-    """A job that is deployed; `former` is what is left of an earlier one of that name."""
+    """Return the entry of a new job. `former` are the remains of an earlier job of that name."""
     output = resolve_output(spec, former.output if former else None)
     left = [*former.closed, former.output] if former and former.output else (former.closed if former else [])
     return JobEntry(
@@ -102,7 +102,7 @@ def new_entry(
 async def plan_update(
     command: UpdateJob, situation: Situation, upcoming: Upcoming | None = None
 ) -> OperationRecord:
-    """Raises `Nothing` when the job is already so, `TowpathError` when it cannot be changed so."""
+    """Plan an update. Raises `Nothing` when the job is already so, `TowpathError` when it is refused."""
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.spec.name, "name")
     spec = _stationary(command.spec, before)
@@ -152,7 +152,7 @@ async def plan_update(
 async def _code(
     spec: JobSpec, before: JobEntry, command: UpdateJob, situation: Situation, upcoming: Upcoming | None
 ) -> str | None:
-    """The digest of the changed job's code: as decided on before, as it has it, or of what lies there now."""
+    """Return the digest of the changed job's code: as decided before, as it is, or of the present files."""
     decided = upcoming.artefacts.get(spec.name) if upcoming else None
     code = user_code(spec.operator)
     if decided is None and command.keep_code and code is not None and code.artefact is not None:
@@ -161,12 +161,12 @@ async def _code(
 
 
 def _adjusted(before: JobEntry, spec: JobSpec) -> JobEntry:
-    """The job as it runs, with a description that it can be told."""
+    """Return the job with a new description that the running query can be told."""
     return before.model_copy(update={"spec": spec, "revision": before.revision + 1})
 
 
 def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:
-    """The job with another description and the inputs it has."""
+    """Return the job with another description and its present inputs."""
     output = resolve_output(spec, before.output)
     closed = [*before.closed, before.output] if output != before.output else before.closed
     owned = before.at_epoch(before.next_epoch())
@@ -174,7 +174,7 @@ def changed_entry(spec: JobSpec, before: JobEntry) -> JobEntry:
 
 
 async def plan_remove(command: RemoveJob, situation: Situation) -> OperationRecord:
-    """Raises `TowpathError` when the job cannot be removed."""
+    """Plan a remove. Raises `TowpathError` when the job cannot be removed."""
     jobs = await situation.registry.jobs()
     before = entry_of(jobs, command.job, "job")
     await check_free(command.job, situation)
@@ -206,7 +206,7 @@ async def _check_input_sites(spec: JobSpec, situation: Situation) -> None:
 
 
 def _stationary(wanted: JobSpec, before: JobEntry) -> JobSpec:
-    """The new spec at the old places. Raises `TowpathError` (not allowed) when it names others."""
+    """Return the new spec at the old sites. Raises `TowpathError` (not allowed) when it names others."""
     old = before.spec
     if wanted.site not in (old.site, before.site):
         raise TowpathError(
@@ -224,7 +224,7 @@ def _check_audience(
 ) -> None:
     """Raise `TowpathError` when jobs that read the results could not read the changed ones.
 
-    With `whole`, `coming` are all as they will be: readers of the old topic change, too.
+    With `whole`, `coming` has all jobs as they will be: readers of the old topic change, too.
     """
     spec = after.spec
     jobs = {**coming, spec.name: after}

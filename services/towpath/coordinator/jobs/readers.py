@@ -1,7 +1,7 @@
-"""Jobs that read what is about to change, and that nobody changes along with it.
+"""Find jobs that read a topic that is about to change, and that do not change with it.
 
-A reader is resolved into streams when it is deployed or changed. So one that is left as it is would wait for
-ever on a stream that nobody writes any more, and would never see a stream that comes to its topic.
+The inputs of a reader become streams when it is deployed or changed. So a reader that is left as it is would
+wait without end for a stream that no job writes any more, and would never see a new stream of its topic.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from towpath.protocols.record import JobEntry
 
 
 class Unserved(NamedTuple):
-    """What a reader that stays as it is would lose, or would not get."""
+    """The results that a reader would lose, or would not get, if it stays as it is."""
 
     writer: str
-    """The job whose change that is."""
+    """The job that changes."""
     error: ErrorDetail
-    """Its field is one of the writer's description, `output.topic` or `output.dead_letter`."""
+    """Its field is `output.topic` or `output.dead_letter` of the writer's description."""
 
 
 def unserved(
     before: Mapping[str, JobEntry], after: Mapping[str, JobEntry], changing: frozenset[str]
 ) -> list[Unserved]:
-    """All that goes wrong for jobs outside `changing` when the jobs in it become, or leave, as `after` says.
+    """Return all problems for jobs outside `changing` when the jobs in it become as in `after`, or leave.
 
-    A topic may lose one of several writers: who reads it has the others. A stream that a reader reads
-    already, because its writer was removed and comes back, is nothing new.
+    A topic may lose one of several writers: its readers have the others. A stream that a reader reads
+    already, because its writer was removed and comes back, is not new.
     """
     found: dict[tuple[str, str | None], Unserved] = {}
     for name, reader in before.items():
@@ -56,7 +56,7 @@ def _lost(reader: str, wanted: Input, now: list[TopicWriter], then: list[TopicWr
     for source in now:
         yield _unserved(
             source,
-            f"{reader} reads this topic, and nobody would write it any more",
+            f"{reader} reads this topic, and no one would write it any more",
             wanted,
             f"{wanted.topic!r} at {wanted.site} for as long as {reader} reads it",
         )
@@ -95,8 +95,9 @@ def _unserved(source: TopicWriter, message: str, wanted: Input, allowed: str) ->
 
 
 def check_served(after: JobEntry, jobs: Mapping[str, JobEntry], upcoming: Upcoming) -> None:
-    """Raise `TowpathError` (not allowed) when jobs would not get what a new or changed job writes, or would
-    have nobody any more who writes what they read."""
+    """Raise `TowpathError` (not allowed) when a new or changed job harms readers.
+
+    They would not get its results, or no job would write their input any more."""
     name = after.spec.name
     changing = {name, *upcoming.coming, *upcoming.leaving}
     for each in unserved(jobs, {**upcoming.of(jobs), name: after}, frozenset(changing)):
@@ -105,7 +106,7 @@ def check_served(after: JobEntry, jobs: Mapping[str, JobEntry], upcoming: Upcomi
 
 
 def is_behind(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> bool:
-    """Whether something is written to a topic of the job that it does not read: it came after the job."""
+    """Tell if a topic of the job has a stream that the job does not read, because it came after the job."""
     read = {(i.site, i.stream) for i in entry.inputs}
     return any(
         (wanted.site, source.stream) not in read

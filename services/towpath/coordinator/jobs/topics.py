@@ -1,4 +1,4 @@
-"""Topics: who writes what where. Turns the inputs of a spec into streams, and checks they fit."""
+"""Topics and their writers: turn the inputs of a spec into streams, and check that they fit."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ STREAM_INFO_S = 3.0
 
 
 def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> ResolvedOutput:
-    """The output stream of a job. It stays where it is when the job moves; another topic or site than the
-    `former` one is another stream."""
+    """Return the output stream of a job.
+
+    It stays at its site when the job moves. A topic or site other than the `former` one is another stream."""
     resolved = ResolvedOutput(
         site=spec.output_site,
         stream=output_stream(spec.name),
@@ -40,12 +41,12 @@ def resolve_output(spec: JobSpec, former: ResolvedOutput | None = None) -> Resol
 
 
 def writers(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
-    """Jobs whose results go to the topic."""
+    """Return the jobs whose results go to the topic."""
     return [n for n, e in jobs.items() if (e.output.site, e.output.topic) == (site, topic)]
 
 
 def rejecters(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[str]:
-    """Jobs whose rejected events go to the topic."""
+    """Return the jobs whose rejected events go to the topic."""
     return [n for n, e in jobs.items() if (e.output.site, e.output.rejected_topic) == (site, topic)]
 
 
@@ -53,14 +54,14 @@ class TopicWriter(NamedTuple):
     """A stream behind a topic."""
 
     job: str
-    """Who writes it."""
+    """The job that writes it."""
     stream: str
     is_rejected: bool
-    """Whether it has the events that the job rejects, not its results."""
+    """True if it has the events that the job rejects, not its results."""
 
 
 def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[TopicWriter]:
-    """All streams that are written where the topic is."""
+    """Return all streams behind the topic."""
     return [
         *(TopicWriter(name, jobs[name].output.stream, False) for name in writers(jobs, site, topic)),
         *(
@@ -71,19 +72,19 @@ def sources(jobs: Mapping[str, JobEntry], site: str, topic: str) -> list[TopicWr
 
 
 def readers(jobs: Mapping[str, JobEntry], job: str) -> list[str]:
-    """Jobs that read what `job` writes or wrote, accepted or rejected."""
+    """Return the jobs that read results or rejected events of `job`, present or former."""
     streams = {name for stream in jobs[job].output_streams for name in (stream, rejected_stream(stream))}
     return [n for n, e in jobs.items() if n != job and any(i.stream in streams for i in e.inputs)]
 
 
 def is_read(output: ResolvedOutput, jobs: Mapping[str, JobEntry]) -> bool:
-    """Whether a job reads the results or the rejected events in an output."""
+    """Tell if a job reads the results or the rejected events in an output."""
     streams = output.stream, rejected_stream(output.stream)
     return any(i.site == output.site and i.stream in streams for e in jobs.values() for i in e.inputs)
 
 
 def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
-    """Site and name of every stream that a job writes."""
+    """Return site and name of every stream that a job writes."""
     return {
         (entry.output.site, stream)
         for entry in jobs.values()
@@ -92,7 +93,7 @@ def written(jobs: Mapping[str, JobEntry]) -> set[tuple[str, str]]:
 
 
 def reads_of(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> frozenset[Stream]:
-    """What a job reads of what other jobs write now. A stream that its writer has left does not count."""
+    """Return the streams of other jobs that a job reads. A stream that its writer has left does not count."""
     writers_now: dict[tuple[str, str], Stream] = {}
     for name, writer in jobs.items():
         site, stream = writer.output.site, writer.output.stream
@@ -103,7 +104,7 @@ def reads_of(entry: JobEntry, jobs: Mapping[str, JobEntry]) -> frozenset[Stream]
 
 
 def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
-    """All topics of jobs, as `site/topic`."""
+    """Return all topics of jobs as `site/topic`."""
     topics = {
         f"{e.output.site}/{t}" for e in jobs.values() for t in (e.output.topic, e.output.rejected_topic)
     }
@@ -111,9 +112,9 @@ def known_topics(jobs: Mapping[str, JobEntry]) -> list[str]:
 
 
 def resolve_inputs(spec: JobSpec, jobs: Mapping[str, JobEntry]) -> list[ResolvedInput]:
-    """The streams of a job's inputs, `start` numbers applied and "latest" left open.
+    """Return the streams of a job's inputs. `start` numbers are applied, "latest" is left open.
 
-    Raises `TowpathError`: unknown topic, a writer still being deployed, a job that would read
+    Raises `TowpathError` for an unknown topic, a writer that is still being deployed, a job that would read
     itself, or fields that do not fit.
     """
     resolved: list[ResolvedInput] = []
@@ -168,7 +169,7 @@ def _input(wanted: Input, name: str, stream: str, subject: str | None, *, bare: 
 
 
 async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> list[ResolvedInput]:
-    """Replace "latest" by the serial it means now, so that it means the same after any crash.
+    """Replace "latest" by its present serial number, so that it means the same after a crash.
 
     Raises `TowpathError` when the stream's site does not answer.
     """
@@ -184,7 +185,7 @@ async def pin_latest(bus: Bus, spec: JobSpec, inputs: list[ResolvedInput]) -> li
 
 
 async def _newest_serial(bus: Bus, site: str, stream: str) -> int:
-    """The newest serial number of a stream; 0 when the stream does not exist yet.
+    """Return the newest serial number of a stream; 0 when the stream does not exist yet.
 
     Raises `TowpathError` (site down) when its site does not answer.
     """

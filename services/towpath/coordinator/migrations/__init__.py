@@ -1,4 +1,4 @@
-"""Moves of jobs: which strategy, what it is expected to cost, and giving up.
+"""Moves of jobs: planning, forecasts of their costs, and aborts.
 
 The steps are in `towpath.protocols`. Start reading at `planning.py`.
 """

@@ -1,4 +1,4 @@
-"""Which migrations can still be rolled back on request, and how that is answered."""
+"""Requests to roll back a migration: checks and answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from towpath.protocols.record import ENDED, OperationRecord
 
 
 def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> None:
-    """Raise `TowpathError` (not allowed) for what is no migration, has ended, or only goes forward.
+    """Raise `TowpathError` (not allowed) unless it is a migration under way that can be rolled back.
 
     A migration that an earlier request rolled back passes: asking again is no mistake.
     """
@@ -25,14 +25,14 @@ def check_abortable(record: OperationRecord, entries: list[JournalEntry]) -> Non
 
 
 def was_aborted(record: OperationRecord) -> bool:
-    """Whether the migration was rolled back because somebody asked for it."""
+    """Tell if the migration was rolled back on request."""
     return record.state is OperationState.ROLLED_BACK and ABORTED in record.note
 
 
 def rolled_back(record: OperationRecord) -> OperationAnswer:
-    """The answer to an abort whose migration has ended.
+    """Return the answer to an abort whose migration has ended.
 
-    Raises `TowpathError`: not allowed when it was completed all the same, failed when it needs a person.
+    Raises `TowpathError`: not allowed when it was completed all the same, failed when it needs an operator.
     """
     if record.state is OperationState.COMPLETED:
         raise _beyond_return(record)

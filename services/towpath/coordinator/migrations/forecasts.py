@@ -1,4 +1,4 @@
-"""What a migration is expected to cost: from what earlier ones cost, and how much state there is now."""
+"""Forecast the cost of a migration from the costs of earlier ones and the present size of the state."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from towpath.protocols.table import Strategy, strategy_of
 log = logging.getLogger(__name__)
 
 MEASURE_S = 2.0
-"""For the source to say how large its state is. Nothing waits longer for a mere expectation."""
+"""Time for the source to tell the size of its state. A forecast is not worth a longer wait."""
 
 LOOK_BACK = 200
-"""So many operations are searched for earlier migrations."""
+"""Operations that are searched for earlier migrations."""
 
 LEARN_FROM = 9
-"""At most so many of them count, the newest: machines and jobs change."""
+"""Earlier migrations that count, the newest: machines and jobs change."""
 
 WINDOWS_WAITED_FOR = 2
-"""With the check `results`, before there is anything to learn from: after so many windows the results of two
-runs usually agree. Serial numbers do before one closes."""
+"""Windows after which the results of two runs usually agree with the check `results`, while there is nothing
+to learn from. Serial numbers agree before one window closes."""
 
 PLAIN_BYTES_PER_S = 10e6
-"""How fast state crosses on such a machine."""
+"""Bytes of state that cross in a second on such a machine."""
 
 TELLING_BYTES = 4_000_000
-"""Migrations whose state differs by less say nothing about the speed."""
+"""Least difference of two states, bytes: a smaller one says nothing about the speed."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What an earlier migration cost."""
+    """The cost of an earlier migration."""
 
     job: str
     total_s: float
@@ -50,8 +50,9 @@ class Cost:
 
 
 async def forecast(record: OperationRecord, reason: str, situation: Situation) -> MigrationForecast:
-    """What the decided migration is expected to cost. A source that does not say its size in time costs no
-    more than `MEASURE_S`: its last known size counts then."""
+    """Forecast the cost of a planned migration.
+
+    A source gets `MEASURE_S` to tell the size of its state. After that its last known size counts."""
     before, after, strategy = record.entry_before, record.entry_after, strategy_of(record)
     costs = costs_of(await situation.registry.latest(LOOK_BACK), record)
     state_bytes, unsaid = 0, ""
@@ -85,7 +86,7 @@ async def _measured(before: JobEntry, situation: Situation) -> int | None:
 
 
 def costs_of(records: Sequence[OperationRecord], like: OperationRecord) -> list[Cost]:
-    """What completed migrations cost that went as `like` shall go, in the order of the records."""
+    """Return the costs of completed migrations that were like this one, in the order of the records."""
     return [
         Cost(r.job, r.figures.total_s, r.figures.state_bytes)
         for r in records
@@ -94,7 +95,7 @@ def costs_of(records: Sequence[OperationRecord], like: OperationRecord) -> list[
 
 
 def _course(record: OperationRecord) -> tuple[object, ...]:
-    """What decides how long a migration waits: how results are compared, and how far they may differ."""
+    """Return the settings that decide how long a migration waits: the check, and the factor."""
     if not strategy_of(record).checks:
         return (record.strategy,)
     factor = record.factor if record.check is ConsistencyCheck.RESULTS else None
@@ -102,15 +103,17 @@ def _course(record: OperationRecord) -> tuple[object, ...]:
 
 
 def last_known(costs: Sequence[Cost], job: str) -> int:
-    """Bytes that crossed when the job moved last; 0 when it never did."""
+    """Return the bytes that crossed when the job moved last; 0 when it never did."""
     return next((cost.state_bytes for cost in costs if cost.job == job), 0)
 
 
 def expected(
     costs: Sequence[Cost], job: str, strategy: Strategy, state_bytes: int, *, waiting_s: float = 0.0
 ) -> tuple[float, str]:
-    """Seconds a migration with so much state takes, and what that rests on. `costs`: the newest first;
-    `waiting_s`: how long it waits for results that agree, as long as there is nothing to learn from."""
+    """Return the seconds that a migration with `state_bytes` takes, and the basis of that figure.
+
+    `costs` has the newest first. `waiting_s` is the wait for equal results while there is nothing to learn
+    from."""
     own = [cost for cost in costs if cost.job == job][:LEARN_FROM]
     learnt = own or list(costs)[:LEARN_FROM]
     if not learnt:
@@ -125,7 +128,7 @@ def expected(
 
 
 def _seconds_per_byte(costs: Sequence[Cost]) -> float:
-    """Median of the slopes between pairs (Theil and Sen): one outlier does not move it."""
+    """Return the median of the slopes between pairs (Theil and Sen): one outlier does not move it."""
     slopes = [
         (one.total_s - other.total_s) / (one.state_bytes - other.state_bytes)
         for one, other in combinations(costs, 2)

@@ -1,4 +1,4 @@
-"""Moves become operations: where to, by which strategy, under which epochs."""
+"""Plan the operation of a move: its target, strategy and epochs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from towpath.protocols.table import Strategy, strategies
 
 
 async def plan_migrate(command: MigrateJob, situation: Situation) -> OperationRecord:
-    """Raises `TowpathError` when the job cannot be moved there now, or not so."""
+    """Plan a move. Raises `TowpathError` when the job cannot be moved there now, or not by this strategy."""
     record, reason = await _decide(command, situation)
     expected = await forecast(record, reason, situation)
     return record.model_copy(update={"forecast": expected})
@@ -29,7 +29,7 @@ async def plan_migrate(command: MigrateJob, situation: Situation) -> OperationRe
 async def forecast_migration(
     command: ForecastMigration, situation: Situation, spec: JobSpec | None = None
 ) -> MigrationForecast:
-    """What the migration would do; with `spec`, once the job is changed to that description.
+    """Return the forecast of a migration; with `spec`, of the job after its change to that description.
 
     Raises `TowpathError` when it would be refused.
     """
@@ -40,7 +40,7 @@ async def forecast_migration(
 async def _decide(
     command: MigrateJob | ForecastMigration, situation: Situation, spec: JobSpec | None = None
 ) -> tuple[OperationRecord, str]:
-    """The operation, and why it follows its strategy."""
+    """Return the operation, and the reason for its strategy."""
     before = await _movable(command, situation)
     if spec is not None:
         before = before.model_copy(update={"spec": spec})
@@ -60,7 +60,7 @@ async def _decide(
 
 
 async def _movable(command: MigrateJob | ForecastMigration, situation: Situation) -> JobEntry:
-    """The job, if it can be moved there now."""
+    """Return the job. Raises `TowpathError` unless it can be moved there now."""
     before = entry_of(await situation.registry.jobs(), command.job, "job")
     situation.sites.check_known(command.to, "to")
     await check_free(command.job, situation)
@@ -76,7 +76,7 @@ async def _movable(command: MigrateJob | ForecastMigration, situation: Situation
 
 
 def _moved(before: JobEntry, to: str, strategy: Strategy) -> JobEntry:
-    """The job as the target will own it."""
+    """Return the job as the target will own it."""
     return before.at_epoch(before.next_epoch(interim=strategy.interim_epoch)).model_copy(
         update={
             "site": to,
@@ -87,7 +87,7 @@ def _moved(before: JobEntry, to: str, strategy: Strategy) -> JobEntry:
 
 
 def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy) -> None:
-    """Raises `TowpathError` (not allowed) when results would not be compared as the command says."""
+    """Raise `TowpathError` (not allowed) when the strategy cannot compare results as the command says."""
     check = command.check
     comparing = [f"`{name}`" for name, each in strategies().items() if check in each.checks]
     if strategy.checks and check not in strategy.checks:
@@ -117,6 +117,6 @@ def check_comparison(command: MigrateJob | ForecastMigration, strategy: Strategy
 
 
 def _progress(job: str, entry: JobEntry, situation: Situation) -> dict[str, int]:
-    """What the owner said it has processed; nothing if it spoke of an earlier job of that name."""
+    """Return the owner's progress as last reported; empty if that was of an earlier job of that name."""
     status = situation.sites.job(entry.site, job)
     return status.serials if status is not None and status.epoch == entry.epoch else {}

@@ -1,4 +1,4 @@
-"""Pipelines: their commands, what an apply decides, and applies under way.
+"""Pipelines: their commands, the decisions of an apply, and applies under way.
 
-Start reading at `commands.py`; `contracts/PIPELINES.md` says what an apply keeps.
+Start reading at `commands.py`. `contracts/PIPELINES.md` has the promises of an apply.
 """

@@ -39,14 +39,14 @@ class Applies:
     async def continue_unfinished(self) -> None:
         """Run every apply that an earlier coordinator left; announce those that ended unannounced."""
         for apply in await self._store.unannounced():
-            # Its task finds that it has ended, and only tells.
+            # Its task finds that it has ended, and only announces that.
             self._tasks.start(apply)
         for apply in await self._store.unfinished():
             log.info("continuing apply %s", apply)
             self._tasks.start(apply)
 
     async def follow(self, apply: str, *, wait: bool) -> ApplyView:
-        """How an accepted apply ended, or, without `wait`, stands. It is run if it has not ended."""
+        """Run an accepted apply unless it has ended. Return its end, or without `wait` its present state."""
         record, changes = await self._store.load(apply)
         if record.state is not ApplyState.RUNNING:
             return apply_view(record, changes)
@@ -73,12 +73,12 @@ class Applies:
         before = await self._store.pipeline(record.pipeline)
         ended = ended_record(record, run.changes, before.goes_back_to)
         await self._store.end(ended, run.changes, pipeline_after(ended, run.changes, before))
-        # SIGKILL here: it has ended, and the next coordinator tells.
+        # SIGKILL here: it has ended, and the next coordinator announces that.
         await self._announce(ended)
         return apply_view(ended, run.changes)
 
     async def _announce(self, ended: ApplyRecord) -> None:
-        """Tell that an apply has ended: whoever asks then finds it so."""
+        """Announce that an apply has ended. Questions that follow find it so."""
         tell_apply(ended)
         await self._publish(
             ApplyEnded(
@@ -92,14 +92,14 @@ class Applies:
         await self._store.announced(ended.id)
 
     async def stop(self) -> None:
-        """Leave all applies where they are: the next coordinator continues them."""
+        """Stop all applies where they are. The next coordinator continues them."""
         await self._tasks.stop()
 
 
 def pipeline_after(
     record: ApplyRecord, changes: dict[str, ChangeRecord], before: PipelineRecord
 ) -> PipelineRecord | None:
-    """The pipeline when the apply has ended; None: it is no more."""
+    """Return the pipeline after the apply; None if it was deleted."""
     is_complete = record.state is ApplyState.COMPLETED
     if record.delete and is_complete:
         return None
@@ -116,7 +116,7 @@ def pipeline_after(
 
 
 def ended_record(record: ApplyRecord, changes: dict[str, ChangeRecord], back_to: int | None) -> ApplyRecord:
-    """The record of an apply whose changes have ended: which jobs are as described, which are not.
+    """Return the record of an apply whose changes have ended, with the outcome for each job.
 
     `back_to` is the version that a rollback leads to, if there is one.
     """

@@ -1,7 +1,7 @@
-"""Carries one apply out: every change as ordinary operations, in order, some at a time.
+"""Execute one apply: every change as ordinary operations, in order, some at a time.
 
-An operation's command has an identifier made from the apply's, so a coordinator that takes an apply over
-sends the same commands again, and finds or joins what they became.
+An operation's command has an identifier made from the apply's. So a coordinator that takes over an apply
+sends the same commands again, and finds or joins their operations.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ PREPARE_AT_ONCE = 8
 
 AGAIN_S = 1.0
 TRY_FOR_S = 60.0
-"""How long a change is tried that is refused for now: its job is in the hands of another operation, or its
-site is starting."""
+"""Time for which a change is tried that is refused for now: another operation has its job, or its site is
+starting."""
 
 ENDED = frozenset({ChangeState.COMPLETED, ChangeState.FAILED, ChangeState.SKIPPED})
 
 Plan = Callable[[], Awaitable[OperationRecord]]
 
 Part = tuple[list[Action], Command[OperationAnswer], Callable[[Any], Plan]]
-"""What is done to a job by one operation, the operation's command, and how it is decided on."""
+"""The actions of one operation on a job, the operation's command, and the function that plans it."""
 
 
 class ApplyRun:
@@ -73,13 +73,13 @@ class ApplyRun:
         self._upcoming = Upcoming(pipeline=record.pipeline)
 
     async def run(self) -> None:
-        """Take all changes to their end. Their outcome is in `changes`."""
+        """Execute all changes. Their outcome is in `changes`."""
         changing = [change for change in self.changes.values() if not change.keeps]
         leaving = {job for job, c in self.changes.items() if Action.REMOVE in c.change.actions}
         jobs = await self._situation.registry.jobs()
         record, registry = self.record, self._situation.registry
         self._upcoming = await upcoming_jobs(record.spec, leaving, jobs, registry, record.artefacts)
-        # Those that an earlier coordinator began have had theirs prepared, and may be past all return.
+        # Changes that an earlier coordinator began have their streams, and may be beyond rolling back.
         waiting = [change for change in changing if change.state is ChangeState.WAITING]
         for job, (state, error) in (await self._unprepared(waiting)).items():
             await self._become(self.changes[job], state, error=error)
@@ -90,9 +90,9 @@ class ApplyRun:
             await self._purge()
 
     async def _unprepared(self, waiting: list[ChangeRecord]) -> dict[str, tuple[ChangeState, ErrorDetail]]:
-        """Make the streams that are new: who reads them starts before who writes them.
+        """Make the new streams, because readers start before writers.
 
-        How changes end whose stream could not be made, and those of jobs that would read it.
+        Return the failed changes: those whose stream could not be made, and those of its readers.
         """
         new = [c.change.job for c in waiting if {Action.ADD, Action.REDIRECT} & set(c.change.actions)]
         slots = asyncio.Semaphore(PREPARE_AT_ONCE)
@@ -107,7 +107,7 @@ class ApplyRun:
         return ends | {job: (ChangeState.FAILED, error) for job, error in failed.items()}
 
     async def _prepare(self, job: str, slots: asyncio.Semaphore) -> ErrorDetail | None:
-        """Make the job's stream at its site; why it could not be made."""
+        """Make the job's stream at its site. Return the error if that fails."""
         output, operation = self._upcoming.coming[job].output, f"{self.record.id}-prepare"
         command = PrepareOutput(site=output.site, operation=operation, job=job, output=output)
         try:
@@ -120,7 +120,7 @@ class ApplyRun:
         return None
 
     async def _purge(self) -> None:
-        """Delete the results of removed jobs. Last of all: until then others may have read them."""
+        """Delete the results of removed jobs. This comes last, because others may read them until then."""
         for job, change in self.changes.items():
             if Action.REMOVE not in change.change.actions or change.state is not ChangeState.COMPLETED:
                 continue
@@ -178,7 +178,7 @@ class ApplyRun:
             await self._become(change, ChangeState.COMPLETED)
 
     def _commands(self, job: str) -> list[Part]:
-        """What carries the change out, and how each is decided on."""
+        """Return the operations of a change, each with the function that plans it."""
         situation, upcoming, record = self._situation, self._upcoming, self.record
         actions = self.changes[job].change.actions
         if Action.REMOVE in actions:
@@ -199,9 +199,9 @@ class ApplyRun:
     async def _insist(
         self, command: Command[OperationAnswer], job: str, plan: Callable[[Any], Plan]
     ) -> OperationAnswer | None:
-        """Carry a command out; again while it is refused for reasons that pass. None: nothing was to do.
+        """Execute a command. Repeat it while the reason of its refusal may pass. None: nothing was to do.
 
-        Once accepted it is followed to its end, also when another coordinator is about to carry it out.
+        An accepted command is followed to its end, also when another coordinator executes it.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + TRY_FOR_S
@@ -250,7 +250,7 @@ def _move(wanted: PipelineJob) -> MigrateJob:
 
 
 def _is_gone(command: Command[OperationAnswer], error: TowpathError) -> bool:
-    """Whether a job that is to be removed was removed by somebody else."""
+    """Tell if someone else has removed a job that is to be removed."""
     return isinstance(command, RemoveJob) and error.detail.code is ErrorCode.UNKNOWN_JOB
 
 

@@ -1,4 +1,4 @@
-"""What an apply looks like in a trace: one span, whose children are its operations."""
+"""The span of an apply. Its operations are its children."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from towpath.telemetry.tracing import ids_of, span_of
 
 
 def in_apply(apply: ApplyRecord) -> AbstractContextManager[None]:
-    """Work inside belongs to the apply's span, if it is traced."""
+    """Make work inside the context belong to the apply's span, if it is traced."""
     span = _span(apply)
     return span.inside() if span is not None else nullcontext()
 
 
 def tell_apply_begun(apply: ApplyRecord) -> None:
-    """The apply goes on."""
+    """Record that the apply is under way."""
     if span := _span(apply):
         span.tell_begun()
 
 
 def tell_apply(apply: ApplyRecord) -> None:
-    """The ended apply. Told again, by whomever, it is the same."""
+    """Record the ended apply. A repetition records the same span."""
     span = _span(apply)
     if span is None or apply.ended_at is None:
         return
@@ -33,7 +33,7 @@ def tell_apply(apply: ApplyRecord) -> None:
 
 
 def _span(apply: ApplyRecord) -> LastingSpan | None:
-    """None: nobody asked for it in a trace."""
+    """Return the apply's span; None if its command belongs to no trace."""
     ids = ids_of(apply.traceparent) if apply.traceparent else None
     if ids is None:
         return None

@@ -1,4 +1,4 @@
-"""Messages about pipelines become decisions: one method a command."""
+"""Answer the commands about pipelines: one method for each."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from towpath.coordinator.pipelines.applies import Applies
 from towpath.coordinator.pipelines.decisions import Decision, decide, read_elsewhere, refusal
 from towpath.coordinator.pipelines.records import ApplyRecord, ChangeRecord, PipelineRecord, apply_view
 from towpath.coordinator.pipelines.room import room_problems
+from towpath.coordinator.registry.jobs import in_time
 from towpath.coordinator.registry.pipelines import ChangedMeanwhile, PipelineStore, busy_pipeline
-from towpath.coordinator.registry.time_limit import in_time
 from towpath.coordinator.situation import Situation
 from towpath.telemetry.tracing import traceparent
 
 DECISIONS = 5
-"""How often a decision is made anew because the pipeline changed meanwhile, before the sender must wait."""
+"""Times that a decision is made because the pipeline changed meanwhile, before the sender must wait."""
 
 
 HISTORY_BYTES = 4_000_000
-"""Of descriptions in one answer: half of what a message may hold."""
+"""Bytes of descriptions in one answer: half of what a message may hold."""
 
 
 class PipelineCommands:
@@ -55,7 +55,7 @@ class PipelineCommands:
         self._store = store
         self._applies = applies
         self._accepting = asyncio.Lock()
-        """Two applies are not promised the same room."""
+        """Lock, so that two applies are not promised the same room."""
 
     async def serve(self, bus: Bus) -> None:
         """Listen for all commands."""
@@ -197,7 +197,7 @@ class PipelineCommands:
         delete: bool = False,
         kept: Mapping[str, str] | None = None,
     ) -> ApplyView:
-        """Decide, write, run. The same command again joins or answers from its first apply."""
+        """Decide, write and run. A repeated command joins its first apply, or gets its answer."""
         apply = await self._store.apply_of(command.id)
         for _ in range(DECISIONS):
             if apply is not None:
@@ -233,7 +233,7 @@ class PipelineCommands:
             return await self._store.begin(record, changes, decision.before, _version(record))
 
     async def _nothing_to_do(self, decision: Decision) -> ApplyView:
-        """What runs is what is described: the newest apply stands for it."""
+        """Answer with the newest apply: the jobs that run are already as described."""
         assert decision.before is not None
         record, changes = await self._store.load(decision.before.apply)
         kept: Mapping[str, ChangeRecord] = {c.job: _change(c) for c in decision.changes}
@@ -245,7 +245,7 @@ class PipelineCommands:
 
 
 def _newest(versions: list[PipelineVersion]) -> PipelineHistory:
-    """The newest versions that fit into an answer, at least one."""
+    """Return the newest versions that fit into an answer, at least one."""
     found: list[PipelineVersion] = []
     size = 0
     for version in sorted(versions, key=lambda v: v.version, reverse=True):

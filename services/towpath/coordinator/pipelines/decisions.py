@@ -1,4 +1,4 @@
-"""What an apply would do: validated and put in order, before anything is written."""
+"""Plan an apply: check the pipeline and put its changes in order, before anything is written."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PLAIN_S = {OperationKind.DEPLOY: 1.0, OperationKind.UPDATE: 1.5, OperationKind.R
 """Seconds an operation takes on two cores with warm engines, before there is anything to learn from."""
 
 LEARN_FROM = 200
-"""So many of the newest operations are looked at."""
+"""Newest operations that are looked at."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A pipeline as it shall be, and what that takes."""
+    """A pipeline as described, and the changes that lead there."""
 
     spec: PipelineSpec
     """With all output sites named."""
@@ -52,23 +52,23 @@ class Decision:
     artefacts: Mapping[str, str]
     """Job → digest of its user code."""
     is_current: bool
-    """Whether the description, with the code that it names, is the desired one already."""
+    """True if the description, with its code, is the desired one already."""
     under_way: str | None = None
-    """The apply that was under way when this was decided: what it did meanwhile was not seen."""
+    """The apply that was under way at the decision: the decision does not know its changes since then."""
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether all jobs stay as they are."""
+        """True if all jobs stay as they are."""
         return all(change.actions == [Action.KEEP] for change in self.changes)
 
     @property
     def version(self) -> int:
-        """The version the pipeline will be at."""
+        """The pipeline's next version."""
         current = self.before.version if self.before else 0
         return current if self.is_current else current + 1
 
     def plan(self, at_once: int) -> PipelinePlan:
-        """As users see it."""
+        """Return the decision as users see it."""
         return PipelinePlan(
             pipeline=self.spec.name,
             version=self.version,
@@ -87,11 +87,11 @@ async def decide(
     delete: bool = False,
     kept: Mapping[str, str] | None = None,
 ) -> Decision:
-    """What it takes to make the pipeline be as described.
+    """Return the changes that make the pipeline be as described.
 
-    One that is to be deleted goes whatever jobs elsewhere read of it, as a single job does. `kept` is the
-    code of an earlier apply, job → digest: it is taken as it was then, whatever lies at its path now.
-    Raises `TowpathError` (invalid) with all that is wrong in `detail.errors`.
+    A pipeline is deleted even if jobs elsewhere read its results, as a single job is. `kept` is the code of
+    an earlier apply, job → digest: it is used as it was then, whatever is at its path now. Raises
+    `TowpathError` (invalid) with all problems in `detail.errors`.
     """
     pipelines = await store.pipelines()
     before = pipelines.get(spec.name)
@@ -125,7 +125,7 @@ async def decide(
 
 
 def read_elsewhere(pipeline: str, jobs: Mapping[str, JobEntry]) -> list[str]:
-    """Jobs outside a pipeline that read what its jobs write or wrote."""
+    """Return the jobs outside a pipeline that read results of its jobs."""
     mine = [name for name, entry in jobs.items() if entry.pipeline == pipeline]
     return sorted({r for name in mine for r in readers(jobs, name) if jobs[r].pipeline != pipeline})
 
@@ -139,7 +139,7 @@ async def _is_up(site: str, situation: Situation) -> bool:
 
 
 def _unsuitable(spec: PipelineSpec) -> Iterator[ErrorDetail]:
-    """Strategies by which jobs could not move as they are described, whether they move now or later."""
+    """Return errors for strategies that cannot move their jobs, now or later."""
     for position, job in enumerate(spec.jobs):
         try:
             choose(job, job.strategy)
@@ -150,7 +150,7 @@ def _unsuitable(spec: PipelineSpec) -> Iterator[ErrorDetail]:
 def _state_lost(
     spec: PipelineSpec, jobs: Mapping[str, JobEntry], drop_state: list[str], code: Mapping[str, str]
 ) -> list[ErrorDetail]:
-    """Jobs whose state does not survive their change, and may not be dropped."""
+    """Return errors for jobs whose state would be lost in their change without permission."""
     wrong: list[ErrorDetail] = []
     for position, wanted in enumerate(spec.jobs):
         before = jobs.get(wanted.name)
@@ -172,12 +172,12 @@ def _state_lost(
 
 
 def _same_code(known: Mapping[str, str], code: Mapping[str, str]) -> bool:
-    """Whether no job's code is another than it was known to be."""
+    """Tell if every job's code is the known one."""
     return all(known.get(job, digest) == digest for job, digest in code.items())
 
 
 def refusal(wrong: list[ErrorDetail]) -> TowpathError:
-    """One error that carries all of them."""
+    """Return one error that has all of them."""
     first = wrong[0]
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     code = first.code if len({error.code for error in wrong}) == 1 else ErrorCode.INVALID
@@ -192,7 +192,7 @@ def refusal(wrong: list[ErrorDetail]) -> TowpathError:
 
 
 async def _usual_s(situation: Situation) -> dict[OperationKind, float]:
-    """Seconds that operations have taken lately, by kind."""
+    """Return the seconds that operations have taken lately, by kind."""
     took: dict[OperationKind, list[float]] = {kind: [] for kind in PLAIN_S}
     for record in await situation.registry.latest(LEARN_FROM):
         completed = record.state is OperationState.COMPLETED
@@ -204,7 +204,7 @@ async def _usual_s(situation: Situation) -> dict[OperationKind, float]:
 async def _predicted(
     change: PlannedChange, spec: PipelineSpec, situation: Situation, usual_s: Mapping[OperationKind, float]
 ) -> PlannedChange:
-    """The change with what it is expected to cost. A move's own forecast decides on its strategy."""
+    """Return the change with its forecast. A move's own forecast decides on its strategy."""
     kinds = {KIND_OF[action] for action in change.actions if action in KIND_OF}
     total_s, state_bytes, strategy = sum(usual_s[kind] for kind in kinds), 0, None
     if Action.MOVE in change.actions:

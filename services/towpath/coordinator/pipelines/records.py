@@ -1,4 +1,4 @@
-"""What is durable about pipelines: which version is desired, and how far its apply is."""
+"""Durable records of pipelines: the desired version, and the progress of its apply."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class PipelineRecord(Model):
 
     name: PipelineName
     version: int
-    """Desired."""
+    """The desired version."""
     apply: Identifier
     """The newest apply."""
     job_versions: dict[JobName, int] = {}
-    """Job → the version it is at."""
+    """Job → its version."""
     completed: list[int] = []
-    """Versions whose apply has completed, of those that are kept."""
+    """Kept versions whose apply has completed."""
 
     @property
     def goes_back_to(self) -> int | None:
-        """The newest version but the desired one whose apply has completed."""
+        """The newest version, except the desired one, whose apply has completed."""
         return max((version for version in self.completed if version != self.version), default=None)
 
 
 class ApplyRecord(Model):
-    """An apply: what was decided when it was accepted, and how it ended."""
+    """An apply: the decisions made when it was accepted, and its end."""
 
     id: Identifier
     command: Identifier
     version: int
     spec: PipelineSpec
-    """What the pipeline shall be; no jobs when it is deleted."""
+    """The description of the pipeline; without jobs when it is deleted."""
     artefacts: dict[JobName, str] = {}
     """Job → digest of its user code, as it was when the apply was accepted."""
     delete: bool = False
@@ -59,7 +59,7 @@ class ApplyRecord(Model):
     ended_at: datetime | None = None
     note: str = ""
     traceparent: str | None = None
-    """W3C: the span that asked for it."""
+    """W3C form of the span that asked for it."""
 
     @property
     def pipeline(self) -> str:
@@ -80,11 +80,11 @@ class ChangeRecord(Model):
 
     @property
     def keeps(self) -> bool:
-        """Whether nothing is to be done."""
+        """True if there is nothing to do."""
         return self.change.actions == [Action.KEEP]
 
     def view(self) -> ChangeView:
-        """As users see it."""
+        """Return the change as users see it."""
         took_s = (self.ended_at - self.begun_at).total_seconds() if self.begun_at and self.ended_at else None
         return ChangeView(
             change=self.change,
@@ -97,7 +97,7 @@ class ChangeRecord(Model):
 
 
 def apply_view(record: ApplyRecord, changes: dict[str, ChangeRecord]) -> ApplyView:
-    """An apply as users see it."""
+    """Return an apply as users see it."""
     return ApplyView(
         apply=record.id,
         pipeline=record.pipeline,

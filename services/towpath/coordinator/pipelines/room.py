@@ -1,4 +1,4 @@
-"""What jobs take of their sites: those that run, and those that an apply under way is about to bring."""
+"""The room that jobs take at their sites: running jobs, and jobs that an apply under way will start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from towpath.protocols.record import JobEntry
 
 
 def running_jobs(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -> dict[str, RunningJob]:
-    """All jobs, each with what the newest apply of its pipeline says that it needs."""
+    """Return all jobs, each with its needs from the newest apply of its pipeline."""
     demands = {job.name: job.resources for record in applies for job in record.spec.jobs}
     return {
         name: RunningJob(
@@ -35,7 +35,7 @@ def running_jobs(jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord]) -
 def promised(
     jobs: Mapping[str, JobEntry], applies: Iterable[ApplyRecord], pipeline: str
 ) -> dict[SiteName, list[Demand]]:
-    """Site → what other pipelines' jobs will need there that are not there yet: their apply is under way."""
+    """Return, for each site, the needs of other pipelines' jobs that are on their way there."""
     coming: dict[SiteName, list[Demand]] = {}
     for record in applies:
         if record.pipeline == pipeline or record.state is not ApplyState.RUNNING:
@@ -47,7 +47,7 @@ def promised(
 
 
 async def room_problems(spec: PipelineSpec, situation: Situation, store: PipelineStore) -> list[ErrorDetail]:
-    """Jobs of a pipeline that their sites have no room for as things stand at this moment."""
+    """Return errors for jobs of a pipeline that find no room at their sites at this moment."""
     capacities = {site: situation.sites.capacity(site) for site in situation.sites.names}
     applies = [await store.record(pipeline.apply) for pipeline in (await store.pipelines()).values()]
     jobs = await situation.registry.jobs()

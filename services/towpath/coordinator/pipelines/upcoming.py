@@ -1,4 +1,4 @@
-"""What a pipeline's jobs will be, and which jobs elsewhere that leaves without what they read."""
+"""The upcoming jobs of a pipeline, and the jobs elsewhere that would lose an input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def upcoming_jobs(
     registry: Registry,
     artefacts: Mapping[str, str] | None = None,
 ) -> Upcoming:
-    """All jobs of the pipeline as they will be, still at the sites where they are."""
+    """Return all jobs of the pipeline as they will be, still at their present sites."""
     coming: dict[str, JobEntry] = {}
     for job in spec.jobs:
         own, before = job.job_spec(), jobs.get(job.name)
@@ -29,7 +29,7 @@ async def upcoming_jobs(
             coming[job.name] = new_entry(complete(own), former, [], spec.name)
         else:
             changed = complete(own, before.spec).model_copy(update={"site": before.spec.site})
-            # One that an earlier coordinator was deploying will run as well.
+            # A job that an earlier coordinator was deploying will run as well.
             coming[job.name] = changed_entry(changed, before).model_copy(update={"running": True})
     return Upcoming(spec.name, coming, frozenset(leaving), artefacts or {})
 
@@ -37,9 +37,9 @@ async def upcoming_jobs(
 async def unserved_elsewhere(
     spec: PipelineSpec, jobs: Mapping[str, JobEntry], registry: Registry
 ) -> list[ErrorDetail]:
-    """What jobs outside a pipeline would lose or not get, each error where the pipeline describes the writer.
+    """Return errors for jobs outside a pipeline that would lose results, at the writer's description.
 
-    `jobs` are all that there are. A name that somebody else has is an error of its own, and left out here.
+    `jobs` are all jobs. A name that belongs to another pipeline is an error of its own, and left out here.
     """
     elsewhere = {name for name, entry in jobs.items() if entry.pipeline != spec.name}
     if not elsewhere:

@@ -1,4 +1,4 @@
-"""User code of a pipeline's jobs: tried before anything of the pipeline is touched."""
+"""Try the user code of a pipeline's jobs before anything of the pipeline changes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from towpath.protocols.record import JobEntry
 log = logging.getLogger(__name__)
 
 TRY_S = 30.0
-"""For a site to fetch code and try it: two entries at a time, of 15 s each at most."""
+"""Time for a site to fetch code and try it: two entry points at a time, 15 s each at most."""
 
 AT_ONCE = 4
-"""Artefacts that are packed and stored at a time: each is in memory meanwhile."""
+"""Artefacts that are packed and stored at the same time: each is in memory meanwhile."""
 
 
 async def tried_code(
@@ -35,13 +35,12 @@ async def tried_code(
     kept: Mapping[str, str],
     newest: ApplyRecord | None = None,
 ) -> tuple[dict[str, str], list[ErrorDetail]]:
-    """Job → digest of its code, for those that bring code; and what is wrong with the others'.
+    """Return the digest of each job's code, and the errors of code that cannot be used.
 
-    Each entry point is imported in a process that is thrown away: here or, where only a site has what it
-    takes, at the job's site. One that was tried before is not tried again. `kept` is code of an earlier
-    apply, by job: it was tried then, and the hub must still have it. A `running` job of the pipeline whose
-    operator stays as it is, or as the `newest` apply describes it, keeps its code, where none lies there any
-    more.
+    Each entry point is imported in a process of its own: here, or at the job's site if only that can do it.
+    Code that was tried before is not tried again. `kept` is the code of an earlier apply, by job: it was
+    tried then, and the hub must still have it. A `running` job of the pipeline keeps its code if there is
+    none at its path any more, and its operator is the same as before or as in the `newest` apply.
     """
     slots = asyncio.Semaphore(AT_ONCE)
 
@@ -63,8 +62,10 @@ async def tried_code(
 
 
 def _stays(job: PipelineJob, running: JobEntry, newest: ApplyRecord | None) -> bool:
-    """Whether the job's operator is what it was. Its code may have another path than in the registry since an
-    apply that found the same code there, and changed nothing."""
+    """Tell if the job's operator is the same as before.
+
+    An apply that found the same code at another path changed nothing. So the path may differ from the
+    registry's."""
     if running.spec.operator == job.operator:
         return True
     same_but_for_path = with_path_of(job.job_spec(), running.spec).operator == running.spec.operator
@@ -90,7 +91,7 @@ async def _digest(
 
 
 async def _try_at_site(job: PipelineJob, digest: str | None, situation: Situation) -> None:
-    """Let the job's site try code that cannot be tried here: it alone has the environment.
+    """Let the job's site try code that cannot be tried here, because only the site has the environment.
 
     Raises `TowpathError` (invalid) when the code cannot be called there. A site that is down, or does not
     answer in time, tries the code when the job is deployed.

@@ -1,18 +1,19 @@
 """The registry in Redis: jobs, operations, journals. Waits through restarts of Redis.
 
-Keys: `towpath:jobs` (name → entry), `towpath:former` (name → what is left of a removed job),
+Keys: `towpath:jobs` (name → entry), `towpath:former` (name → remains of a removed job),
 `towpath:locks` (job → operation under way), `towpath:operation:<id>`, `towpath:journal:<id>`,
-`towpath:operations` (by time), `towpath:unfinished`, `towpath:aborts` (operations to be rolled back),
+`towpath:operations` (by time), `towpath:unfinished`, `towpath:aborts` (operations to roll back),
 `towpath:command:<id>` (→ operation).
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
@@ -23,7 +24,7 @@ from towpath.contracts.commands import JournalEntry, OperationKind
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.coordinator.registry.scripts import APPEND, BEGIN, FINISH, REQUEST_ABORT
 from towpath.coordinator.registry.stored_form import entry_text, record_text
-from towpath.coordinator.settings import Settings
+from towpath.coordinator.settings import CoordinatorSettings
 from towpath.protocols.record import FormerJob, JobEntry, OperationRecord, RegistryChange
 from towpath.protocols.runner import Superseded
 
@@ -35,28 +36,34 @@ JOBS, FORMER, LOCKS = f"{PREFIX}jobs", f"{PREFIX}former", f"{PREFIX}locks"
 OPERATIONS, UNFINISHED, ABORTS = f"{PREFIX}operations", f"{PREFIX}unfinished", f"{PREFIX}aborts"
 
 COMMAND_REMEMBERED_S = 7 * 24 * 3600
-"""How long the repetition of a command is recognised, if its operation is kept so long."""
+"""Time for which a repeated command is recognised, if its operation is kept that long."""
 
 OPERATIONS_KEPT = 250
-"""Of deploys, updates and removes that have ended, the newest, with their journals: one takes as much as
-three jobs, and a pipeline makes hundreds. What became of each is in the pipeline's newest apply as well."""
+"""Ended deploys, updates and removes that are kept with their journals, the newest. One takes as much room as
+three jobs, and a pipeline makes hundreds. The pipeline's newest apply has the outcome of each as well."""
 
 MIGRATIONS_KEPT = 2000
-"""Of migrations: their figures are what forecasts learn from."""
+"""Ended migrations that are kept: forecasts learn from their figures."""
 
 FORGET_EVERY = 50
-"""Operations that end between two looks for what to forget: so many more may be kept for a while."""
+"""Operations that end between two searches for old ones. So many more may be kept for a while."""
 
 AWAY = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
-"""What Redis, or the lack of it, answers while it restarts."""
+"""Errors while Redis restarts."""
+
+
+QUERY_S = 10.0
+"""Time for a question to a registry that may be restarting."""
+
+T = TypeVar("T")
 
 
 class Changed(Exception):
-    """The job is no longer what the decision was made on: decide again."""
+    """The job has changed since the decision was made: decide again."""
 
 
 def busy(job: str, holder: str) -> TowpathError:
-    """The refusal of a second operation on a job."""
+    """Return the refusal of a second operation on a job."""
     return TowpathError(
         ErrorCode.BUSY,
         f"operation {holder} on this job is under way",
@@ -66,33 +73,42 @@ def busy(job: str, holder: str) -> TowpathError:
     )
 
 
+async def in_time(call: Awaitable[T]) -> T:
+    """Return the registry's answer. Raises `TowpathError` (unreachable) when it does not come in time."""
+    try:
+        async with asyncio.timeout(QUERY_S):
+            return await call
+    except builtins.TimeoutError as error:
+        raise TowpathError(ErrorCode.UNREACHABLE, "the registry does not answer") from error
+
+
 def record_key(operation: str) -> str:
-    """Where an operation's record is."""
+    """Return the key of an operation's record."""
     return f"{PREFIX}operation:{operation}"
 
 
 def journal_key(operation: str) -> str:
-    """Where an operation's journal is."""
+    """Return the key of an operation's journal."""
     return f"{PREFIX}journal:{operation}"
 
 
 def command_key(command: str) -> str:
-    """Which operation a user's command became."""
+    """Return the key with the operation that a user's command became."""
     return f"{PREFIX}command:{command}"
 
 
 class Registry:
-    """Implements `towpath.protocols.runner.Ledger`, and what handlers read and begin."""
+    """Implements `towpath.protocols.runner.Ledger`, and begins and reads operations."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._ended = 0
         self._entries: dict[str, tuple[str, JobEntry]] = {}
-        """Job → its entry as Redis holds it, and as it was read: only what has changed is read anew."""
+        """Job → its entry as Redis holds it, and as it was parsed: only changed entries are parsed again."""
 
     @classmethod
-    def connect(cls, settings: Settings) -> Registry:
-        """A registry; the connection is made when it is first needed."""
+    def connect(cls, settings: CoordinatorSettings) -> Registry:
+        """Make a registry. The connection is made when it is first needed."""
         redis = Redis(
             host=settings.redis_host,
             port=settings.redis_port,
@@ -106,34 +122,32 @@ class Registry:
         return cls(redis)
 
     async def close(self) -> None:
-        """Give the connections back."""
+        """Close the connections."""
         await self._redis.aclose()
 
-    async def patiently(self, call: Callable[[Redis], Awaitable[Any]]) -> Any:
-        """The answer of Redis to a call that is harmless to repeat; waits while it is away."""
-        return await self._patiently(lambda: call(self._redis))
+    async def call(self, method: str, *arguments: Any) -> Any:
+        """Return the answer of Redis to a command that may be repeated. Wait while Redis is out of reach."""
+        return await self._patiently(lambda: getattr(self._redis, method)(*arguments))
 
     async def _patiently(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Repeat until Redis is there: every call here is harmless to repeat."""
+        """Repeat until Redis answers: every call here may be repeated."""
         pause_s = 0.05
         while True:
             try:
                 return await call()
             except AWAY as error:
-                log.warning("registry away (%s), again in %.2f s", error, pause_s)
+                log.warning("the registry does not answer (%s), next attempt in %.2f s", error, pause_s)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, 1.0)
 
     async def run_script(self, script: str, keys: list[str], arguments: list[str]) -> Any:
-        """Run one of the scripts; waits while Redis is away."""
-        return await self._patiently(
-            lambda: cast("Awaitable[Any]", self._redis.eval(script, len(keys), *keys, *arguments))
-        )
+        """Run one of the scripts. Wait while Redis is out of reach."""
+        return await self.call("eval", script, len(keys), *keys, *arguments)
 
     async def begin(self, record: OperationRecord) -> str:
-        """Accept an operation: lock, record and command in one durable write. Returns its id.
+        """Accept an operation: write lock, record and command in one durable write. Return its id.
 
-        The id of the earlier operation, if the same command was accepted before. Raises `Changed`
+        If the same command was accepted before, return the id of the earlier operation. Raises `Changed`
         when the job's epochs are not those of `record.before` any more, `TowpathError` (busy) when another
         operation holds the job.
         """
@@ -159,15 +173,13 @@ class Registry:
         return detail
 
     async def load(self, operation: str) -> tuple[OperationRecord, list[JournalEntry]]:
-        """An operation and its journal. Raises `TowpathError` when there is none of that id."""
-        text = await self._patiently(lambda: self._redis.get(record_key(operation)))
+        """Return an operation and its journal. Raises `TowpathError` when there is none of that id."""
+        text = await self.call("get", record_key(operation))
         if text is None:
             raise TowpathError(
                 ErrorCode.UNKNOWN_MIGRATION, "no such operation", field="operation", value=operation
             )
-        lines = await self._patiently(
-            lambda: cast("Awaitable[Any]", self._redis.lrange(journal_key(operation), 0, -1))
-        )
+        lines = await self.call("lrange", journal_key(operation), 0, -1)
         return (
             OperationRecord.model_validate_json(text),
             [JournalEntry.model_validate_json(line) for line in lines],
@@ -204,17 +216,17 @@ class Registry:
 
     async def announced(self, operation: str) -> None:
         """See `Ledger.announced`."""
-        await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(ABORTS, operation)))
+        await self.call("srem", ABORTS, operation)
         # SIGKILL here: the operation is still unfinished, so the next coordinator comes to this line again.
-        await self._patiently(lambda: cast("Awaitable[Any]", self._redis.srem(UNFINISHED, operation)))
+        await self.call("srem", UNFINISHED, operation)
         await self._forget_old()
 
     async def _forget_old(self) -> None:
-        """Now and then, forget the oldest operations that have ended, beyond those to be kept."""
+        """Forget the oldest ended operations now and then, except those to be kept."""
         self._ended += 1
         if self._ended % FORGET_EVERY:
             return
-        names = await self._patiently(lambda: self._redis.zrevrange(OPERATIONS, 0, -1))
+        names = await self.call("zrevrange", OPERATIONS, 0, -1)
         going_on = set(await self.unfinished())
         seen: Counter[bool] = Counter()
         for some in range(0, len(names), FORGET_EVERY):
@@ -226,7 +238,7 @@ class Registry:
                     await self._forget(record)
 
     async def _forget(self, record: OperationRecord) -> None:
-        """Delete an operation that has ended, its journal, and that its command was carried out."""
+        """Delete an ended operation, its journal, and the note that its command was executed."""
         keys = record_key(record.id), journal_key(record.id), command_key(record.command)
 
         def together() -> Awaitable[Any]:
@@ -238,39 +250,37 @@ class Registry:
         await self._patiently(together)
 
     async def request_abort(self, record: OperationRecord) -> bool:
-        """Keep the wish to roll an operation back; false when it has ended."""
+        """Keep the request to roll an operation back. Return False when the operation has ended."""
         return await self.run_script(REQUEST_ABORT, [LOCKS, ABORTS], [record.job, record.id]) == "noted"
 
     async def is_abort_requested(self, operation: str) -> bool:
-        """Whether an operation shall be rolled back."""
-        wished = await self._patiently(
-            lambda: cast("Awaitable[Any]", self._redis.sismember(ABORTS, operation))
-        )
+        """Tell if someone requested that an operation be rolled back."""
+        wished = await self.call("sismember", ABORTS, operation)
         return bool(wished)
 
     async def unfinished(self) -> list[str]:
-        """Operations that a coordinator must continue."""
-        members = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.smembers(UNFINISHED)))
+        """Return the operations that a coordinator must continue."""
+        members = await self.call("smembers", UNFINISHED)
         return sorted(members)
 
     async def operation_of(self, command: str) -> str | None:
-        """The operation a command became, if it was accepted before."""
-        return await self._patiently(lambda: self._redis.get(command_key(command)))
+        """Return the operation that a command became, if it was accepted before."""
+        return await self.call("get", command_key(command))
 
     async def latest(self, limit: int) -> list[OperationRecord]:
-        """The newest operations, newest first."""
-        names = await self._patiently(lambda: self._redis.zrevrange(OPERATIONS, 0, limit - 1))
+        """Return the newest operations, newest first."""
+        names = await self.call("zrevrange", OPERATIONS, 0, limit - 1)
         return await self._records(names)
 
     async def _records(self, names: list[str]) -> list[OperationRecord]:
         if not names:
             return []
-        texts = await self._patiently(lambda: self._redis.mget([record_key(name) for name in names]))
+        texts = await self.call("mget", [record_key(name) for name in names])
         return [OperationRecord.model_validate_json(text) for text in texts if text]
 
     async def jobs(self) -> dict[str, JobEntry]:
-        """All jobs, by name."""
-        found = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hgetall(JOBS)))
+        """Return all jobs by name."""
+        found = await self.call("hgetall", JOBS)
         known = self._entries
         self._entries = {
             name: known[name] if name in known and known[name][0] == text else (text, _read_entry(text))
@@ -279,12 +289,12 @@ class Registry:
         return {name: entry for name, (_, entry) in self._entries.items()}
 
     async def locks(self) -> dict[str, str]:
-        """Job → operation under way."""
-        return await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hgetall(LOCKS)))
+        """Return, for each locked job, the operation under way."""
+        return await self.call("hgetall", LOCKS)
 
     async def former(self, job: str) -> FormerJob | None:
-        """What is left of a removed job of that name."""
-        text = await self._patiently(lambda: cast("Awaitable[Any]", self._redis.hget(FORMER, job)))
+        """Return the remains of a removed job of that name."""
+        text = await self.call("hget", FORMER, job)
         return FormerJob.model_validate_json(text) if text else None
 
 

@@ -2,16 +2,15 @@
 
 Keys: `towpath:pipelines` (name → record), `towpath:pipeline-versions:<name>` (version → description),
 `towpath:apply:<id>`, `towpath:apply-changes:<id>` (job → change), `towpath:apply-ended:<id>` (all
-changes of one that has ended), `towpath:applies` (those that have not), `towpath:applies-unannounced`
-(those that have, and of which nobody was told yet),
+changes of one that has ended), `towpath:applies` (those under way), `towpath:applies-unannounced`
+(those whose end was not announced yet),
 `towpath:pipeline-command:<id>` (→ apply).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
 
 from pydantic import TypeAdapter
 
@@ -27,35 +26,35 @@ UNANNOUNCED = f"{PREFIX}applies-unannounced"
 CHANGES = TypeAdapter(list[ChangeRecord])
 
 VERSIONS_KEPT = 50
-"""Of each pipeline, the newest."""
+"""Versions that are kept of each pipeline, the newest."""
 
 
 class ChangedMeanwhile(Exception):
-    """The pipeline is no longer what the decision was made on: decide again."""
+    """The pipeline has changed since the decision was made: decide again."""
 
 
 def apply_key(apply: str) -> str:
-    """Where an apply is."""
+    """Return the key of an apply."""
     return f"{PREFIX}apply:{apply}"
 
 
 def changes_key(apply: str) -> str:
-    """Where its changes are."""
+    """Return the key of an apply's changes while it is under way."""
     return f"{PREFIX}apply-changes:{apply}"
 
 
 def all_changes_key(apply: str) -> str:
-    """Where they are, once it has ended."""
+    """Return the key of an apply's changes once it has ended."""
     return f"{PREFIX}apply-ended:{apply}"
 
 
 def versions_key(pipeline: str) -> str:
-    """Where the descriptions of a pipeline are."""
+    """Return the key of a pipeline's descriptions."""
     return f"{PREFIX}pipeline-versions:{pipeline}"
 
 
 def pipeline_command_key(command: str) -> str:
-    """Which apply a user's command became."""
+    """Return the key with the apply that a user's command became."""
     return f"{PREFIX}pipeline-command:{command}"
 
 
@@ -72,7 +71,7 @@ class PipelineStore:
         before: PipelineRecord | None,
         version: PipelineVersion | None,
     ) -> str:
-        """Accept an apply in one durable write; the id of the earlier one, if the command came before.
+        """Accept an apply in one durable write. Return its id, or the earlier id if the command came before.
 
         Raises `ChangedMeanwhile`, and `TowpathError` (busy) while another apply is under way.
         """
@@ -116,14 +115,14 @@ class PipelineStore:
         return detail
 
     async def save_change(self, apply: str, change: ChangeRecord) -> None:
-        """Keep how a change goes."""
+        """Save the state of a change."""
         keys, arguments = [APPLIES, changes_key(apply)], [apply, change.change.job, _text(change)]
         await self._registry.run_script(SAVE_CHANGE, keys, arguments)
 
     async def end(
         self, record: ApplyRecord, changes: Mapping[str, ChangeRecord], pipeline: PipelineRecord | None
     ) -> None:
-        """Keep the ended apply and the pipeline it leads to; None forgets the pipeline."""
+        """Save the ended apply and the pipeline it leads to. None forgets the pipeline."""
         keys = [
             PIPELINES,
             APPLIES,
@@ -141,83 +140,78 @@ class PipelineStore:
         )
 
     async def apply_of(self, command: str) -> str | None:
-        """The apply a command became, if it was accepted before."""
-        return await self._call("get", pipeline_command_key(command))
+        """Return the apply that a command became, if it was accepted before."""
+        return await self._registry.call("get", pipeline_command_key(command))
 
     async def unfinished(self) -> list[str]:
-        """Applies that a coordinator must continue."""
-        return sorted(await self._call("smembers", APPLIES))
+        """Return the applies that a coordinator must continue."""
+        return sorted(await self._registry.call("smembers", APPLIES))
 
     async def unannounced(self) -> list[str]:
-        """Applies that have ended, of which a coordinator must still tell; but those that are forgotten."""
-        known = sorted(await self._call("smembers", UNANNOUNCED))
-        forgotten = [apply for apply in known if not await self._call("exists", apply_key(apply))]
+        """Return ended applies that a coordinator must still announce, except those that are forgotten."""
+        known = sorted(await self._registry.call("smembers", UNANNOUNCED))
+        forgotten = [apply for apply in known if not await self._registry.call("exists", apply_key(apply))]
         for apply in forgotten:
             await self.announced(apply)
         return [apply for apply in known if apply not in forgotten]
 
     async def announced(self, apply: str) -> None:
-        """The end of the apply was told."""
-        await self._call("srem", UNANNOUNCED, apply)
+        """Note that the end of the apply was announced."""
+        await self._registry.call("srem", UNANNOUNCED, apply)
 
     async def load(self, apply: str) -> tuple[ApplyRecord, dict[str, ChangeRecord]]:
-        """An apply and its changes."""
+        """Return an apply and its changes."""
         return await self.record(apply), await self._changes(apply)
 
     async def record(self, apply: str) -> ApplyRecord:
-        """An apply alone: what was decided, and how it ended."""
-        text = await self._call("get", apply_key(apply))
+        """Return an apply without its changes."""
+        text = await self._registry.call("get", apply_key(apply))
         if text is None:
             raise TowpathError(ErrorCode.UNKNOWN_PIPELINE, "no such apply", field="apply", value=apply)
         return ApplyRecord.model_validate_json(text)
 
     async def _changes(self, apply: str) -> dict[str, ChangeRecord]:
-        found = await self._call("hgetall", changes_key(apply))
+        found = await self._registry.call("hgetall", changes_key(apply))
         if found:
             return {job: ChangeRecord.model_validate_json(change) for job, change in found.items()}
-        # None: it has ended, if only just now, or had none.
-        every = CHANGES.validate_json(await self._call("get", all_changes_key(apply)) or "[]")
+        # There are none: it has just ended, or had none.
+        every = CHANGES.validate_json(await self._registry.call("get", all_changes_key(apply)) or "[]")
         return {change.change.job: change for change in every}
 
     async def pipelines(self) -> dict[str, PipelineRecord]:
-        """All pipelines, by name."""
-        found = await self._call("hgetall", PIPELINES)
+        """Return all pipelines by name."""
+        found = await self._registry.call("hgetall", PIPELINES)
         return {name: PipelineRecord.model_validate_json(found[name]) for name in sorted(found)}
 
     async def pipeline(self, name: str) -> PipelineRecord:
-        """One pipeline. Raises `TowpathError` (unknown pipeline)."""
+        """Return one pipeline. Raises `TowpathError` (unknown pipeline)."""
         known = await self.pipelines()
         if name not in known:
             raise TowpathError.unknown("pipeline", name, sorted(known))
         return known[name]
 
     async def versions(self, name: str) -> dict[int, PipelineVersion]:
-        """The descriptions of a pipeline that are kept, by version."""
-        found = await self._call("hgetall", versions_key(name))
+        """Return the kept descriptions of a pipeline by version."""
+        found = await self._registry.call("hgetall", versions_key(name))
         versions = [PipelineVersion.model_validate_json(text) for text in found.values()]
         return {version.version: version for version in sorted(versions, key=lambda v: v.version)}
 
     async def artefacts(self) -> set[str]:
-        """Digests of all user code that versions of pipelines have, and that a rollback may need."""
+        """Return the digests of all user code in versions of pipelines: a rollback may need it."""
         digests: set[str] = set()
-        for name in await self._call("hkeys", PIPELINES):
-            for text in await self._call("hvals", versions_key(name)):
+        for name in await self._registry.call("hkeys", PIPELINES):
+            for text in await self._registry.call("hvals", versions_key(name)):
                 digests.update(json.loads(text).get("artefacts", {}).values())
         return digests
 
-    async def _call(self, method: str, *arguments: str) -> Any:
-        return await self._registry.patiently(
-            lambda redis: cast("Awaitable[Any]", getattr(redis, method)(*arguments))
-        )
-
 
 def _text(change: ChangeRecord) -> str:
-    """What is as it is by default is not written: most changes are many, and alike."""
+    """Return a change as JSON without default values: there are many, and most are alike."""
     return change.model_dump_json(exclude_defaults=True)
 
 
 def busy_pipeline(pipeline: str, apply: str) -> TowpathError:
-    """The refusal of a second apply."""
+    """Return the refusal of a second apply."""
     return TowpathError(
         ErrorCode.BUSY,
         f"apply {apply} of this pipeline is under way",

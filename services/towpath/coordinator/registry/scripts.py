@@ -1,7 +1,7 @@
 """The registry's atomic writes, as Redis runs them.
 
-Every key a script touches is passed to it. Each script may be run again after its reply was lost:
-it recognises that it has been carried out and changes nothing.
+Every key a script touches is passed to it. Each script may be run again after its reply was lost: it then
+recognises that it has run before and changes nothing.
 """
 
 BEGIN = """
@@ -25,9 +25,8 @@ redis.call('SADD', KEYS[5], ARGV[2])
 redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[6])
 return {'accepted', ARGV[2]}
 """
-"""Take the job's lock and write the operation, if the job still is what the decision was made on:
-every operation that changes a job raises its epoch, or at least the epoch it has used up, so the two are
-its version."""
+"""Take the job's lock and write the operation, if the job has not changed since the decision. Every operation
+that changes a job raises its epoch, or at least the epoch it has used up, so the two are its version."""
 
 _CHANGE = """
 local function change(job, what, entry, former)
@@ -54,8 +53,8 @@ change(ARGV[4], ARGV[5], ARGV[6], ARGV[7])
 return 'written'
 """
 )
-"""Write a line of a journal at its position, with the change it confirms. Two coordinators cannot
-both: the second finds the position taken, or the operation ended and its journal perhaps forgotten."""
+"""Write a line of a journal at its position, with the change it confirms. Only one of two coordinators can:
+the second finds the position taken, or the operation ended and its journal perhaps forgotten."""
 
 FINISH = (
     _CHANGE
@@ -79,7 +78,7 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 'ended' end
 redis.call('SADD', KEYS[2], ARGV[2])
 return 'noted'
 """
-"""Note that an operation shall be rolled back, if it has not ended."""
+"""Note the request to roll an operation back, if it has not ended."""
 
 BEGIN_APPLY = """
 -- KEYS pipelines, applies, apply, changes, versions, command, all of the apply before
@@ -103,8 +102,8 @@ redis.call('SET', KEYS[6], ARGV[2], 'EX', ARGV[9])
 for i = 7, #KEYS do redis.call('EXPIRE', KEYS[i], ARGV[9]) end
 return {'accepted', ARGV[2]}
 """
-"""Accept an apply, unless another one of the pipeline is under way or was accepted meanwhile. The one
-before is kept as long as its command is remembered."""
+"""Accept an apply, unless another one of the pipeline is under way or was accepted meanwhile. The apply
+before it is kept as long as its command is remembered."""
 
 END_APPLY = """
 -- KEYS pipelines, applies, apply, versions, changes, all changes, unannounced
@@ -125,9 +124,8 @@ redis.call('SADD', KEYS[7], ARGV[2])
 redis.call('SREM', KEYS[2], ARGV[2])
 return 'written'
 """
-"""Keep an apply that has ended. Its changes become one text, which Redis keeps in a tenth of the space that
-they take one by one. Said again, by a coordinator that was replaced for instance, it changes nothing: another
-apply may be under way."""
+"""Save an ended apply. Its changes become one text, which takes a tenth of the space of single ones. If a
+coordinator that was replaced repeats this, it changes nothing: another apply may be under way."""
 
 SAVE_CHANGE = """
 -- KEYS applies, changes
@@ -136,5 +134,5 @@ if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 0 then return 'ended' end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 return 'written'
 """
-"""Keep how a change goes, unless its apply has ended: what a coordinator that was replaced still says would
-stand beside all that is kept of it."""
+"""Save the state of a change, unless its apply has ended: a coordinator that was replaced may still send
+it, and it would stand beside the saved changes."""

@@ -1,7 +1,7 @@
-"""The form in which the registry keeps jobs and operations: JSON without what is as it is by default.
+"""The form in which the registry keeps jobs and operations: JSON without default values.
 
-With defaults written out a job takes a third more, and an operation, which has the job before and after it,
-as well. Only `kind` of an operator always stands there: by it the operator is read again.
+With default values a job takes a third more room, and so does an operation, which has the job before and
+after it. Only the `kind` of an operator is always written, because the reader needs it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from towpath.protocols.record import JobEntry, OperationRecord
 
 
 def entry_text(entry: JobEntry) -> str:
-    """A job as it is kept; `JobEntry.model_validate_json` reads it."""
+    """Return a job's stored form. `JobEntry.model_validate_json` reads it."""
     return _text(_entry_body(entry))
 
 
 def record_text(record: OperationRecord) -> str:
-    """An operation as it is kept; `OperationRecord.model_validate_json` reads it."""
+    """Return an operation's stored form. `OperationRecord.model_validate_json` reads it."""
     body = record.model_dump(mode="json", exclude_defaults=True, exclude={"before", "after"})
     for name, entry in (("before", record.before), ("after", record.after)):
         if entry is not None:

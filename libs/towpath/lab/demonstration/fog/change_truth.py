@@ -15,7 +15,7 @@ import pandas as pd
 
 from towpath.checker.clean_truth import CleanTruth, clean_truth
 from towpath.checker.identity import EventIdentity, Identity, ValuesIdentity, named
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.verdict import Verdict
 from towpath.contracts.operators import Clean, Window
 from towpath.contracts.pipeline import PipelineSpec
@@ -54,7 +54,7 @@ class ChangeTruth:
 def change_truth(
     before: PipelineSpec,
     sent: Sequence[bytes],
-    observations: Sequence[Observation],
+    observations: Sequence[ReceivedMessage],
     old_topic: str,
     changed_at: float,
 ) -> ChangeTruth:
@@ -79,7 +79,7 @@ def change_truth(
     return ChangeTruth(truth, len(first), len(rest), mixed)
 
 
-def judge_change(expected: ChangeTruth, observations: Sequence[Observation]) -> Verdict:
+def judge_change(expected: ChangeTruth, observations: Sequence[ReceivedMessage]) -> Verdict:
     """Compare what was received with the truth; results on the wrong side of the change are wrong."""
     verdict = verdict_on(expected.truth, [*observations])
     verdict.wrong += len(expected.mixed)
@@ -88,14 +88,16 @@ def judge_change(expected: ChangeTruth, observations: Sequence[Observation]) -> 
     return verdict
 
 
-def _last_of_removed(observations: Sequence[Observation], place: Mapping[int, int], changed_at: float) -> int:
+def _last_of_removed(
+    observations: Sequence[ReceivedMessage], place: Mapping[int, int], changed_at: float
+) -> int:
     """Place of the last event that the removed job (B) had to take: whatever its input held when the change
     came, and whatever it went on to take until it was gone."""
     held = _ids([o for o in observations if o.received_at < changed_at], CLEANING)
     return max((place.get(i, -1) for i in [*held, *_ids(observations, LATE)]), default=-1)
 
 
-def _ids(observations: Sequence[Observation], job: str, topic: str | None = None) -> list[int]:
+def _ids(observations: Sequence[ReceivedMessage], job: str, topic: str | None = None) -> list[int]:
     """Ids of a job's results, as received; of those on one topic, if given."""
     return [
         dict(o.identity.values)["id"]

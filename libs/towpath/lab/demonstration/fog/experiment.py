@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from towpath.checker.collector import ResultCollectors
 from towpath.checker.judging import judge
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import WindowTruth
 from towpath.contracts.job import JobStatus
 from towpath.lab.demonstration.fog import links, pipelines
@@ -96,7 +96,7 @@ class ArrangementRun:
         begun_at = time.time()
         await together(*(self._replay(portion) for portion in turn.portions))
         missing = {*turn.truth}
-        observations: list[Observation] = []
+        observations: list[ReceivedMessage] = []
 
         def complete() -> bool:
             observations.extend(came := fresh.take())
@@ -121,7 +121,7 @@ class ArrangementRun:
         self,
         turn: Turn,
         begun_at: float,
-        observations: list[Observation],
+        observations: list[ReceivedMessage],
         before: dict[str, JobStatus],
         crossed_before: dict[str, int],
     ) -> TurnReport:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from towpath.checker.identity import Identity, WindowIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import WindowTruth
 from towpath.contracts.job import JobStatus
 from towpath.contracts.message import Model
@@ -61,7 +61,7 @@ def stage_rate(
     edges: Sequence[str],
     begun_at: float,
     truth: WindowTruth,
-    observations: Iterable[Observation],
+    observations: Iterable[ReceivedMessage],
     progress: Mapping[str, tuple[JobStatus, JobStatus]],
 ) -> StageRate:
     """The rate of a stage in a turn that began at `begun_at`, Unix seconds.

@@ -9,7 +9,7 @@ import pandas as pd
 
 from towpath.checker.clean_truth import clean_truth
 from towpath.checker.identity import Identity, WindowIdentity
-from towpath.checker.observation import Observation
+from towpath.checker.observation import ReceivedMessage
 from towpath.checker.truth import WindowTruth, window_truth
 from towpath.contracts.operators import Window
 from towpath.lab.demonstration.fog.arrangement import LATE_MINUTES
@@ -47,7 +47,7 @@ def is_closing(identity: Identity) -> bool:
     return isinstance(identity, WindowIdentity) and ("carrier", CLOSING_CARRIER) in identity.key
 
 
-def of_departures(observations: Sequence[Observation]) -> list[Observation]:
+def of_departures(observations: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
     """The results that stand for departures."""
     return [o for o in observations if not is_closing(o.identity)]
 

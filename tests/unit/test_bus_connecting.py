@@ -1,0 +1,48 @@
+"""Connections that do not come back: a new one is made each time the last has ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from towpath.bus import connecting
+from towpath.bus.connecting import FreshConnection, Login
+
+
+class Connection:
+    """A client that may be cut."""
+
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> FreshConnection:
+    async def connect_once(*_: Any, **__: Any) -> Connection:
+        return Connection()
+
+    monkeypatch.setattr(connecting, "connect_once", connect_once)
+    return FreshConnection(Login("nats://127.0.0.1:4222", "user", "secret"), "test")
+
+
+async def test_connection_when_it_lives_then_is_the_same(fresh: FreshConnection) -> None:
+    assert await fresh.get() is await fresh.get()
+
+
+async def test_connection_when_it_was_cut_then_another_one_takes_its_place(fresh: FreshConnection) -> None:
+    first = await fresh.get()
+    await first.close()
+
+    assert await fresh.get() is not first
+
+
+async def test_connection_when_it_is_closed_then_the_client_is(fresh: FreshConnection) -> None:
+    client = await fresh.get()
+
+    await fresh.close()
+
+    assert client.is_closed
