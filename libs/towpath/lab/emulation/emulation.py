@@ -13,6 +13,16 @@ from towpath.bus import Bus
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import ShapeLink
+from towpath.contracts.scenario_nodes import (
+    ChangeLink,
+    FailNodes,
+    NodeStep,
+    Outages,
+    ResizeNode,
+    StartNodes,
+    StopNodes,
+    Travel,
+)
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.topology import Node, NodeLink, Topology
 from towpath.lab.emulation.nodes import Nodes
@@ -62,6 +72,27 @@ class Emulation:
     def share(self, name: str) -> Share:
         """What a node is given now. Raises `TowpathError`."""
         return share_of(self.node(name), self.host)
+
+    async def carry_out(self, step: NodeStep, seed: object = 0) -> None:
+        """Execute a step of a timeline to its end: a journey, an outage, the start of a node.
+
+        `seed` decides what chance does. Raises `TowpathError`.
+        """
+        match step:
+            case StartNodes():
+                await self.start(step.nodes)
+            case StopNodes():
+                await self.stop(step.nodes)
+            case FailNodes():
+                await self.fail(step.nodes, step.for_s)
+            case ResizeNode():
+                await self.resize(step.node, step.cores, step.clock_ghz, step.memory_mb)
+            case ChangeLink():
+                await self.link(step.node, step.link)
+            case Travel():
+                await self.travel(step.node, step.rounds)
+            case Outages():
+                await self.let_fail(step.nodes, step.for_s, seed)
 
     async def settle(self, within_s: float = UP_S) -> None:
         """Bring everything to where the topology has it: nodes up, spare ones away, sizes, links.

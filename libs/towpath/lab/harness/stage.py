@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nats.errors import Error as NatsError
 
@@ -25,6 +25,9 @@ from towpath.mesh.state import MeshState
 from towpath.processes import find
 from towpath.streams.stream_view import stream_view
 from towpath.tasks import to_the_end
+
+if TYPE_CHECKING:
+    from towpath.lab.emulation.emulation import Emulation
 
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 """Small: several engines share a machine, and together with all else they stay well inside 12 GiB."""
@@ -55,6 +58,8 @@ class Stage:
     """As the operator: commands the coordinator, hears everything."""
     prompter: Bus
     """With the coordinator's rights: repeats its commands, hears the replies to it."""
+    emulation: Emulation | None = None
+    """Set if the sites are nodes of an emulated topology."""
 
     async def connected(self, name: str) -> Bus:
         """A further connection as the operator, called so at the server. Raises `TowpathError`."""
@@ -109,10 +114,12 @@ class Stage:
 
     def absent(self) -> set[str]:
         """Sites that are not meant to be up now."""
-        return set()
+        return self.emulation.away if self.emulation else set()
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
+        if self.emulation:
+            return []  # Processes in containers cannot be seen from here. Their sites say how they are.
         names = processes_of(self.mesh.spec, self.mesh.sites)
         return [name for name in names if find(self.home.run, name) is None]
 
@@ -195,14 +202,20 @@ class Stages:
 @asynccontextmanager
 async def standing(home: Home) -> AsyncIterator[Stage]:
     """The mesh that runs under `home`, once everything is up; it stays. Raises `TowpathError`."""
+    async with connected_stage(home) as up:
+        await up.until_settled(None, UP_S)
+        yield up
+
+
+@asynccontextmanager
+async def connected_stage(home: Home, emulation: Emulation | None = None) -> AsyncIterator[Stage]:
+    """Connect to the mesh that runs under `home`, whatever its state. Raises `TowpathError`."""
     mesh = await asyncio.to_thread(MeshState.load, home)
     async with (
         await connection_to(mesh, mesh.operator, "laboratory") as bus,
         await connection_to(mesh, mesh.login("coordinator"), "laboratory prompter") as prompter,
     ):
-        up = Stage(home, mesh, bus, prompter)
-        await up.until_settled(None, UP_S)
-        yield up
+        yield Stage(home, mesh, bus, prompter, emulation)
 
 
 async def connection_to(mesh: MeshState, credential: Credential, name: str) -> Bus:

@@ -19,7 +19,6 @@ from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
-from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.protocols.record import ENDED
@@ -38,10 +37,11 @@ class Commands:
     """The undo log."""
     sampler: Sampler
     rules: HeldRules
-    nodes: EmulatedNodes
     exits: AsyncExitStack
     """Where observers of jobs end."""
     allow_process: bool = False
+    seed: int = 0
+    """Decides what nodes do by chance."""
     moves: list[tuple[str, Migration]] = field(default_factory=list)
     """Migrations that were accepted, by operation."""
 
@@ -191,7 +191,14 @@ class Commands:
 
     async def _node(self, step: Step) -> None:
         assert step.node is not None
-        await self.nodes.carry_out(step.node)
+        if self.stage.emulation is None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "the sites of this mesh are no emulated nodes",
+                field="mesh.topology",
+                allowed="a scenario that names a topology",
+            )
+        await self.stage.emulation.carry_out(step.node, self.seed)
 
     async def _move(self, operation: str, move: Migration) -> MoveReport:
         try:

@@ -1,11 +1,10 @@
-"""The ground of a scenario whose sites are the nodes of an emulated topology."""
+"""Stages whose sites are the nodes of an emulated topology."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.lab.emulation.bringing_up import (
@@ -17,32 +16,15 @@ from towpath.lab.emulation.bringing_up import (
     nothing_up,
     take_down,
 )
-from towpath.lab.emulation.emulation import Emulation
 from towpath.lab.emulation.project import Project
-from towpath.lab.harness.stage import Stage, connection_to
+from towpath.lab.harness.stage import Stage, connected_stage
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
-from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end
 
 
-@dataclass
-class EmulatedStage(Stage):
-    """A mesh whose sites are containers."""
-
-    emulation: Emulation
-
-    def absent(self) -> set[str]:
-        """Nodes that are away because somebody wanted it."""
-        return self.emulation.away
-
-    def not_running(self) -> list[str]:
-        """Nothing that could be seen here: what runs in containers says itself how it is."""
-        return []
-
-
 @asynccontextmanager
-async def standing_emulation(home: Home, topology: str) -> AsyncIterator[EmulatedStage]:
+async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Stage]:
     """The topology that is up under `home`; it stays. Raises `TowpathError` when it is another one."""
     wanted, there = read(topology), await asyncio.to_thread(Project(home).standing)
     if there is None:
@@ -55,13 +37,8 @@ async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Emulate
             value=wanted.name,
             allowed=there.name,
         )
-    mesh = await asyncio.to_thread(MeshState.load, home)
-    async with (
-        emulation(home) as running,
-        await connection_to(mesh, mesh.operator, "scenario") as bus,
-        await connection_to(mesh, mesh.login("coordinator"), "scenario prompter") as prompter,
-    ):
-        yield EmulatedStage(home, mesh, bus, prompter, running)
+    async with emulation(home) as running, connected_stage(home, running) as up:
+        yield up
 
 
 @asynccontextmanager
@@ -71,7 +48,7 @@ async def own_emulation(
     tell: Callable[[str], None] = lambda text: None,
     tag: str = DEFAULT_TAG,
     artefact_root: str | None = None,
-) -> AsyncIterator[EmulatedStage]:
+) -> AsyncIterator[Stage]:
     """A topology brought up under `home`, with user code from `artefact_root`; it is taken down in the end.
 
     Raises `TowpathError`.

@@ -7,6 +7,7 @@ from shlex import quote
 from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
+from towpath.lab.topology.power import NodeEnergy
 
 
 class RuleOutcome(Model):
@@ -27,19 +28,6 @@ class RuleOutcome(Model):
         known = count.model_dump(include={"looked", "acted", "errors", "last_error"}) if count else {}
         faults = [action.fault for action in rule.actions]
         return cls(rule=rule.name, event=event_of(rule), faults=faults, **known)
-
-
-class NodeEnergy(Model):
-    """What a node of an emulated topology took from the beginning of `before` until steady state was back."""
-
-    energy_j: float
-    """Joules, after its power profile."""
-    mean_w: float
-    """While it ran, watts."""
-    utilisation: float
-    """Share of its processor that was busy while it ran, 0 to 1."""
-    up_s: float
-    """For how long it ran."""
 
 
 class RunReport(Model):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import OnTarget
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.scenario import Scenario, Step
+from towpath.lab.emulation.energy import EnergyMeter
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.judge import disorder_s
@@ -25,7 +27,6 @@ from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
-from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
@@ -39,6 +40,9 @@ from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
+
+POWER = "power_w"
+"""Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
 STEADY_S = 60.0
 """For steady state to come about in the first place."""
@@ -97,23 +101,23 @@ class Run:
             sampler = Sampler(self.stage.mesh, self.stage.bus)
             rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
             steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
-            nodes = EmulatedNodes(self.stage, sampler, self.journal, self.seed)
+            meter = EnergyMeter(self.stage.emulation, partial(self._note_power, sampler))
             restoration = Restoration(self.stage.bus, self.journal)
-            commands = Commands(self.stage, restoration, sampler, rules, nodes, exits, self.allow_process)
+            commands = Commands(self.stage, restoration, sampler, rules, exits, self.allow_process, self.seed)
             watching: asyncio.Task[None] | None = None
             try:
                 events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
                 recorder = Recorder(self.journal, self.scenario.collect)
                 await self._listen(exits, sampler, events, recorder)
                 watching = asyncio.create_task(steadiness.run(), name="steadiness")
-                await self._phases(commands, events, steadiness)
+                await self._phases(commands, events, steadiness, meter)
             except (TowpathError, TimeoutError, NatsError) as error:
                 self._problem(f"the run got stuck: {str(error) or 'no answer'}")
                 self.broken = True
             finally:
                 await end([watching])
                 await self._restore(commands, rules)
-            report = self._report(rules, steadiness, nodes, time.monotonic() - begun)
+            report = self._report(rules, steadiness, meter, time.monotonic() - begun)
         self.trace.end("; ".join(report.problems) or None)
         self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
         return report
@@ -137,12 +141,21 @@ class Run:
         await events.listen(bus)
         await recorder.listen(bus)
 
-    async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
-        # A run before this one may have been killed, and have left a node away or a link cut.
-        await commands.nodes.settle()
-        async with commands.nodes.at_full_speed():
+    def _note_power(self, sampler: Sampler, node: str, watts: float) -> None:
+        sampler.take_metric(node, POWER, watts)
+        self.journal.add(Entry.METRIC, entity=node, name=POWER, value=round(watts, 2))
+
+    async def _phases(
+        self, commands: Commands, events: MeshEvents, steadiness: Steadiness, meter: EnergyMeter
+    ) -> None:
+        emulation = self.stage.emulation
+        if emulation:
+            # A run before this one may have been killed, and have left a node away or a link cut.
+            await emulation.settle()
+        # The start of a job is not what is emulated.
+        async with emulation.at_full_speed() if emulation else nullcontext():
             await self._prepare(commands)
-        async with commands.nodes.metered():
+        async with meter:
             await self._act(commands, events, steadiness)
         await self._judge(commands.sampler)
 
@@ -195,7 +208,8 @@ class Run:
         if commands.rules.names:
             with self.trace.step("unload rules"):
                 await commands.rules.unload(commands.rules.names)
-        await commands.nodes.revive()
+        if self.stage.emulation:
+            await self.stage.emulation.revive()
         over = time.time()
         self._moves = await commands.moves_ended(MOVES_S)
         for move in self._moves:
@@ -238,8 +252,11 @@ class Run:
     async def _restore(self, commands: Commands, rules: HeldRules) -> None:
         """Put back what the run changed: also when it was cancelled or failed."""
         self.journal.add(Entry.PHASE, phase="restore")
-        nodes = commands.nodes
-        for part in (nodes.bring_back, partial(self._put_back, commands, rules), nodes.settle):
+        parts: list[Callable[[], Awaitable[None]]] = [partial(self._put_back, commands, rules)]
+        if self.stage.emulation:
+            # Jobs on a node that is away could not be removed.
+            parts = [self.stage.emulation.bring_back, *parts, self.stage.emulation.settle]
+        for part in parts:
             try:
                 await part()
             except (TowpathError, TimeoutError, NatsError) as error:
@@ -262,7 +279,7 @@ class Run:
         self.broken = True
 
     def _report(
-        self, rules: HeldRules, steadiness: Steadiness, nodes: EmulatedNodes, seconds: float
+        self, rules: HeldRules, steadiness: Steadiness, meter: EnergyMeter, seconds: float
     ) -> RunReport:
         if self.scenario.collect.rule_counts:
             counts = {name: count.model_dump(mode="json") for name, count in rules.counts.items()}
@@ -279,7 +296,7 @@ class Run:
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
             migrations=self._moves,
-            energy=nodes.energy,
+            energy=meter.energy,
             rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
             problems=self.problems,
             broken=self.broken,
