@@ -14,13 +14,13 @@ from towpath.contracts.message import Model
 from towpath.contracts.site import SiteState
 from towpath.contracts.topology import Topology
 from towpath.lab.containers import control
+from towpath.lab.containers.projects import until_healthy
 from towpath.lab.demonstration.evacuation import Evacuation, EvacuationReport
 from towpath.lab.demonstration.pipeline import CLOUD, EDGES, MOVING_JOB
 from towpath.lab.demonstration.report import DemonstrationReport
 from towpath.lab.demonstration.run import Demonstration, DemonstrationOptions
 from towpath.lab.emulation.project import Project, check_images
 from towpath.lab.harness.stage import Stage
-from towpath.lab.topology.health import until_healthy
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from towpath.containers.errors import NoSuchContainer, SlowDaemon
 from towpath.lab.containers import control
-from towpath.lab.containers.updating import Limits, limit, limits_of
-from towpath.lab.containers.usage import cpu_seconds
+from towpath.lab.containers.limits import Limits, cpu_seconds, limit, limits_of
 from towpath.lab.topology.shares import Share
 
 ATTEMPTS = 4

@@ -17,9 +17,8 @@ from towpath.containers.images import is_present
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import FaultSettings
 from towpath.contracts.topology import Topology
-from towpath.lab.containers.projects import remove_project
+from towpath.lab.containers.projects import parts, remove_project, why
 from towpath.lab.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
-from towpath.lab.topology.health import parts, why
 from towpath.lab.topology.secrets import write_secrets
 from towpath.lab.topology.sites import mesh_spec
 from towpath.mesh.home import Home
