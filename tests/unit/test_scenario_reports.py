@@ -15,8 +15,14 @@ from towpath.contracts.errors import TowpathError
 from towpath.lab.harness import stage as staging
 from towpath.lab.harness.journal import FILE, Entry, Journal, read_journal
 from towpath.lab.scenarios.campaign import Campaign, PlannedRun, chosen_scenarios, plan, together
-from towpath.lab.scenarios.campaign_files import write_campaign
-from towpath.lab.scenarios.campaign_report import CampaignReport, by_event, by_fault, by_scenario, coverage
+from towpath.lab.scenarios.campaign_report import (
+    CampaignReport,
+    by_event,
+    by_fault,
+    by_scenario,
+    coverage,
+    write_campaign,
+)
 from towpath.lab.scenarios.course import course
 from towpath.lab.scenarios.reading import LIBRARY, parse, plain
 from towpath.lab.scenarios.report import RunReport

@@ -1,14 +1,18 @@
-"""What a campaign found: by scenario, by fault, and what to repeat."""
+"""The report of a campaign: by scenario, by fault, and how to repeat its failures."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from towpath.contracts.message import Model
+from towpath.lab.faults.registry import faults
 from towpath.lab.harness.report import FINDINGS, in_words
 from towpath.lab.scenarios.report import RunReport
+
+JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 
 
 class CampaignReport(Model):
@@ -103,6 +107,18 @@ def _row(name: str, runs: Sequence[RunReport]) -> RunsTogether:
         expected=sum(verdict.expected for run in runs for verdict in run.verdicts.values()),
         findings={finding: sum(run.total(finding) for run in runs) for finding in FINDINGS},
     )
+
+
+def write_campaign(directory: Path, report: CampaignReport, *, picture: bool) -> None:
+    """Write the report as JSON and Markdown, and its picture on demand, because drawing takes a second."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / JSON_FILE).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    if picture:
+        from towpath.lab.scenarios.picture import draw_campaign
+
+        draw_campaign(directory / PICTURE_FILE, report)
+    text = markdown(report, faults(), PICTURE_FILE if picture else None)
+    (directory / MARKDOWN_FILE).write_text(text, encoding="utf-8")
 
 
 def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:

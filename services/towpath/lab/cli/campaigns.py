@@ -50,8 +50,7 @@ def campaign(
 
 async def _run(under_way: Campaign, seed: int) -> CampaignReport:
     """Play all runs; the report is written after each one, so that an interrupted campaign leaves one."""
-    from towpath.lab.scenarios.campaign_files import write_campaign
-    from towpath.lab.scenarios.campaign_report import CampaignReport
+    from towpath.lab.scenarios.campaign_report import CampaignReport, write_campaign
 
     begun = time.monotonic()
     report = CampaignReport(seed=seed, planned=len(under_way.planned))
