@@ -20,9 +20,9 @@ from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.course import course
 from towpath.lab.scenarios.reading import parse
 from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.report_page import run_markdown
 from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.timeline import what_of
-from towpath.lab.scenarios.written_report import markdown
 from towpath.lab.topology.power import NodeEnergy
 from towpath.lab.topology.reading import read
 
@@ -184,7 +184,7 @@ def test_report_when_nodes_were_metered_then_shows_what_each_and_all_took() -> N
     journal.add(Entry.METRIC, entity="jfk", name="power_w", value=6.0)
     journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
     found = course(journal.lines)
-    text = markdown(found)
+    text = run_markdown(found)
     assert "| jfk | 120 | 6.0 | 25 | 20 |" in text
-    assert "| together | 1020 |" in text
+    assert "All nodes together took 1,020 J." in text
     assert "jfk power_w" in found.metrics

@@ -6,11 +6,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from towpath.contracts.message import Model
 from towpath.lab.faults.registry import faults
+from towpath.lab.harness.markdown import markdown
 from towpath.lab.harness.report import FINDINGS, in_words
 from towpath.lab.scenarios.report import RunReport
+from towpath.reports.markup import element, listed, paragraph, section, table
 
 JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 
@@ -117,51 +120,62 @@ def write_campaign(directory: Path, report: CampaignReport, *, picture: bool) ->
         from towpath.lab.scenarios.picture import draw_campaign
 
         draw_campaign(directory / PICTURE_FILE, report)
-    text = markdown(report, faults(), PICTURE_FILE if picture else None)
+    text = campaign_markdown(report, faults(), PICTURE_FILE if picture else None)
     (directory / MARKDOWN_FILE).write_text(text, encoding="utf-8")
 
 
-def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:
-    """The report as people read it."""
+def campaign_markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:
+    """Return the text of `campaign.md`."""
     good = len(report.runs) - len(report.failed)
-    total = f"{good} of {len(report.runs)} runs went as expected"
-    parts = ["# Campaign", "", f"Seed {report.seed}: {total}, {report.planned} were planned.", ""]
-    parts += [f"Took {report.seconds / 60:.1f} min; the mesh was started anew {report.restarts} times.", ""]
-    if picture is not None:
-        parts += [f"![time to recover by scenario]({picture})", ""]
-    parts += ["## By scenario", "", *_table(by_scenario(report.runs))]
-    parts += ["## By strategy of migration", "", *_table(by_strategy(report.runs))]
-    parts += ["## By fault that acted", "", *_table(by_fault(report.runs))]
-    parts += ["## By place where one acted", "", *_table(by_event(report.runs))]
+    lead = (
+        f"Seed {report.seed}: {good} of {len(report.runs)} runs went as expected, {report.planned} were "
+        f"planned. The campaign took {report.seconds / 60:.1f} min; the mesh was restarted "
+        f"{report.restarts} times."
+    )
     acted, idle = coverage(report.runs, known_faults)
-    parts += [f"{len(acted)} of {len(acted) + len(idle)} faults acted; not: {', '.join(idle) or 'none'}.", ""]
-    parts += _failures(report.failed)
-    return "\n".join(parts)
+    sections = [
+        section("By scenario", _table(by_scenario(report.runs))),
+        section("By strategy of migration", _table(by_strategy(report.runs))),
+        section("By fault that acted", _table(by_fault(report.runs))),
+        section("By place where one acted", _table(by_event(report.runs))),
+        paragraph(
+            f"{len(acted)} of {len(acted) + len(idle)} faults acted; not: {', '.join(idle) or 'none'}."
+        ),
+        section("Failures", *_failures(report.failed)),
+    ]
+    if picture is not None:
+        sections.insert(0, element("img", alt="time to recover by scenario", src=picture))
+    return markdown("Campaign", lead, sections)
 
 
-def _table(rows: Sequence[RunsTogether]) -> list[str]:
-    names = ("runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
-    lines = [f"| | {' | '.join(names)} | results | found by the checker |"]
-    lines.append("|---" * (len(names) + 3) + "|")
-    for row in rows:
-        never = f" ({row.never_recovered} never)" if row.never_recovered else ""
-        cells = (row.name, row.runs, row.passed, row.acted, row.deviated, _seconds(row.recovery_median_s))
-        lines.append(
-            f"| {' | '.join(map(str, cells))} | {_seconds(row.recovery_max_s)}{never} "
-            f"| {row.expected} | {in_words(row.findings)} |"
+def _table(rows: Sequence[RunsTogether]) -> Element:
+    columns = ("", "runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
+    lines = [
+        (
+            row.name,
+            row.runs,
+            row.passed,
+            row.acted,
+            row.deviated,
+            row.recovery_median_s,
+            _longest(row),
+            row.expected,
+            in_words(row.findings),
         )
-    return [*lines, ""]
+        for row in rows
+    ]
+    caption = "A rule acts when it injects its faults. Times are from the last fault to steady state."
+    return table((*columns, "results", "found by the checker"), lines, caption=caption)
 
 
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+def _longest(row: RunsTogether) -> str:
+    longest = "–" if row.recovery_max_s is None else f"{row.recovery_max_s:.1f}"
+    return f"{longest} ({row.never_recovered} never)" if row.never_recovered else longest
 
 
-def _failures(failed: Sequence[RunReport]) -> list[str]:
+def _failures(failed: Sequence[RunReport]) -> list[Element]:
     if not failed:
-        return ["## Failures", "", "None.", ""]
-    lines = ["## Failures", ""]
-    for run in failed:
-        lines += [f"`{run.again}`", ""]
-        lines += [*(f"- {problem}" for problem in run.problems), ""]
-    return lines
+        return [paragraph("None.")]
+    return [
+        part for run in failed for part in (element("p", element("code", run.again)), listed(run.problems))
+    ]

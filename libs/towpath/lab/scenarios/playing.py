@@ -15,9 +15,9 @@ from towpath.lab.harness.journal import FILE, Journal
 from towpath.lab.harness.stage import Stage, small_mesh, stage, standing
 from towpath.lab.scenarios.emulated import own_emulation, standing_emulation
 from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.report_page import write_report
 from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.variation import varied
-from towpath.lab.scenarios.written_report import write_report
 from towpath.mesh.home import Home
 
 

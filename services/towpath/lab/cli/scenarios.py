@@ -123,7 +123,7 @@ def report(
 
     Example: `towpath scenario report scenarios/agent-paused`
     """
-    from towpath.lab.scenarios.written_report import recorded_report, write_report
+    from towpath.lab.scenarios.report_page import recorded_report, write_report
 
     written = write_report(directory)
     if as_json:
