@@ -26,8 +26,7 @@ from towpath.contracts.scenario_nodes import (
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.topology import Node, NodeLink, Topology
 from towpath.lab.emulation.nodes import Nodes
-from towpath.lab.topology.journeys import journey
-from towpath.lab.topology.outages import outages, postponed_s
+from towpath.lab.topology.movements import journey, outages, postponed_s
 from towpath.lab.topology.shares import Host, Share, share_of
 from towpath.tasks import end
 
@@ -169,9 +168,9 @@ class Emulation:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            for leg in journey(self.node(name), rounds):
-                await self.link(name, leg.link)
-                await asyncio.sleep(max(0.0, begun + leg.end_s - loop.time()))
+            for end_s, link in journey(self.node(name), rounds):
+                await self.link(name, link)
+                await asyncio.sleep(max(0.0, begun + end_s - loop.time()))
         finally:
             # Also when it was cancelled on the way: a node does not stay in a tunnel.
             await asyncio.shield(self.link(name, None))

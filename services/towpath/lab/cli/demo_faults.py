@@ -135,8 +135,7 @@ async def _handover(home: Home, options: handover.HandoverOptions, keep: bool) -
 
 def _write(output: Path, report: FaultsReport, moved: handover.HandoverOutcome | None) -> Iterator[Path]:
     """Write report and pictures; where they are."""
-    from towpath.lab.demonstration.faults.handover_picture import draw_handover
-    from towpath.lab.demonstration.faults.picture import draw_word_count
+    from towpath.lab.demonstration.faults.picture import draw_handover, draw_word_count
 
     write_report(output / "faults.json", report)
     yield output / "faults.json"

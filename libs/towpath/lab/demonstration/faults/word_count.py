@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import contextlib
+import importlib
+import io
+import itertools
 import json
+import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +22,6 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import FieldType, Python
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
-from towpath.lab.demonstration.faults import text
 from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
@@ -125,7 +130,7 @@ class WordCount:
         for every, delay_ms in options.delays:
             staircase = await self._staircase(every, delay_ms)
             staircases.append(staircase)
-            words += text.words_of_events(staircase.sent)
+            words += words_of_events(staircase.sent)
         return WordCountReport(
             workers=len(WORKERS),
             rate=options.rate,
@@ -143,7 +148,7 @@ class WordCount:
         replay = self._devices(options.rate)
         async with injection(self.stage) as injected:
             await injected.load(batch_metrics(JOB))
-            sending = asyncio.create_task(replay.run(text.events(count)), name="lines")
+            sending = asyncio.create_task(replay.run(line_events(count)), name="lines")
             try:
                 begun_at = await self._steps(injected, every, delay_ms)
                 ended_at = time.time()
@@ -209,3 +214,29 @@ def words_of_results(bodies: Sequence[bytes]) -> int:
     """How many words these results hold together, the closing one left out."""
     values = [json.loads(body)["values"] for body in bodies]
     return sum(int(value["occurrences"]) for value in values if value["word"] != CLOSING_WORD)
+
+
+def lines() -> list[str]:
+    """Return the lines of PEP 20 that hold words. Its author placed it in the public domain."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        zen = importlib.import_module("this")
+    text = codecs.decode(zen.s, "rot13")
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def words_in(line: str) -> int:
+    """Return the number of words in a line."""
+    return len(re.findall(r"[A-Za-z']+", line))
+
+
+def line_events(count: int) -> Iterator[DueEvent]:
+    """Yield `count` events with a line each. The text begins again when it is over."""
+    payloads = [DueEvent(json.dumps({"line": line}).encode()) for line in lines()]
+    return itertools.islice(itertools.cycle(payloads), count)
+
+
+def words_of_events(count: int) -> int:
+    """Return the number of words in the first `count` events."""
+    each = [words_in(line) for line in lines()]
+    rounds, rest = divmod(count, len(each))
+    return rounds * sum(each) + sum(each[:rest])
