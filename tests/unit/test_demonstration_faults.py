@@ -94,8 +94,9 @@ def test_delay_of_a_worker_when_judged_then_nothing_is_wrong_with_its_form() -> 
 
 
 def test_words_when_sent_over_and_over_then_are_counted_as_they_are() -> None:
-    count = 2 * len(word_count.lines()) + 3
-    sent = [word_count.words_in(line) for line in (*word_count.lines(), *word_count.lines(), *word_count.lines()[:3])]
+    lines = word_count.lines()
+    count = 2 * len(lines) + 3
+    sent = [word_count.words_in(line) for line in (*lines, *lines, *lines[:3])]
     assert word_count.words_of_events(count) == sum(sent)
     assert len(list(word_count.line_events(count))) == count
 

@@ -20,8 +20,6 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
-from towpath.lab.demonstration.figures import RunFigures, arrivals
-from towpath.lab.demonstration.pace import covered, judge_pace, last_input
 from towpath.lab.demonstration.pipeline import (
     CLEAN_TOPIC,
     CLOUD,
@@ -34,8 +32,16 @@ from towpath.lab.demonstration.pipeline import (
     pace_job,
     pipeline,
 )
-from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
+from towpath.lab.demonstration.report import DemonstrationReport, arrivals
+from towpath.lab.demonstration.truth import (
+    Truth,
+    covered,
+    identity_in_pipeline,
+    judge_pace,
+    last_input,
+    truth_of,
+    verdict_on,
+)
 from towpath.lab.harness.load import DueEvent, devices_of
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.receiving import received, subscribers, until, until_quiet
@@ -129,8 +135,8 @@ class Demonstration:
         if self._pace is not None:
             verdict.add(await judge_pace(self.stage.bus, self._pace, observations))
         moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
-        figures = RunFigures(verdict, observations, replays, migrations, passing)
-        report = figures.report(time.time() - begun)
+        seconds = time.time() - begun
+        report = DemonstrationReport.of(verdict, observations, replays, migrations, passing, seconds)
         moves = [await migration_facts(self.stage.bus, view.operation) for view in migrations]
         return Outcome(report, verdict, self.options.moving_job, moving, passing, moves)
 

@@ -118,7 +118,7 @@ class Stage:
 
     def not_running(self) -> list[str]:
         """Processes that should run here and do not. Blocks."""
-        if self.emulation:
+        if self.home.own_commands.exists():
             return []  # Processes in containers cannot be seen from here. Their sites say how they are.
         names = processes_of(self.mesh.spec, self.mesh.sites)
         return [name for name in names if find(self.home.run, name) is None]
