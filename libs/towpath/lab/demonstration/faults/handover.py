@@ -52,14 +52,14 @@ class SlowedMove(run.Demonstration):
         rules = {site: slow_site(site, job, faults.every, faults.delay_ms) for site in (SOURCE, to)}
         for site, rule in rules.items():
             self.say(f"slowing {site} down")
-            await self.injected.load(rule, site)
+            await self.injected.rules.load([rule])
             await asyncio.sleep(faults.step_s)
         view = await super().migrate(job, to)
         self.moves.append(view)
         for site, rule in rules.items():
             await asyncio.sleep(faults.step_s)
             self.say(f"{site} is as fast as before")
-            await self.injected.unload(rule, site)
+            await self.injected.rules.unload([rule.name])
         return view
 
 
@@ -83,7 +83,7 @@ async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> Hand
         trigger_s=options.trigger_s,
     )
     async with injection(stage) as injected:
-        await injected.load(batch_metrics(MOVING_JOB))
+        await injected.rules.load([batch_metrics(MOVING_JOB)])
         demonstration = SlowedMove(stage, size, say, injected=injected, faults=options)
         outcome = await demonstration.run()
     report = HandoverReport(
@@ -96,7 +96,7 @@ async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> Hand
             for entry in view.journal
             if entry.phase == CONFIRMED
         ],
-        delays=injected.acted("slow-"),
+        delays=injected.delays,
         pipeline=outcome.report,
     )
     batches = {

@@ -12,6 +12,9 @@ PROCESSING, SCHEDULING, TOTAL, SIZE = (
 )
 """Names of the metrics of a micro-batch."""
 
+SLOW = "slow-"
+"""Names of rules that slow something down begin so. What they slow down follows the last `-`."""
+
 _DURATIONS = "event.durationMs"
 
 
@@ -47,7 +50,7 @@ def batch_metrics(job: str) -> Rule:
 def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
     """A delay in the Python workers of one Spark executor, with every Nth line that they read."""
     return Rule(
-        name=f"slow-worker-{worker}",
+        name=f"{SLOW}worker-{worker}",
         event=AtPoint(point=DataPoint.OPERATOR_EVENT),
         where=Where(site=site, worker=worker),
         every=every,
@@ -58,7 +61,7 @@ def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
 def slow_site(site: str, job: str, every: int, delay_ms: float) -> Rule:
     """A delay with every Nth event that a site reads for a job."""
     return Rule(
-        name=f"slow-{site}",
+        name=f"{SLOW}{site}",
         event=AtPoint(point=DataPoint.SOURCE_READ),
         where=Where(site=site, job=job),
         every=every,

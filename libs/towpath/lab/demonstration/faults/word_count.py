@@ -147,7 +147,7 @@ class WordCount:
         count = int(options.rate * seconds)
         replay = self._devices(options.rate)
         async with injection(self.stage) as injected:
-            await injected.load(batch_metrics(JOB))
+            await injected.rules.load([batch_metrics(JOB)])
             sending = asyncio.create_task(replay.run(line_events(count)), name="lines")
             try:
                 begun_at = await self._steps(injected, every, delay_ms)
@@ -165,7 +165,7 @@ class WordCount:
             phases=phases_of(batches, injected.marks, begun_at, ended_at),
             marks=injected.marks,
             batches=batches,
-            delays=injected.acted("slow-"),
+            delays=injected.delays,
         )
 
     async def _steps(self, injected: Injection, every: int, delay_ms: float) -> float:
@@ -177,11 +177,11 @@ class WordCount:
         for executor, rule in zip(EXECUTORS, rules, strict=True):
             await asyncio.sleep(self.options.step_s)
             self.say(f"slowing worker {executor} down")
-            await injected.load(rule, executor)
+            await injected.rules.load([rule])
         for executor, rule in zip(EXECUTORS, rules, strict=True):
             await asyncio.sleep(self.options.step_s)
             self.say(f"worker {executor} is as fast as before")
-            await injected.unload(rule, executor)
+            await injected.rules.unload([rule.name])
         await asyncio.sleep(self.options.step_s)
         return begun_at
 
