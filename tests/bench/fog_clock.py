@@ -35,7 +35,7 @@ from towpath.lab.harness.events import BEGIN, NumberedEvent
 from towpath.lab.harness.load import DueEvent
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
-from towpath.lab.scenarios.emulated import standing_emulation
+from towpath.lab.scenarios.playing import standing_emulation
 from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home

@@ -19,8 +19,7 @@ from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
 from towpath.lab.emulation.project import Project
 from towpath.lab.emulation.status import node_statuses
 from towpath.lab.harness.stage import Stage
-from towpath.lab.scenarios.emulated import standing_emulation
-from towpath.lab.scenarios.playing import Play, play_on
+from towpath.lab.scenarios.playing import Play, play_on, standing_emulation
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe

@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from towpath.contracts.commands import OperationState, StrategyName
-from towpath.contracts.message import Model
 from towpath.lab.drill.matrix import STRATEGIES, ActorName, Cell, FaultName
-from towpath.lab.harness.report import Findings
+from towpath.lab.harness.report import Findings, SeriesReport
 
 
 class CellReport(Findings):
@@ -55,15 +54,10 @@ class CellReport(Findings):
         return Cell(self.strategy, self.step, self.fault, self.actor)
 
 
-class DrillReport(Model):
+class DrillReport(SeriesReport):
     """The whole drill."""
 
     cells: list[CellReport] = []
-    planned: int = 0
-    """How many cells were to be run."""
-    seconds: float = 0.0
-    restarts: int = 0
-    """How often the mesh had to be restarted, because a cell left it broken."""
 
     @property
     def clean(self) -> bool:

@@ -15,7 +15,7 @@ from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, SITES, WORKLOADS, Cell,
 from towpath.lab.drill.moving_job import MovingJob, moving_job
 from towpath.lab.drill.report import CellReport
 from towpath.lab.harness.events import EventClock
-from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
+from towpath.lab.harness.stage import Series, Stage, Stages, small_mesh
 from towpath.lab.harness.workload import OPERATORS
 from towpath.mesh.home import Home
 
@@ -26,26 +26,19 @@ CELLS_OF_A_JOB = 8
 
 
 @dataclass
-class Drill:
-    """One run of some cells. `say` is told in a few words what is under way."""
+class Drill(Series):
+    """Cells that are played one after another."""
 
     home: Home
     cells: Sequence[Cell]
-    say: Say = quiet
     recovered_within_s: float = RECOVERED_WITHIN_S
     """Results must flow again so soon after a fault's end."""
     _jobs: int = 0
 
-    def __post_init__(self) -> None:
-        """One stage after another."""
-        self.stages = Stages(self.home, small_mesh(SITES), self.say)
-
     async def run(self) -> AsyncGenerator[CellReport, None]:
-        """Yield each cell's report when it is over. Close the iterator to end early.
-
-        Raises `TowpathError` when the mesh cannot be brought up.
-        """
+        """Yield the report of each cell: see `Series`."""
         left = in_order(self.cells)
+        self.stages = Stages(self.home, small_mesh(SITES), self.say)
         async with aclosing(self.stages.until_empty(left)) as stages:
             async for up in stages:
                 async for report in self._on(up, left):

@@ -65,6 +65,16 @@ class Judgement(Findings):
         return self.exact and self.results > 0
 
 
+class SeriesReport(Model):
+    """Trials that were played one after another."""
+
+    planned: int = 0
+    """Trials that were to be played."""
+    seconds: float = 0.0
+    restarts: int = 0
+    """How often the mesh had to be restarted, because a trial left it broken."""
+
+
 class MoveReport(Model):
     """How a migration went."""
 

@@ -11,21 +11,17 @@ from xml.etree.ElementTree import Element
 from towpath.contracts.message import Model
 from towpath.lab.faults.registry import faults
 from towpath.lab.harness.markdown import markdown
-from towpath.lab.harness.report import FINDINGS, in_words
+from towpath.lab.harness.report import FINDINGS, SeriesReport, in_words
 from towpath.lab.scenarios.report import RunReport
 from towpath.reports.markup import element, listed, paragraph, section, table
 
 JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 
 
-class CampaignReport(Model):
+class CampaignReport(SeriesReport):
     """A whole campaign."""
 
     seed: int = 1
-    planned: int = 0
-    seconds: float = 0.0
-    restarts: int = 0
-    """How often the mesh had to be started anew."""
     runs: list[RunReport] = []
 
     @property

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from towpath.cli.settings import AsJson
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.cli.showing import Fact, facts_table, finish, told_stage, write_report
+from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_stage, write_report
 from towpath.lab.workload.spark_cluster import spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -70,7 +70,7 @@ def demo_faults(
 
     begun = time.monotonic()
     load_before = list(os.getloadavg())
-    delays = tuple((each, delay_ms) for each in _numbers(every))
+    delays = tuple((each, delay_ms) for each in _counts(every))
     counted = moved = None
     if only is not Experiment.HANDOVER:
         counting = word_count.WordCountOptions(rate=rate, step_s=step, delays=delays)
@@ -88,16 +88,13 @@ def demo_faults(
     finish(report, _tables(report), written, as_json=as_json, clean=report.clean)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
+def _counts(text: str) -> list[int]:
+    counts = [int(each) for each in numbers(text, "every", "1000,40")]
+    if min(counts) < 1:
         raise TowpathError(
             ErrorCode.INVALID, "not counts of lines", field="every", value=text, allowed="such as 1000,40"
         )
-    return numbers
+    return counts
 
 
 async def _word_count(output: Path, options: word_count.WordCountOptions) -> WordCountReport:
