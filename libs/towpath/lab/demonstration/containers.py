@@ -23,10 +23,10 @@ from towpath.mesh.home import Home
 from towpath.tasks import to_the_end
 
 UP_S = 360.0
-"""For all engines to answer: one starts in ten seconds, several on a busy machine in minutes."""
+"""Seconds for all engines to answer: one starts in ten seconds, several on a busy machine in minutes."""
 
 HEALTHY_S = 120.0
-"""For health checks to see it."""
+"""Seconds for health checks to notice it."""
 
 MOVES_FROM = MOVING_JOB.rsplit("-", 1)[1]
 
@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 
 class ContainersReport(Model):
-    """What a run found, and how long its parts took, seconds."""
+    """The report of a run, and the seconds that its parts took."""
 
     up_s: float
     """From the first container to all sites up and everything healthy."""
@@ -47,7 +47,7 @@ class ContainersReport(Model):
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, repeated or wrong in either part."""
+        """True if nothing was lost, repeated or wrong in either part."""
         return self.main.clean and self.evacuation.clean
 
 
@@ -57,7 +57,7 @@ class ContainersDemonstration:
 
     home: Home
     topology: Topology
-    """Its nodes are airports with the one that the main job is at, and the cloud."""
+    """Its nodes are airports, with that of the main job, and the cloud."""
     tell: Tell
     events: int = 9000
     """Departures of each airport."""
@@ -68,7 +68,7 @@ class ContainersDemonstration:
     """Leave everything running afterwards."""
 
     def __post_init__(self) -> None:
-        """Where the job that leaves a site is. Raises `TowpathError` for a topology that does not fit."""
+        """Choose the site that is killed. Raises `TowpathError` for a topology that does not fit."""
         names = {node.name for node in self.topology.nodes}
         self.edges = tuple(edge for edge in EDGES if edge in names)
         others = [edge for edge in self.edges if edge != MOVES_FROM]
@@ -84,7 +84,7 @@ class ContainersDemonstration:
         self.project = Project(self.home)
 
     async def run(self) -> ContainersReport:
-        """Everything, in order; in the end nothing of it is left. Raises `TowpathError`."""
+        """Run everything in order, and remove it in the end. Raises `TowpathError`."""
         begun = time.monotonic()
         await asyncio.to_thread(check_images, self.tag)
         await to_the_end(asyncio.to_thread(self.project.remove))
@@ -99,7 +99,7 @@ class ContainersDemonstration:
 
     async def _up(self) -> None:
         self.tell("starting containers")
-        # What nobody waits for would go on making what is about to be removed.
+        # A thread that is not awaited would go on making files that are about to be removed.
         await to_the_end(asyncio.to_thread(self.project.write, self.topology, self.tag))
         await to_the_end(asyncio.to_thread(self._start))
         self.tell("waiting for engines")
@@ -114,7 +114,7 @@ class ContainersDemonstration:
         self.tell("all sites are up, all containers healthy")
 
     def _start(self) -> None:
-        """Containers of services, then those of sites."""
+        """Start the containers of services, then those of sites."""
         self.project.create()
         containers = self.project.containers()
         for node in self.topology.nodes:
@@ -138,7 +138,7 @@ class ContainersDemonstration:
         return ContainersReport(up_s=up_s, main=outcome.report, evacuation=left)
 
     async def _kill(self) -> None:
-        """The container of the site, with its server, its engine and its agent."""
+        """Kill the container of the site, with its server, its engine and its agent."""
         containers = await asyncio.to_thread(self.project.containers)
         await asyncio.to_thread(control.kill, containers[self.killed])
 

@@ -35,7 +35,7 @@ class DemonstrationReport(Findings):
 
     @property
     def clean(self) -> bool:
-        """Whether every result arrived exactly once and right."""
+        """True if every result arrived exactly once and right."""
         return self.exact and self.results > 0
 
     @classmethod

@@ -57,12 +57,12 @@ DEPLOY_S = 120.0
 MIGRATE_S = 180.0
 ATTEMPT_S = 10.0
 AGAIN_S = 2.0
-"""Before a migration that was rolled back is asked for again."""
+"""Seconds before a migration that was rolled back is requested again."""
 
 
 @dataclass(frozen=True)
 class DemonstrationOptions:
-    """How large a run is."""
+    """The size of a run."""
 
     per_airport: int = 22_000
     """Departures of each airport."""
@@ -78,7 +78,7 @@ class DemonstrationOptions:
     trigger_s: float = 3.0
     """Ten jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""
     settle_s: float = 90.0
-    """How long results may take after the last event."""
+    """Seconds that results may take after the last event."""
 
     @property
     def moving_job(self) -> str:
@@ -88,7 +88,7 @@ class DemonstrationOptions:
 
 @dataclass
 class Outcome:
-    """What came of a run."""
+    """The report of a run, and the data of its picture and page."""
 
     report: DemonstrationReport
     verdict: Verdict
@@ -100,7 +100,7 @@ class Outcome:
 
 @dataclass
 class Demonstration:
-    """One run. `say` is told in a few words what is under way."""
+    """One run. `say` shows people what is under way."""
 
     stage: Stage
     options: DemonstrationOptions
@@ -115,7 +115,7 @@ class Demonstration:
         self._pace = pace_job() if moves_pace else None
 
     async def run(self) -> Outcome:
-        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        """Run everything in order. Raises `TowpathError` if a command is refused or fails."""
         begun = time.time()
         edges = self.options.edges
         jobs = pipeline(self.options.per_airport, self.options.trigger_s, edges)
@@ -218,7 +218,7 @@ class Demonstration:
         return topics
 
     async def _settled(self, collectors: ResultCollectors, truth: Truth) -> None:
-        """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
+        """Wait until all expected results have come. Those that have not in time are lost."""
         self.say(f"waiting for the last of {truth.messages:,} messages")
         end = 0 if self._pace is None else await last_input(self.stage.bus, self._pace)
 

@@ -46,14 +46,14 @@ def identity_in_pipeline(body: Mapping[str, Any]) -> Identity:
 
 @dataclass
 class Truth:
-    """Everything subscribers should receive."""
+    """All messages that subscribers should receive."""
 
     results: Expected = field(default_factory=dict)
     rejections: Expected = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
-        """How many messages there should be."""
+        """The number of expected messages."""
         return len(self.results) + len(self.rejections)
 
 

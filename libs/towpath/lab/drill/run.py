@@ -22,7 +22,7 @@ from towpath.mesh.home import Home
 log = logging.getLogger(__name__)
 
 CELLS_OF_A_JOB = 8
-"""So many cells move one job before another is deployed: the verdict looks at all its results again."""
+"""Cells that move one job before another is deployed, because each verdict looks at all its results."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Drill(Series):
     home: Home
     cells: Sequence[Cell]
     recovered_within_s: float = RECOVERED_WITHIN_S
-    """Results must flow again so soon after a fault's end."""
+    """Results must flow again within this time after a fault's end."""
     _jobs: int = 0
 
     async def run(self) -> AsyncGenerator[CellReport, None]:
@@ -77,12 +77,12 @@ class Drill(Series):
 
 
 def in_order(cells: Sequence[Cell]) -> list[Cell]:
-    """The same cells, those together that move the same kind of job, with its results at the same site."""
+    """Return the cells ordered by the kind of job that they move, and the site of its results."""
     return sorted(cells, key=lambda cell: (WORKLOADS.index(workload_of(cell)), output_site_of(cell)))
 
 
 def _moves(cell: Cell, job: MovingJob) -> bool:
-    """Whether the cell can be played with this job."""
+    """True if the cell can be played with this job."""
     view = job.observed.view
     kept_there = output_site_of(cell) == view.output.site
     return kept_there and OPERATORS[workload_of(cell)] == view.spec.operator
@@ -99,7 +99,7 @@ def _undeployed(cell: Cell, error: Exception) -> CellReport:
 
 
 async def _removed(job: MovingJob) -> bool:
-    """Whether the job could be removed: else the mesh is not what it should be."""
+    """Remove the job. Return false if that fails: the mesh is broken then."""
     try:
         await job.remove()
     except TowpathError as error:

@@ -28,7 +28,7 @@ INFLIGHT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DueEvent:
-    """An event, and when it is due."""
+    """An event and the moment when it is due."""
 
     payload: bytes
     at: float = 0.0
@@ -44,7 +44,7 @@ def devices_of(
     speed: float | None = None,
     inflight: int = 500,
 ) -> Replay:
-    """The devices of a site, which send to one of its topics: at a rate, or by the events' own time."""
+    """Return the devices of a site that send to one of its topics: at a rate, or by the events' own time."""
     return Replay(
         access.mqtt_host,
         access.mqtt_port,
@@ -59,7 +59,7 @@ def devices_of(
 
 
 def chance(name: str, seed: int, purpose: str) -> Random:
-    """The choices of one run for one purpose: those of others do not shift them."""
+    """Return the chance of one run for one purpose. Choices for other purposes do not shift it."""
     return Random(f"{name} {seed} {purpose}")
 
 
@@ -101,11 +101,11 @@ class Device:
         self._task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
 
     def stopped(self) -> bool:
-        """Whether only the closing events are left to send."""
+        """True if only the closing events are left to send."""
         return self._enough
 
     async def stop(self, within_s: float) -> ReplayReport:
-        """Send what closes all windows; return when the broker has acknowledged everything.
+        """Send the events that close all windows; return when the broker has acknowledged everything.
 
         Raises `TowpathError` when the broker was away too long, `TimeoutError` after `within_s`.
         """
@@ -120,7 +120,7 @@ class Device:
         await end([self._task])
 
     def planned(self, since: float, until: float) -> float:
-        """Events that are due between two moments, Unix seconds."""
+        """Return the number of events that are due between two moments in Unix seconds."""
         return planned(self.load, since - self.begun_at, until - self.begun_at) if self.begun_at else 0.0
 
     def _take(self, report: ReplayReport) -> None:

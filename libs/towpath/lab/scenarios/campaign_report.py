@@ -26,7 +26,7 @@ class CampaignReport(SeriesReport):
 
     @property
     def passed(self) -> bool:
-        """Whether every planned run was done, and went as expected."""
+        """True if every planned run was done, and went as expected."""
         return len(self.runs) == self.planned > 0 and all(run.passed for run in self.runs)
 
     @property
@@ -42,39 +42,39 @@ class RunsTogether(Model):
     runs: int
     passed: int
     acted: int = 0
-    """How often rules acted, in all of them."""
+    """Acts of rules in all of them."""
     recovery_median_s: float | None = None
     recovery_max_s: float | None = None
     never_recovered: int = 0
     deviated: int = 0
-    """In how many of them steady state was left."""
+    """Runs that left steady state."""
     expected: int = 0
     findings: dict[str, int] = {}
-    """What the checker found, summed."""
+    """Sums of the checker's counts."""
 
 
 def by_scenario(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each scenario, in alphabetical order."""
+    """Return a row for each scenario, in alphabetical order."""
     return _rows(runs, lambda run: [run.scenario])
 
 
 def by_fault(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each fault that acted."""
+    """Return a row for each fault that acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: rule_faults))
 
 
 def by_event(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each point, code or target where a rule acted."""
+    """Return a row for each point or target where a rule acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: [event]))
 
 
 def by_strategy(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each migration strategy that was used."""
+    """Return a row for each migration strategy that was used."""
     return _rows(runs, lambda run: [str(move.strategy) for move in run.migrations])
 
 
 def coverage(runs: Sequence[RunReport], known: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Which of all known faults acted in some run, and which in none."""
+    """Return the known faults that acted in some run, and those that acted in none."""
     acted = {row.name for row in by_fault(runs)}
     all_known = sorted(known)
     return [name for name in all_known if name in acted], [n for n in all_known if n not in acted]

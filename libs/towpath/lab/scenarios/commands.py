@@ -25,7 +25,7 @@ from towpath.protocols.record import ENDED
 
 LOOK_EVERY_S = 0.3
 ACCEPT_S = 3.0
-"""For one attempt to have a migration accepted: no one waits for its end."""
+"""Seconds for one attempt to have a migration accepted. Its end is not awaited."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Commands:
     sampler: Sampler
     rules: HeldRules
     exits: AsyncExitStack
-    """Where observers of jobs end."""
+    """Closes the observers of jobs."""
     allow_process: bool = False
     seed: int = 0
     """Decides what nodes do by chance."""
@@ -76,7 +76,7 @@ class Commands:
                 ErrorCode.UNKNOWN_JOB, "no such job runs", field="mesh.jobs", value=job, allowed=sorted(views)
             )
         self.sampler.jobs[job] = observed = await self._observe(views[job].spec)
-        # What it had in its state is not known, so there is no truth about its next results.
+        # Its state is unknown, so its next results cannot be judged.
         observed.changed = True
 
     async def _observe(self, spec: JobSpec) -> ObservedJob:
@@ -89,13 +89,13 @@ class Commands:
             known = self.sampler.jobs.get(job.name)
             if known is None:
                 self.sampler.jobs[job.name] = observed = await self._observe(job.job_spec())
-                # As in `watch`, where the job was there before the run.
+                # As in `watch`, if the job was there before the run.
                 observed.changed = job.name in self.restoration.jobs_before
             else:
                 self._changes_to(known, job.job_spec())
 
     async def moves_ended(self, within_s: float) -> list[MoveReport]:
-        """How the migrations ended; those that do not in time have no state."""
+        """Wait until the migrations end, and report them. Those that do not end in time have no state."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         while True:
@@ -164,7 +164,7 @@ class Commands:
 
     async def _remove(self, step: Step) -> None:
         assert step.remove is not None
-        # What was not drained has no truth: where it stopped is chance.
+        # A job that was not drained cannot be judged: where it stopped is chance.
         self._observed(step.remove.job).changed = True
         await self.restoration.send(RemoveJob(job=step.remove.job, drain=step.remove.drain))
 

@@ -1,4 +1,4 @@
-"""One run of a scenario on a mesh that is up: before, during, after, the verdict, and everything put back."""
+"""Run a scenario on a mesh that is up: before, during, after, verdict, and everything put back."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ POWER = "power_w"
 """Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
 
 STEADY_S = 60.0
-"""For steady state to come about in the first place."""
+"""Seconds for steady state to come about in the first place."""
 
 MOVES_S = 150.0
-"""For migrations to end, behind the timeline."""
+"""Seconds for migrations to end after the timeline."""
 
 STOP_LOAD_S = 70.0
 SETTLE_S = 60.0
-"""Behind the load's end, for everything to run, and one site to own each job."""
+"""Seconds after the load's end for everything to run, and one site to own each job."""
 
 DRAIN_S = 40.0
 SURPLUS_S = 0.8
-"""After the last expected result, for one too many to show."""
+"""Seconds in which a surplus result shows up after the last expected one."""
 
 ACT_S = 4.0
-"""For rules about processes and the like, where another program has to see that they are loaded."""
+"""Seconds for rules that another program executes: it must first see that they are loaded."""
 
 COUNT_S = 3.0
-"""For the last counts of rules, which come behind their end."""
+"""Seconds for the last counts of rules, which come after their end."""
 
 RESTORE_S = 360.0
-"""For everything to be put back: jobs may have to move, and the coordinator to be started anew."""
+"""Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Run:
     journal: Journal
     seed: int = 0
     source: str = ""
-    """Where the scenario was read."""
+    """File or name of the library from which the scenario was read."""
     chosen: dict[str, Any] = field(default_factory=dict)
     allow_process: bool = False
     problems: list[str] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Run:
         self.trace = RunTrace(self.scenario.name, self.seed)
 
     async def play(self) -> RunReport:
-        """Play it to its end, whatever happens; cancelled, it puts back what it changed and ends."""
+        """Play it to its end, whatever happens. If it is cancelled, it puts its changes back and ends."""
         begun = time.monotonic()
         self.stage.bus.ship(start_tracing("cli", HUB_SCOPE))
         self.trace.begin()
@@ -135,7 +135,7 @@ class Run:
     async def _listen(
         self, exits: AsyncExitStack, sampler: Sampler, events: MeshEvents, recorder: Recorder
     ) -> None:
-        """A connection of the run's own: what it has subscribed to ends with it."""
+        """Open a connection of the run's own. Its subscriptions end with it."""
         bus = await exits.enter_async_context(await self.stage.connected("scenario"))
         await sampler.listen(bus)
         await events.listen(bus)
@@ -250,7 +250,7 @@ class Run:
             self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
 
     async def _restore(self, commands: Commands, rules: HeldRules) -> None:
-        """Put back what the run changed: also when it was cancelled or failed."""
+        """Put back what the run changed, even if it was cancelled or failed."""
         self.journal.add(Entry.PHASE, phase="restore")
         parts: list[Callable[[], Awaitable[None]]] = [partial(self._put_back, commands, rules)]
         if self.stage.emulation:
@@ -264,7 +264,7 @@ class Run:
         self.journal.add(Entry.PHASE, phase="ended")
 
     async def _put_back(self, commands: Commands, rules: HeldRules) -> None:
-        """Rules, load, jobs and pipelines. Raises `TowpathError` when nobody answers."""
+        """Put back rules, load, jobs and pipelines. Raises `TowpathError` without an answer."""
         async with asyncio.timeout(RESTORE_S):
             with self.trace.step("restore"):
                 await rules.unload_all()
@@ -301,7 +301,7 @@ class Run:
             problems=self.problems,
             broken=self.broken,
         )
-        # What got stuck has its reason already: all else follows from it.
+        # A run that got stuck has its reason already: all else follows from it.
         return (
             report
             if self.broken

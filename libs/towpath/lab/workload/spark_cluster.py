@@ -1,7 +1,7 @@
 """A Spark standalone cluster on this machine: a master and some workers, each a process that can be lost.
 
-Its processes have pid files, as those of a mesh do: who brings down what is listed in the run directory ends
-them as well, also when whoever started them was killed.
+Its processes have pid files, as those of a mesh do. So they can be ended by the run directory, even if their
+starter was killed.
 
 `stop` may block for a moment.
 """
@@ -26,7 +26,7 @@ READY_S = 90.0
 
 STOP_S = 5.0
 CORES, MEMORY = 1, "700m"
-"""Of each worker."""
+"""Cores and memory of each worker."""
 
 LOOK_S = 0.1
 _DAEMON_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.worker.timeout=10"
@@ -115,7 +115,7 @@ def _named(name: str) -> str:
 async def spark_cluster(
     directory: Path, *workers: str, port: int, run: Path | None = None
 ) -> AsyncIterator[SparkCluster]:
-    """A master and these workers; all of them are gone in the end.
+    """Start a master and these workers. All of them are gone in the end.
 
     Pid files go to `run`, or below `directory`. Raises `TowpathError` when something does not start.
     """
@@ -126,5 +126,5 @@ async def spark_cluster(
         await asyncio.gather(*(cluster.start_worker(name) for name in workers))
         yield cluster
     finally:
-        # Also when this task was cancelled: what was started ends.
+        # Even if this task was cancelled.
         await asyncio.shield(asyncio.to_thread(cluster.stop))

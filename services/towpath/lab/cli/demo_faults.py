@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Experiment(StrEnum):
-    """What is shown."""
+    """The experiments."""
 
     WORD_COUNT = "word-count"
     HANDOVER = "handover"

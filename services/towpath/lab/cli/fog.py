@@ -221,7 +221,7 @@ def node_rows(nodes: Iterable[NodeStatus]) -> Iterator[Row]:
 
 
 def link_text(link: LinkConditions | None) -> str | None:
-    """How a link is, in a few words."""
+    """Describe a link in a few words."""
     if link is None or link.perfect:
         return None if link is None else "perfect"
     if link.cut:

@@ -37,7 +37,7 @@ WORKERS = ("one", "two", "three")
 """Of the Spark cluster."""
 
 EXECUTORS = ("0", "1", "2")
-"""Spark numbers the executors of a session so: one on each worker, which has one core."""
+"""Spark's numbers of the executors of a session: one on each worker, which has one core."""
 
 TASKS = 9
 """Three for each worker: while one is slow, the others take more of them."""
@@ -51,22 +51,22 @@ CLOSING_WORD = "fin"
 
 @dataclass(frozen=True)
 class WordCountOptions:
-    """How large a run is."""
+    """The size of a run."""
 
     rate: float = 4_000.0
-    """Lines per second; what two cores can just bear."""
+    """Lines per second. Two cores cannot bear much more."""
     step_s: float = 10.0
-    """Between one rule and the next. The thesis has a minute."""
+    """Seconds between one rule and the next. The thesis has a minute."""
     delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
-    """One staircase for each: a delay of so many milliseconds with every Nth line."""
+    """N and milliseconds, one staircase for each: a delay with every Nth line."""
     warm_up_s: float = 45.0
-    """Lines that come before the first phase: the first micro-batches start Python workers, and they get
-    faster for the better part of a minute."""
+    """Seconds before the first phase: the first micro-batches start Python workers, and they get faster for
+    the better part of a minute."""
     trigger_s: float = 1.0
 
 
 def mesh_spec(master: str) -> MeshSpec:
-    """One site whose tasks run on the cluster at `master`, with one executor on each worker."""
+    """Return a mesh of one site whose tasks run on the cluster at `master`, with one executor per worker."""
     engine = EngineSpec(
         spark_master=master,
         memory="640m",
@@ -78,7 +78,7 @@ def mesh_spec(master: str) -> MeshSpec:
 
 
 def provide_code(artefacts: Path) -> None:
-    """Put the user code where the mesh takes artefacts from. Raises `TowpathError` when it is nowhere."""
+    """Copy the user code into the mesh's artefacts. Raises `TowpathError` if it is not installed."""
     beside = Path(__file__).with_name(f"{CODE}_code.py")
     repository = Path(__file__).parents[5] / "examples" / "user_code" / f"{CODE}.py"
     source = next((path for path in (beside, repository) if path.exists()), None)
@@ -92,7 +92,7 @@ def provide_code(artefacts: Path) -> None:
 
 
 def job_spec(trigger_s: float) -> JobSpec:
-    """Counts words per second, in Python functions of a user."""
+    """Return a job that counts words per second in Python functions of a user."""
     return JobSpec(
         name=JOB,
         site=SITE,
@@ -111,7 +111,7 @@ def job_spec(trigger_s: float) -> JobSpec:
 
 @dataclass
 class WordCount:
-    """The experiment on a mesh that is up. `say` is told in a few words what is under way."""
+    """The experiment on a mesh that is up. `say` shows people what is under way."""
 
     stage: Stage
     options: WordCountOptions
@@ -119,7 +119,7 @@ class WordCount:
     _sent: int = 0
 
     async def run(self) -> WordCountReport:
-        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        """Run everything in order. Raises `TowpathError` if a command is refused or fails."""
         options = self.options
         self.say("deploying the word count")
         await self.stage.bus.request(
@@ -169,7 +169,7 @@ class WordCount:
         )
 
     async def _steps(self, injected: Injection, every: int, delay_ms: float) -> float:
-        """Load the delays one by one, then unload them one by one; when the first phase began."""
+        """Load the delays one by one, then unload them one by one. Return the begin of the first phase."""
         rules = [slow_worker(executor, SITE, every, delay_ms) for executor in EXECUTORS]
         self.say(f"{delay_ms:g} ms with every {every:,}th line: warming up")
         await asyncio.sleep(self.options.warm_up_s)
@@ -186,7 +186,7 @@ class WordCount:
         return begun_at
 
     async def _quiet(self, injected: Injection) -> None:
-        """Wait until what was sent has been worked off, so that the next staircase begins where this did."""
+        """Wait until all lines are processed, so that the next staircase begins like this one."""
         end = time.monotonic() + SETTLE_S
         count = -1
         while len(injected.metrics) > count and time.monotonic() < end:
@@ -197,7 +197,7 @@ class WordCount:
         return devices_of(self.stage.mesh.site(SITE), TOPIC, f"devices-{SITE}", rate=rate)
 
     async def _counted(self, expected: int) -> int:
-        """How many words all closed windows together hold, once they are as many as expected, or late."""
+        """Return the number of words of all closed windows, once it is the expected one, or too late."""
         end = time.monotonic() + SETTLE_S
         closing = [DueEvent(json.dumps({"line": CLOSING_WORD}).encode())]
         self.say("waiting for the last windows")
@@ -211,7 +211,7 @@ class WordCount:
 
 
 def words_of_results(bodies: Sequence[bytes]) -> int:
-    """How many words these results hold together, the closing one left out."""
+    """Return the number of words of these results, without the closing word."""
     values = [json.loads(body)["values"] for body in bodies]
     return sum(int(value["occurrences"]) for value in values if value["word"] != CLOSING_WORD)
 

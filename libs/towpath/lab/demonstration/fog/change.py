@@ -48,22 +48,22 @@ MOST_DEPARTURES = 30_000
 """From January to November: in event time they go back by a day at most."""
 
 WARM_RESULTS = 20
-"""Windows that D closes at the edge before the change, so that it has state that must not get lost, and at
-the cloud after it, while events still come."""
+"""Windows that D closes at the edge before the change, so that it has state to lose, and at the cloud after
+it, while events still come."""
 
 SETTLE_S = 180.0
 
 QUIET_S = 5.0
-"""More than two triggers: so long nothing may come before all has come."""
+"""Seconds without a result after which all have come: more than two triggers."""
 
 
 @dataclass
 class _Devices:
-    """What the devices of the edge send until they are told to stop; the last event closes all windows."""
+    """Events of the edge's devices until they are told to stop. The last event closes all windows."""
 
     stopped: bool = False
     exhausted: bool = False
-    """There were no more departures before they were told to stop."""
+    """True if the departures ended before they were told to stop."""
     sent: list[bytes] = field(default_factory=list)
 
     def events(self) -> Iterator[DueEvent]:
@@ -81,7 +81,7 @@ class _Devices:
 
 @dataclass
 class ChangeUnderLoad:
-    """The second part of a run. `say` is told in a few words what is under way."""
+    """The second part of a run. `say` shows people what is under way."""
 
     stage: Stage
     rate: float
@@ -90,7 +90,7 @@ class ChangeUnderLoad:
     _devices: _Devices = field(default_factory=_Devices)
 
     async def run(self) -> ChangeReport:
-        """Apply, send, change, send on, judge. Raises `TowpathError` when a command is refused or fails."""
+        """Apply, send, change, send on, judge. Raises `TowpathError` if a command is refused or fails."""
         before = pipelines.described("delays-1")
         self.say(f"applying {before.name}: {', '.join(job.name for job in before.jobs)}")
         await pipelines.apply(self.stage.bus, before)
@@ -132,7 +132,7 @@ class ChangeUnderLoad:
     async def _judge(
         self, collectors: ResultCollectors, before: PipelineSpec, changed: _Changed
     ) -> ChangeReport:
-        """Judge again and again until nothing is missing any more, or the time is over."""
+        """Judge repeatedly until nothing is missing, or the time is over."""
         sent = self._devices.sent
         self.say(f"{len(sent):,} events sent; waiting for the last results")
 
@@ -164,7 +164,7 @@ class ChangeUnderLoad:
 
 @dataclass(frozen=True)
 class _Changed:
-    """What was applied, when, and how much was sent meanwhile."""
+    """The change that was applied, when, and how much was sent meanwhile."""
 
     plan: list[PlannedChange]
     apply_s: float
@@ -175,7 +175,7 @@ class _Changed:
 
 
 def describe(change: PlannedChange) -> str:
-    """What is done to a job, on one line."""
+    """Describe the change of a job on one line."""
     moves = Action.MOVE in change.actions
     route = f" {change.source} → {change.target} by {change.strategy}" if moves else ""
     after = f", after {', '.join(change.after)}" if change.after else ""
@@ -183,6 +183,6 @@ def describe(change: PlannedChange) -> str:
 
 
 def _windows(collectors: ResultCollectors, site: str) -> int:
-    """How many windows the pipeline's last job has closed so far while it was at this site."""
+    """Count the windows that the pipeline's last job has closed at this site so far."""
     seen = (o for collector in collectors.collectors for o in collector.observations)
     return sum(isinstance(o.identity, WindowIdentity) and o.body["site"] == site for o in seen)

@@ -32,12 +32,12 @@ from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
 
 REPORTS_WITHIN_S = 60.0
-"""Sites report every second; so long the experiment waits for a report on what it has seen the results of."""
+"""Seconds to wait for the sites' reports on events whose results have come. Sites report every second."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One input rate: what the devices of all edges send, and what should come of it."""
+    """One input rate: the events of the devices of all edges, and the expected results."""
 
     rate: float
     portions: Sequence[Portion]
@@ -46,7 +46,7 @@ class Turn:
 
 @dataclass
 class ArrangementRun:
-    """One scenario over all turns. `say` is told in a few words what is under way."""
+    """One scenario over all turns. `say` shows people what is under way."""
 
     stage: Stage
     scenario: Arrangement
@@ -55,11 +55,11 @@ class ArrangementRun:
     watermark_s: float
     trigger_s: float
     settle_s: float
-    """How long results may take after the last event of a turn."""
+    """Seconds that results may take after the last event of a turn."""
     say: Say
 
     async def run(self) -> ArrangementReport:
-        """Deploy, run every turn, delete. Raises `TowpathError` when a command is refused or fails."""
+        """Deploy, run every turn, delete. Raises `TowpathError` if a command is refused or fails."""
         spec = arranged_pipeline(self.scenario, EDGES, self.watermark_s, self.trigger_s)
         self.say(f"{self.scenario}: applying {len(spec.jobs)} jobs")
         begun = time.monotonic()
@@ -125,7 +125,7 @@ class ArrangementRun:
         before: dict[str, JobStatus],
         crossed_before: dict[str, int],
     ) -> TurnReport:
-        """The figures of a turn, as soon as the jobs' own reports cover it, or are late."""
+        """Return the figures of a turn, as soon as the jobs' own reports cover it, or are late."""
         end = time.monotonic() + REPORTS_WITHIN_S
         while True:
             after = await self._statuses()

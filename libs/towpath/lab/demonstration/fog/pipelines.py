@@ -34,7 +34,7 @@ async def delete(bus: Bus, pipeline: str) -> ApplyView:
 
 
 async def plan(bus: Bus, spec: PipelineSpec) -> PipelinePlan:
-    """What `apply` would do."""
+    """Return the changes that `apply` would make."""
     return await bus.request(PlanPipeline(spec=spec), deadline_s=LOOK_S, attempt_s=LOOK_ATTEMPT_S)
 
 
