@@ -11,7 +11,7 @@ from towpath.contracts.commands import OperationView
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.lab.demonstration.pipeline import hourly, waiting_s
 from towpath.lab.demonstration.run import Demonstration
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import Findings, MoveReport, findings
 from towpath.lab.workload.departures import closing_event, departures
@@ -86,8 +86,7 @@ class Evacuation:
         airport = self.devices.upper()
         sent = [event.payload for event in (*departures(airport, self.events), closing_event(airport))]
         access = self.demonstration.stage.mesh.site(self.devices)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{self.devices}", rate=self.rate)
-        await replay.run((DueEvent(payload) for payload in sent), self._progress)
+        await send(access, DEVICE_TOPIC, sent, self.rate, self._progress)
 
     def _progress(self, report: ReplayReport) -> None:
         if report.acknowledged >= self.move_at * self.events:

@@ -42,7 +42,7 @@ from towpath.lab.demonstration.truth import (
     truth_of,
     verdict_on,
 )
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.receiving import received, subscribers, until, until_quiet
 from towpath.lab.harness.stage import Say, Stage, quiet
@@ -193,7 +193,6 @@ class Demonstration:
 
     async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
         access = self.stage.mesh.site(edge)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{edge}", rate=self.options.rate)
         moves = self.options.moving_job.endswith(edge)
 
         def progress(report: ReplayReport) -> None:
@@ -201,7 +200,7 @@ class Demonstration:
                 if moves and report.acknowledged >= share * len(events):
                     reached.set()
 
-        return await replay.run((DueEvent(payload) for payload in events), progress)
+        return await send(access, DEVICE_TOPIC, events, self.options.rate, progress)
 
     def _events(self, edge: str) -> list[bytes]:
         airport = edge.upper()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from random import Random
+from typing import Any
 
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
 from towpath.lab.harness.events import EventClock
@@ -35,26 +36,25 @@ class DueEvent:
     """Seconds after the load began. Only looked at when events are sent by their own time."""
 
 
-def devices_of(
+async def send(
     access: SiteAccess,
     topic: str,
-    client_id: str,
-    *,
-    rate: float | None = None,
-    speed: float | None = None,
-    inflight: int = 500,
-) -> Replay:
-    """Return the devices of a site that send to one of its topics: at a rate, or by the events' own time."""
+    payloads: Iterable[bytes],
+    rate: float,
+    on_progress: Callable[[ReplayReport], None] | None = None,
+) -> ReplayReport:
+    """Let a site's devices send to one of its topics; return when its broker has acknowledged everything.
+
+    `rate` is in events per second.
+    """
+    devices = _devices_of(access, topic, f"devices-{access.spec.name}", rate=rate)
+    return await devices.run((DueEvent(payload) for payload in payloads), on_progress)
+
+
+def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
+    device = access.device
     return Replay(
-        access.mqtt_host,
-        access.mqtt_port,
-        access.device.user,
-        access.device.password,
-        topic,
-        client_id=client_id,
-        rate=rate,
-        speed=speed,
-        inflight=inflight,
+        access.mqtt_host, access.mqtt_port, device.user, device.password, topic, client_id=client_id, **pace
     )
 
 
@@ -86,7 +86,7 @@ class Device:
         self._draw = chance(name, seed, f"load {position}")
         self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
-        self._replay = devices_of(
+        self._replay = _devices_of(
             access, load.topic, f"scenario-{name}-{position}", speed=1.0, inflight=INFLIGHT
         )
         self._task: asyncio.Task[ReplayReport] | None = None

@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +26,9 @@ from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.stage import Say, Stage, quiet
-from towpath.lab.workload.replay import Replay
+from towpath.lab.workload.replay import ReplayReport
 from towpath.streams.pages import read_after
 from towpath.tasks import end
 
@@ -145,10 +145,9 @@ class WordCount:
         options = self.options
         seconds = options.warm_up_s + (2 * len(EXECUTORS) + 1) * options.step_s
         count = int(options.rate * seconds)
-        replay = self._devices(options.rate)
         async with injection(self.stage) as injected:
             await injected.rules.load([batch_metrics(JOB)])
-            sending = asyncio.create_task(replay.run(line_events(count)), name="lines")
+            sending = asyncio.create_task(self._send(line_events(count), options.rate), name="lines")
             try:
                 begun_at = await self._steps(injected, every, delay_ms)
                 ended_at = time.time()
@@ -193,16 +192,16 @@ class WordCount:
             count = len(injected.metrics)
             await asyncio.sleep(4 * self.options.trigger_s)
 
-    def _devices(self, rate: float) -> Replay:
-        return devices_of(self.stage.mesh.site(SITE), TOPIC, f"devices-{SITE}", rate=rate)
+    async def _send(self, payloads: Iterable[bytes], rate: float) -> ReplayReport:
+        return await send(self.stage.mesh.site(SITE), TOPIC, payloads, rate)
 
     async def _counted(self, expected: int) -> int:
         """Return the number of words of all closed windows, once it is the expected one, or too late."""
         end = time.monotonic() + SETTLE_S
-        closing = [DueEvent(json.dumps({"line": CLOSING_WORD}).encode())]
+        closing = [json.dumps({"line": CLOSING_WORD}).encode()]
         self.say("waiting for the last windows")
         while True:
-            await self._devices(1.0).run(closing)
+            await self._send(closing, 1.0)
             await asyncio.sleep(2 * self.options.trigger_s)
             stored = await read_after(self.stage.bus.connection, SITE, output_stream(JOB), 0)
             counted = words_of_results([message.body for message in stored])
@@ -229,9 +228,9 @@ def words_in(line: str) -> int:
     return len(re.findall(r"[A-Za-z']+", line))
 
 
-def line_events(count: int) -> Iterator[DueEvent]:
+def line_events(count: int) -> Iterator[bytes]:
     """Yield `count` events with a line each. The text begins again when it is over."""
-    payloads = [DueEvent(json.dumps({"line": line}).encode()) for line in lines()]
+    payloads = [json.dumps({"line": line}).encode() for line in lines()]
     return itertools.islice(itertools.cycle(payloads), count)
 
 

@@ -24,7 +24,7 @@ from towpath.lab.demonstration.fog.load import MALFORMED_EVERY
 from towpath.lab.demonstration.fog.report import ChangeReport
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC
 from towpath.lab.demonstration.truth import identity_in_pipeline
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.receiving import subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
@@ -66,17 +66,17 @@ class _Devices:
     """True if the departures ended before they were told to stop."""
     sent: list[bytes] = field(default_factory=list)
 
-    def events(self) -> Iterator[DueEvent]:
+    def payloads(self) -> Iterator[bytes]:
         """Departures as they become due."""
         airport = EDGE.upper()
         real = with_malformed(departures(airport, MOST_DEPARTURES), MALFORMED_EVERY)
         for event in itertools.takewhile(lambda _: not self.stopped, real):
             self.sent.append(event.payload)
-            yield DueEvent(event.payload)
+            yield event.payload
         self.exhausted = not self.stopped
         closing = closing_event(airport).payload
         self.sent.append(closing)
-        yield DueEvent(closing)
+        yield closing
 
 
 @dataclass
@@ -96,14 +96,11 @@ class ChangeUnderLoad:
         await pipelines.apply(self.stage.bus, before)
         async with subscribers(self.stage.mesh, TOPICS, identity_in_pipeline) as collectors:
             changing = asyncio.Future[_Changed]()
-            await together(self._send(), self._change_and_stop(collectors, changing))
+            sending = send(self.stage.mesh.site(EDGE), DEVICE_TOPIC, self._devices.payloads(), self.rate)
+            await together(sending, self._change_and_stop(collectors, changing))
             if self._devices.exhausted:
                 raise TowpathError(ErrorCode.FAILED, "the departures ended before the change was made")
             return await self._judge(collectors, before, changing.result())
-
-    async def _send(self) -> None:
-        replay = devices_of(self.stage.mesh.site(EDGE), DEVICE_TOPIC, f"devices-{EDGE}", rate=self.rate)
-        await replay.run(self._devices.events())
 
     async def _change_and_stop(self, collectors: ResultCollectors, changed: asyncio.Future[_Changed]) -> None:
         """Change the pipeline once its last job has state, let data flow on for a while, then stop it."""

@@ -26,7 +26,7 @@ from towpath.lab.demonstration.fog.report import ArrangementReport, TurnReport
 from towpath.lab.demonstration.fog.truth import of_departures
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
 from towpath.lab.demonstration.truth import Expected, identity_in_pipeline
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.receiving import Fresh, subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
@@ -94,7 +94,8 @@ class ArrangementRun:
         crossed_before, before = await links.passed(self.stage.bus), await self._statuses()
         fresh = Fresh(seen)
         begun_at = time.time()
-        await together(*(self._replay(portion) for portion in turn.portions))
+        sites = self.stage.mesh.site
+        await together(*(send(sites(p.edge), DEVICE_TOPIC, p.events, p.rate) for p in turn.portions))
         missing = {*turn.truth}
         observations: list[Observation] = []
 
@@ -111,11 +112,6 @@ class ArrangementRun:
         warming = "warming up, " if turn is self.warm_up else ""
         self.say(f"{self.scenario}: {warming}{turn.rate:g} events/s at each edge: {rates}")
         return report
-
-    async def _replay(self, portion: Portion) -> None:
-        access = self.stage.mesh.site(portion.edge)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{portion.edge}", rate=portion.rate)
-        await replay.run(DueEvent(payload) for payload in portion.events)
 
     async def _measured(
         self,
@@ -146,5 +142,5 @@ class ArrangementRun:
 
     async def _statuses(self) -> dict[str, JobStatus]:
         """Job → what its site last reported."""
-        found = await pipelines.jobs(self.stage.bus)
-        return {name: view.status for name, view in found.items() if view.status is not None}
+        views = await self.stage.ask_jobs()
+        return {view.spec.name: view.status for view in views if view.status is not None}
