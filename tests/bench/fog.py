@@ -26,7 +26,7 @@ from towpath.containers.running import memory_bytes
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec
 from towpath.contracts.topology import Node, Topology
-from towpath.lab.containers.usage import cpu_seconds
+from towpath.lab.containers.limits import cpu_seconds
 from towpath.lab.emulation.bringing_up import Plan, bring_up, emulation, take_down
 from towpath.lab.emulation.project import Project
 from towpath.mesh.home import Home

@@ -33,8 +33,9 @@ from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
 from towpath.lab.emulation.project import Project
 from towpath.lab.harness.events import BEGIN, NumberedEvent
 from towpath.lab.harness.load import DueEvent
+from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
-from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
+from towpath.lab.scenarios.playing import standing_emulation
 from towpath.lab.topology.reading import read
 from towpath.lab.workload.replay import Replay
 from towpath.mesh.home import Home
@@ -104,7 +105,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
             await to_the_end(take_down(home))
 
 
-async def _link(stage: EmulatedStage, measured: Measured) -> None:
+async def _link(stage: Stage, measured: Measured) -> None:
     access = stage.mesh.site(EDGE)
     user = access.login("agent")
     connecting = Bus.connect(access.nats_url, user.user, user.password, name="bench", within_s=COMMAND_S)
@@ -133,7 +134,7 @@ async def _probed(bus: Bus) -> dict[str, list[float]]:
     return found
 
 
-async def _clock(home: Home, stage: EmulatedStage, rounds: int, measured: Measured) -> None:
+async def _clock(home: Home, stage: Stage, rounds: int, measured: Measured) -> None:
     container = (await asyncio.to_thread(Project(home).containers))[EDGE]
     # While the node has nothing else to do: a job that was removed leaves its engine work for a while.
     _, upkeep = await _with_cores(stage, partial(asyncio.sleep, MEASURED_S))
@@ -157,7 +158,7 @@ def _report(measured: Measured, name: str, found: dict[float, list[float]]) -> N
 
 
 @asynccontextmanager
-async def _job_on_backlog(stage: EmulatedStage) -> AsyncIterator[None]:
+async def _job_on_backlog(stage: Stage) -> AsyncIterator[None]:
     """A job at the edge that has more to do than it can; each event makes a result of its own."""
     edge = stage.mesh.site(EDGE)
     user = edge.device
@@ -176,17 +177,17 @@ async def _job_on_backlog(stage: EmulatedStage) -> AsyncIterator[None]:
         await stage.bus.request(RemoveJob(job="backlog", purge=True), deadline_s=COMMAND_S, attempt_s=30)
 
 
-async def _emitted(stage: EmulatedStage) -> int:
+async def _emitted(stage: Stage) -> int:
     return await last_serial(stage.bus.connection, EDGE, output_stream("backlog"))
 
 
-async def _until_emitted(stage: EmulatedStage, count: int) -> None:
+async def _until_emitted(stage: Stage, count: int) -> None:
     async with asyncio.timeout(2 * COMMAND_S):
         while await _emitted(stage) < count:
             await asyncio.sleep(0.2)
 
 
-async def _rate(stage: EmulatedStage) -> float:
+async def _rate(stage: Stage) -> float:
     """Results per second, from the end of one batch to the end of another."""
     begun, first = await _end_of_batch(stage, 0.0)
     ended, last = await _end_of_batch(stage, MEASURED_S)
@@ -195,7 +196,7 @@ async def _rate(stage: EmulatedStage) -> float:
     return (last - first) / (ended - begun)
 
 
-async def _end_of_batch(stage: EmulatedStage, behind_s: float) -> tuple[float, int]:
+async def _end_of_batch(stage: Stage, behind_s: float) -> tuple[float, int]:
     """The next moment at which results begin to come again, and how many had come."""
     await asyncio.sleep(behind_s)
     before = await _emitted(stage)
@@ -206,7 +207,7 @@ async def _end_of_batch(stage: EmulatedStage, behind_s: float) -> tuple[float, i
 
 
 async def _at_both_clocks(
-    stage: EmulatedStage, measure: Callable[[], Awaitable[float]], rounds: int, upkeep: float
+    stage: Stage, measure: Callable[[], Awaitable[float]], rounds: int, upkeep: float
 ) -> dict[float, list[float]]:
     """Part of the host's clock → what the node does per second with it, in the order measured."""
     found: dict[float, list[float]] = {}
@@ -216,9 +217,7 @@ async def _at_both_clocks(
     return found
 
 
-async def _at_its_share(
-    stage: EmulatedStage, measure: Callable[[], Awaitable[float]], upkeep: float
-) -> float:
+async def _at_its_share(stage: Stage, measure: Callable[[], Awaitable[float]], upkeep: float) -> float:
     """What the node does while it gets what it is promised, its own upkeep counted as work of the same kind.
 
     Agent, broker and engine need `upkeep` cores whatever the clock.
@@ -232,7 +231,7 @@ async def _at_its_share(
     raise NotInTime(f"this machine is too busy: the node got {taken:.2f} of the {share:g} cores of its share")
 
 
-async def _with_cores(stage: EmulatedStage, measure: Callable[[], Awaitable[T]]) -> tuple[T, float]:
+async def _with_cores(stage: Stage, measure: Callable[[], Awaitable[T]]) -> tuple[T, float]:
     """What is measured, and how many cores the node took meanwhile."""
     before, begun = await stage.emulation.nodes.cpu_s(EDGE) or 0.0, time.monotonic()
     measured = await measure()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import CoverageWindow, Node, NodeLink
-from towpath.lab.topology.journeys import journey, length_s
-from towpath.lab.topology.outages import outages
+from towpath.lab.topology.movements import journey, outages
 
 links = st.one_of(st.none(), st.just(NodeLink(cut=True)), st.builds(NodeLink, delay_ms=st.floats(0, 1000)))
 windows = st.builds(CoverageWindow, for_s=st.floats(0.5, 1000), link=links)
@@ -25,11 +24,9 @@ def test_journey_of_any_node_when_travelled_then_has_no_gap_and_repeats_its_wind
     node: Node, rounds: int
 ) -> None:
     legs = list(journey(node, rounds))
-    assert legs[0].begin_s == 0.0
-    assert all(one.end_s == other.begin_s for one, other in itertools.pairwise(legs))
-    assert legs[-1].end_s == pytest.approx(length_s(node, rounds))
-    wanted = [window.link or node.link for window in node.coverage] * rounds
-    assert [leg.link for leg in legs] == wanted
+    assert all(one < other for (one, _), (other, _) in itertools.pairwise(legs))
+    assert legs[-1][0] == pytest.approx(rounds * sum(window.for_s for window in node.coverage))
+    assert [link for _, link in legs] == [window.link or node.link for window in node.coverage] * rounds
 
 
 def test_journey_when_a_node_has_no_coverage_then_is_refused_at_once() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from towpath.contracts.metrics import Metric
-from towpath.lab.demonstration.faults import text
+from towpath.lab.demonstration.faults import word_count
 from towpath.lab.demonstration.faults.batches import SETTLE_S, batches_of, phases_of
 from towpath.lab.demonstration.faults.report import Batch, Mark
 from towpath.lab.demonstration.faults.rules import (
@@ -94,10 +94,11 @@ def test_delay_of_a_worker_when_judged_then_nothing_is_wrong_with_its_form() -> 
 
 
 def test_words_when_sent_over_and_over_then_are_counted_as_they_are() -> None:
-    count = 2 * len(text.lines()) + 3
-    sent = [text.words_in(line) for line in (*text.lines(), *text.lines(), *text.lines()[:3])]
-    assert text.words_of_events(count) == sum(sent)
-    assert len(list(text.events(count))) == count
+    lines = word_count.lines()
+    count = 2 * len(lines) + 3
+    sent = [word_count.words_in(line) for line in (*lines, *lines, *lines[:3])]
+    assert word_count.words_of_events(count) == sum(sent)
+    assert len(list(word_count.line_events(count))) == count
 
 
 def test_words_of_results_when_the_closing_word_is_among_them_then_it_does_not_count() -> None:

@@ -18,7 +18,6 @@ from towpath.contracts.topology import CoverageWindow, Node, NodeLink, Topology
 from towpath.lab.emulation import emulation as emulation_module
 from towpath.lab.emulation.emulation import Emulation
 from towpath.lab.emulation.nodes import Nodes
-from towpath.lab.emulation.steps import carry_out
 from towpath.lab.topology.shares import Host, Share
 
 SLOW, CUT = NodeLink(delay_ms=20), NodeLink(cut=True)
@@ -164,7 +163,7 @@ async def test_node_when_it_fails_for_a_time_then_is_killed_and_returns(
 ) -> None:
     await running.start(["train"])
     done.clear()
-    await carry_out(running, FailNodes(do="fail", nodes=["train"], for_s=0.01))
+    await running.carry_out(FailNodes(do="fail", nodes=["train"], for_s=0.01))
     assert done == ["kill train", "unleash train", "start train", "up", "limit train 0.5"]
 
 
@@ -172,7 +171,7 @@ async def test_node_when_it_failed_for_good_then_is_meant_to_be_away_until_it_is
     running: Emulation,
 ) -> None:
     await running.start(["train", "hall"])
-    await carry_out(running, FailNodes(do="fail", nodes=["train"]))
+    await running.carry_out(FailNodes(do="fail", nodes=["train"]))
     assert (running.away, running.failed) == ({"train"}, {"train"})
     await running.stop(["hall"])
     await running.revive()
@@ -182,10 +181,10 @@ async def test_node_when_it_failed_for_good_then_is_meant_to_be_away_until_it_is
 async def test_node_when_resized_then_its_share_follows_and_a_larger_one_than_the_machine_is_refused(
     running: Emulation, done: list[str]
 ) -> None:
-    await carry_out(running, ResizeNode(do="resize", node="train", cores=2))
+    await running.carry_out(ResizeNode(do="resize", node="train", cores=2))
     assert done == ["limit train 1"]
     with pytest.raises(TowpathError) as refused:
-        await carry_out(running, ResizeNode(do="resize", node="train", clock_ghz=9))
+        await running.carry_out(ResizeNode(do="resize", node="train", clock_ghz=9))
     assert refused.value.detail.field == "cores"
     assert running.share("train").cpus == 1.0
 
@@ -200,7 +199,7 @@ async def test_train_when_it_travels_then_its_link_is_what_each_window_says_and_
         slept.append(seconds)
 
     monkeypatch.setattr(emulation_module.asyncio, "sleep", sleep)
-    await carry_out(running, Travel(do="travel", node="train", rounds=2))
+    await running.carry_out(Travel(do="travel", node="train", rounds=2))
     wanted = [SLOW, CUT, SLOW, CUT, SLOW]
     assert links(running) == [("train", link.conditions) for link in wanted]
     assert [round(seconds, 1) for seconds in slept if seconds] == [0.5, 1.0, 1.5, 2.0]
@@ -231,7 +230,7 @@ async def test_nodes_when_they_fail_by_chance_then_only_those_that_run_and_all_r
         return None
 
     monkeypatch.setattr(emulation_module.asyncio, "sleep", sleep)
-    await carry_out(running, Outages(do="outages", nodes=["train", "reserve"], for_s=100), seed=3)
+    await running.carry_out(Outages(do="outages", nodes=["train", "reserve"], for_s=100), seed=3)
     killed = [entry for entry in done if entry.startswith("kill")]
     assert set(killed) == {"kill train"}
     assert len([entry for entry in done if entry == "limit train 0.5"]) == len(killed)

@@ -13,17 +13,17 @@ from test_scenario_reading import document, rule
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Step
 from towpath.lab.harness.journal import Entry, Journal
+from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios import run as run_module
 from towpath.lab.scenarios.campaign import together
 from towpath.lab.scenarios.commands import Commands
 from towpath.lab.scenarios.course import course
-from towpath.lab.scenarios.emulated import EmulatedStage
-from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.reading import parse
-from towpath.lab.scenarios.report import NodeEnergy, RunReport
+from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.report_page import run_markdown
 from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.timeline import what_of
-from towpath.lab.scenarios.written_report import markdown
+from towpath.lab.topology.power import NodeEnergy
 from towpath.lab.topology.reading import read
 
 TWO_NODES = str(Path(__file__).with_name("two_nodes.yaml"))
@@ -114,15 +114,12 @@ def test_campaign_when_it_names_a_scenario_with_a_topology_then_says_how_to_run_
 
 
 async def test_step_when_carried_out_on_a_mesh_of_processes_then_fails_and_says_why() -> None:
-    stage: Any = object()
-    sampler: Any = object()
-    nodes = EmulatedNodes(stage, sampler, Journal(None))
-    commands = Commands(stage, sampler, sampler, sampler, nodes, sampler)
+    nothing: Any = None
+    commands = Commands(Stage(*[nothing] * 4), nothing, nothing, nothing, nothing)
     step = Step.model_validate({"at": 0, "node": {"do": "stop", "nodes": ["jfk"]}})
     with pytest.raises(TowpathError) as refused:
         await commands.carry_out(step)
     assert refused.value.detail.field == "mesh.topology"
-    assert nodes.energy == {}
 
 
 class StandingEmulation:
@@ -172,7 +169,7 @@ async def test_run_when_the_one_before_it_was_killed_then_begins_with_nodes_and_
     given: Any = StandingEmulation(done)
     nothing: Any = None
     bus: Any = DeafBus()
-    await Run(EmulatedStage(nothing, nothing, bus, bus, given), parse(scenario()), Journal(None)).play()
+    await Run(Stage(nothing, nothing, bus, bus, given), parse(scenario()), Journal(None)).play()
     assert done[:3] == ["settled", "at full speed", "prepared"]
 
 
@@ -187,7 +184,7 @@ def test_report_when_nodes_were_metered_then_shows_what_each_and_all_took() -> N
     journal.add(Entry.METRIC, entity="jfk", name="power_w", value=6.0)
     journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
     found = course(journal.lines)
-    text = markdown(found)
+    text = run_markdown(found)
     assert "| jfk | 120 | 6.0 | 25 | 20 |" in text
-    assert "| together | 1020 |" in text
+    assert "All nodes together took 1,020 J." in text
     assert "jfk power_w" in found.metrics

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from running.servers import free_port
@@ -28,6 +31,7 @@ from towpath.lab.harness.workload import spec_of
 from towpath.lab.workload.spark_cluster import MASTER, SparkCluster, spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
+from towpath.processes import child
 
 CLUSTER, LOCAL = "a", "b"
 """The sites. Events come in at the first, and results are kept there."""
@@ -78,6 +82,35 @@ async def states(stage: Stage) -> list[SiteState]:
         return []
 
 
+def kill(cluster: SparkCluster, name: str) -> None:
+    """Kill a process with all that it started, as if its machine was lost."""
+    process = cluster.processes.pop(name)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        leader = psutil.Process(process.pid)
+        # The leader last: without it, nothing says any more what it started.
+        child.kill_all([*leader.children(recursive=True), leader])
+    process.wait()
+
+
+async def replace(cluster: SparkCluster, *workers: str) -> None:
+    """Lose everything, and start a cluster at the same address that remembers nothing."""
+    for name in list(cluster.processes):
+        await asyncio.to_thread(kill, cluster, name)
+    await asyncio.to_thread(shutil.rmtree, cluster.directory / "recovery")
+    await cluster.start_master()
+    await asyncio.gather(*(cluster.start_worker(name) for name in workers))
+
+
+def executors(cluster: SparkCluster, name: str) -> int:
+    """Count the executors that a worker runs."""
+    count = 0
+    for each in psutil.Process(cluster.processes[name].pid).children(recursive=True):
+        # One that ends just now has no command line.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            count += "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
+    return count
+
+
 @asynccontextmanager
 async def deployed(stage: Stage) -> AsyncIterator[ObservedJob]:
     """A job of event-time windows at the cluster's site, and a subscriber to its results."""
@@ -109,7 +142,7 @@ async def test_job_when_its_site_is_a_cluster_then_runs_moves_and_survives_machi
         mesh(Home(tmp_path / "mesh"), cluster) as stage,
     ):
         await until_up(stage)
-        assert cluster.executors("one") + cluster.executors("two") == 2
+        assert executors(cluster, "one") + executors(cluster, "two") == 2
         async with deployed(stage) as job:
             await judged(job, cluster)
 
@@ -122,15 +155,15 @@ async def judged(job: ObservedJob, cluster: SparkCluster) -> None:
         await until_recovered(job, "the start")
         await migrate(job, LOCAL, StrategyName.GENERAL)
         await migrate(job, CLUSTER, StrategyName.HANDOVER)
-        cluster.kill("two")
+        kill(cluster, "two")
         await until_recovered(job, "the loss of a worker")
-        cluster.kill(MASTER)
+        kill(cluster, MASTER)
         await until_recovered(job, "the loss of the master")
         await cluster.start_master()
         await cluster.start_worker("two")
         await migrate(job, LOCAL, StrategyName.HANDOVER)
         await migrate(job, CLUSTER, StrategyName.GENERAL)
-        await cluster.replace("one", "two")
+        await replace(cluster, "one", "two")
         await until_recovered(job, "a cluster that knows of nothing")
         await load.stop(STEP_S)
     finally:

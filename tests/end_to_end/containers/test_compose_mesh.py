@@ -15,8 +15,8 @@ import pytest
 from running.places import ROOT
 from running.waiting import WITHIN_S, eventually
 from towpath.containers.daemon import daemon, find
+from towpath.lab.containers.projects import PROJECT_LABEL, parts, until_healthy
 from towpath.lab.emulation.project import Project, compose_command
-from towpath.lab.topology.health import PROJECT_LABEL, parts, until_healthy
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 

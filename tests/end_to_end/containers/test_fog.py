@@ -18,8 +18,8 @@ from towpath.contracts.topology import NodeLink
 from towpath.lab.emulation.bringing_up import Plan, bring_up, take_down
 from towpath.lab.emulation.project import Project
 from towpath.lab.emulation.status import node_statuses
-from towpath.lab.scenarios.emulated import EmulatedStage, standing_emulation
-from towpath.lab.scenarios.playing import Play, play_on
+from towpath.lab.harness.stage import Stage
+from towpath.lab.scenarios.playing import Play, play_on, standing_emulation
 from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
 from towpath.mesh.link_probe import probe
@@ -87,7 +87,7 @@ async def up(home: Home, topology: Path) -> None:
 
 
 @asynccontextmanager
-async def standing(home: Home, topology: Path) -> AsyncIterator[EmulatedStage]:
+async def standing(home: Home, topology: Path) -> AsyncIterator[Stage]:
     async with standing_emulation(home, str(topology)) as stage:
         yield stage
 

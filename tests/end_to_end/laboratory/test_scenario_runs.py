@@ -81,7 +81,7 @@ async def test_scenarios_when_run_one_after_another_then_find_what_is_there_and_
 
     kinds = {line["kind"] for line in read_journal(tmp_path / "killed")}
     assert kinds >= {"begun", "phase", "loaded", "deviated", "steady", "unloaded", "verdict", "ended"}
-    assert "**As expected.**" in (tmp_path / "killed" / "report.md").read_text()
+    assert "Everything was as the scenario expects." in (tmp_path / "killed" / "report.md").read_text()
     assert (tmp_path / "killed" / "run.png").stat().st_size > 10_000
 
 

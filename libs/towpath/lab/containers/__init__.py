@@ -1,1 +1,1 @@
-"""Containers that are not ours alone: pausing, limiting, disconnecting and following them."""
+"""Containers, also foreign ones: pause, limit and disconnect them, and follow those of a compose project."""

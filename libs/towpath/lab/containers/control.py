@@ -1,4 +1,4 @@
-"""Done to containers by name: killed, restarted, stopped, paused, and let go on."""
+"""Kill, restart, stop, pause and resume containers by name."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from towpath.containers.daemon import daemon, find
 from towpath.containers.errors import NoSuchContainer
 
 STOP_S = 3
-"""Between asking what runs in a container to end, and killing it, when nothing else is said."""
+"""Seconds between asking the processes of a container to end, and killing them."""
 
 UP = frozenset({"running", "paused", "restarting"})
-"""Statuses of a container that is to run."""
+"""States of a container that is meant to run."""
 
 RESTARTED_AFTER_A_CRASH = frozenset({"always", "unless-stopped", "on-failure"})
 """Restart policies by which the daemon starts a container that died."""
 
 
 def kill(name: str) -> bool:
-    """Kill everything in it, as a crash does; whether it ran. Raises `DaemonError`.
+    """Kill everything in it, as a crash does. Return true if it ran. Raises `DaemonError`.
 
-    The daemon takes a kill for its user's wish that the container be gone, whatever the restart policy says.
-    For what would follow a crash, call `start_if_kept` afterwards.
+    The daemon does not restart a killed container, whatever the restart policy says. Call `start_if_kept`
+    afterwards to do what it would do after a crash.
     """
     with daemon() as docker:
         container = find(docker, name)
@@ -30,8 +30,7 @@ def kill(name: str) -> bool:
 
 
 def start_if_kept(name: str) -> None:
-    """Start it if its restart policy says that it shall run. Harmless when it does, or is not there any more.
-    Raises `DaemonError`."""
+    """Start it if its restart policy says so. Harmless if it runs, or is gone. Raises `DaemonError`."""
     with daemon() as docker:
         try:
             container = find(docker, name)
@@ -43,14 +42,16 @@ def start_if_kept(name: str) -> None:
 
 
 def restart(name: str, grace_s: int = STOP_S) -> None:
-    """End what runs in it, and start it again. Raises `DaemonError`."""
+    """End its processes, and start it again. Raises `DaemonError`."""
     with daemon() as docker:
         find(docker, name).restart(timeout=grace_s)
 
 
 def stop(name: str, grace_s: int = STOP_S) -> None:
-    """Ask what runs in it to end, kill what has not after `grace_s` seconds. Nobody starts it again by
-    itself. Harmless when it does not run. Raises `DaemonError`."""
+    """Ask its processes to end, and kill those that have not after `grace_s` seconds. It stays stopped.
+
+    Harmless if it does not run. Raises `DaemonError`.
+    """
     with daemon() as docker:
         container = find(docker, name)
         if container.status in UP:
@@ -58,7 +59,7 @@ def stop(name: str, grace_s: int = STOP_S) -> None:
 
 
 def start(name: str) -> None:
-    """Start it. Harmless when it runs, or is not there any more. Raises `DaemonError`."""
+    """Start it. Harmless if it runs, or is gone. Raises `DaemonError`."""
     with daemon() as docker:
         try:
             find(docker, name).start()
@@ -67,7 +68,7 @@ def start(name: str) -> None:
 
 
 def pause(name: str) -> None:
-    """Stop everything in it where it is. Harmless when it is stopped already. Raises `DaemonError`."""
+    """Freeze everything in it. Harmless if it is frozen already. Raises `DaemonError`."""
     with daemon() as docker:
         container = find(docker, name)
         if container.status == "running":
@@ -75,7 +76,7 @@ def pause(name: str) -> None:
 
 
 def resume(name: str) -> None:
-    """Let it go on. Harmless when it runs, or is not there any more. Raises `DaemonError`."""
+    """Let it go on. Harmless if it runs, or is gone. Raises `DaemonError`."""
     with daemon() as docker:
         try:
             container = find(docker, name)

@@ -1,4 +1,4 @@
-"""How a container hangs on its networks: taken off one, and put back as it was."""
+"""Take a container off a network, and put it back as it was."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Attachment(Model):
     address: str | None = None
     """IPv4."""
     given: bool = False
-    """Whether the address was asked for, and did not just come from the network's daemon."""
+    """True if the address was asked for, and was not just the daemon's choice."""
     aliases: list[str] = []
     links: list[str] = []
     driver_options: dict[str, str] = {}
 
 
 def attachments(container: Container) -> dict[str, Attachment]:
-    """The networks that a container hangs on, by name. None of another container's, or of the machine's."""
+    """Return a container's own networks by name: none of another container's, or of the machine's."""
     places = container.attrs["NetworkSettings"]["Networks"] or {}
     return {
         name: _attachment(place, str(container.id)) for name, place in places.items() if name not in OF_NOBODY
@@ -42,10 +42,10 @@ def detach(docker: DockerClient, container: Container, network: str) -> None:
 
 
 def attach(docker: DockerClient, container: Container, attachment: Attachment) -> None:
-    """Put it back where it was. Where the network is gone, there is nothing to be put back to.
+    """Put it back where it was, if the network still exists.
 
-    It gets the address it had. One that was not asked for may have gone to another container, or be the
-    network's to choose: then it gets another one.
+    It gets the address it had. Unless that was asked for, another container may have it by now, or the
+    network may choose: then it gets another one.
     """
     from docker.errors import APIError, NotFound
 

@@ -1,4 +1,4 @@
-"""A job moves out of a site that is lost right afterwards, with all that was there: nothing is missing."""
+"""A job moves out of a site that is lost right afterwards with everything on it: no result is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from towpath.contracts.commands import OperationView
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.lab.demonstration.pipeline import hourly, waiting_s
 from towpath.lab.demonstration.run import Demonstration
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import Findings, MoveReport, findings
 from towpath.lab.workload.departures import closing_event, departures
@@ -24,21 +24,21 @@ SETTLE_S = 90.0
 
 
 class EvacuationReport(Findings):
-    """What came of it."""
+    """The report of an evacuation."""
 
     move: MoveReport
-    """From the site that was lost."""
+    """The migration from the site that was lost."""
     events: int
     expected_results: int
     results: int
     lost_after_s: float
-    """From the end of the migration to the loss of the site."""
+    """Seconds from the end of the migration to the loss of the site."""
     results_afterwards: int
-    """That came after the loss of the site."""
+    """Results that came after the loss of the site."""
 
     @property
     def clean(self) -> bool:
-        """Whether every result arrived exactly once and right, also after the loss."""
+        """True if every result arrived exactly once and right, also after the loss."""
         return self.exact and self.results_afterwards > 0
 
 
@@ -47,9 +47,9 @@ class Evacuation:
     """A job reads at the site of its devices, runs at a second and moves to a third; the second is lost."""
 
     demonstration: Demonstration
-    """Which moves the job, on its stage."""
+    """It moves the job, on its stage."""
     lose: Callable[[], Awaitable[None]]
-    """Lets the site that the job leaves be lost."""
+    """Loses the site that the job leaves."""
     devices: str
     source: str
     target: str
@@ -64,7 +64,7 @@ class Evacuation:
     _lost_at: float = 0.0
 
     async def run(self) -> EvacuationReport:
-        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        """Run everything in order. Raises `TowpathError` if a command is refused or fails."""
         async with observed_job(self.demonstration.stage, self._spec()) as job:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._replay())
@@ -86,8 +86,7 @@ class Evacuation:
         airport = self.devices.upper()
         sent = [event.payload for event in (*departures(airport, self.events), closing_event(airport))]
         access = self.demonstration.stage.mesh.site(self.devices)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{self.devices}", rate=self.rate)
-        await replay.run((DueEvent(payload) for payload in sent), self._progress)
+        await send(access, DEVICE_TOPIC, sent, self.rate, self._progress)
 
     def _progress(self, report: ReplayReport) -> None:
         if report.acknowledged >= self.move_at * self.events:

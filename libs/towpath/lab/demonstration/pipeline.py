@@ -88,7 +88,7 @@ PACE = ProcessingWindow(
 
 
 def pace_job(trigger_s: float = 1.0) -> JobSpec:
-    """How fast departures come in at the airport whose job moves."""
+    """Return a job that measures how fast departures come in at the airport whose job moves."""
     edge = PACE_JOB.rsplit("-", 1)[1]
     return JobSpec(
         name=PACE_JOB,
@@ -116,7 +116,7 @@ def pipeline(per_airport: int, trigger_s: float = 1.0, edges: Sequence[str] = ED
 
 
 def waiting_s(per_airport: int) -> float:
-    """How long windows must wait for late events, when so many departures of each airport are sent."""
+    """Return the seconds that windows must wait for late events among the departures."""
     disorder = max(max_disorder_s(airport, per_airport) for airport in AIRPORTS)
     return float(math.ceil(disorder + WATERMARK_MARGIN_S))
 

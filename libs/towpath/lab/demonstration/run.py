@@ -20,8 +20,6 @@ from towpath.contracts.commands import (
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Window
-from towpath.lab.demonstration.figures import RunFigures, arrivals
-from towpath.lab.demonstration.pace import covered, judge_pace, last_input
 from towpath.lab.demonstration.pipeline import (
     CLEAN_TOPIC,
     CLOUD,
@@ -34,9 +32,17 @@ from towpath.lab.demonstration.pipeline import (
     pace_job,
     pipeline,
 )
-from towpath.lab.demonstration.report import DemonstrationReport
-from towpath.lab.demonstration.truth import Truth, identity_in_pipeline, truth_of, verdict_on
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.demonstration.report import DemonstrationReport, arrivals
+from towpath.lab.demonstration.truth import (
+    Truth,
+    covered,
+    identity_in_pipeline,
+    judge_pace,
+    last_input,
+    truth_of,
+    verdict_on,
+)
+from towpath.lab.harness.load import send
 from towpath.lab.harness.observer import ReceivedResult
 from towpath.lab.harness.receiving import received, subscribers, until, until_quiet
 from towpath.lab.harness.stage import Say, Stage, quiet
@@ -51,12 +57,12 @@ DEPLOY_S = 120.0
 MIGRATE_S = 180.0
 ATTEMPT_S = 10.0
 AGAIN_S = 2.0
-"""Before a migration that was rolled back is asked for again."""
+"""Seconds before a migration that was rolled back is requested again."""
 
 
 @dataclass(frozen=True)
 class DemonstrationOptions:
-    """How large a run is."""
+    """The size of a run."""
 
     per_airport: int = 22_000
     """Departures of each airport."""
@@ -72,7 +78,7 @@ class DemonstrationOptions:
     trigger_s: float = 3.0
     """Ten jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""
     settle_s: float = 90.0
-    """How long results may take after the last event."""
+    """Seconds that results may take after the last event."""
 
     @property
     def moving_job(self) -> str:
@@ -82,7 +88,7 @@ class DemonstrationOptions:
 
 @dataclass
 class Outcome:
-    """What came of a run."""
+    """The report of a run, and the data of its picture and page."""
 
     report: DemonstrationReport
     verdict: Verdict
@@ -94,7 +100,7 @@ class Outcome:
 
 @dataclass
 class Demonstration:
-    """One run. `say` is told in a few words what is under way."""
+    """One run. `say` shows people what is under way."""
 
     stage: Stage
     options: DemonstrationOptions
@@ -109,7 +115,7 @@ class Demonstration:
         self._pace = pace_job() if moves_pace else None
 
     async def run(self) -> Outcome:
-        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        """Run everything in order. Raises `TowpathError` if a command is refused or fails."""
         begun = time.time()
         edges = self.options.edges
         jobs = pipeline(self.options.per_airport, self.options.trigger_s, edges)
@@ -129,8 +135,8 @@ class Demonstration:
         if self._pace is not None:
             verdict.add(await judge_pace(self.stage.bus, self._pace, observations))
         moving, passing = arrivals(observations, self.options.moving_job, operator.watermark_s)
-        figures = RunFigures(verdict, observations, replays, migrations, passing)
-        report = figures.report(time.time() - begun)
+        seconds = time.time() - begun
+        report = DemonstrationReport.of(verdict, observations, replays, migrations, passing, seconds)
         moves = [await migration_facts(self.stage.bus, view.operation) for view in migrations]
         return Outcome(report, verdict, self.options.moving_job, moving, passing, moves)
 
@@ -187,7 +193,6 @@ class Demonstration:
 
     async def _replay(self, edge: str, events: list[bytes]) -> ReplayReport:
         access = self.stage.mesh.site(edge)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{edge}", rate=self.options.rate)
         moves = self.options.moving_job.endswith(edge)
 
         def progress(report: ReplayReport) -> None:
@@ -195,7 +200,7 @@ class Demonstration:
                 if moves and report.acknowledged >= share * len(events):
                     reached.set()
 
-        return await replay.run((DueEvent(payload) for payload in events), progress)
+        return await send(access, DEVICE_TOPIC, events, self.options.rate, progress)
 
     def _events(self, edge: str) -> list[bytes]:
         airport = edge.upper()
@@ -212,7 +217,7 @@ class Demonstration:
         return topics
 
     async def _settled(self, collectors: ResultCollectors, truth: Truth) -> None:
-        """Wait until everything expected has come; what has not by then is lost, and the verdict says so."""
+        """Wait until all expected results have come. Those that have not in time are lost."""
         self.say(f"waiting for the last of {truth.messages:,} messages")
         end = 0 if self._pace is None else await last_input(self.stage.bus, self._pace)
 

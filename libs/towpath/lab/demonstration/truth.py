@@ -1,13 +1,15 @@
-"""What the demonstration should bring, by a batch computation over the same file; and the verdict."""
+"""The expected results of the demonstration, by a batch computation over the same file; the verdict."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
+from towpath.bus import Bus
 from towpath.checker.clean_truth import CleanTruth, clean_truth
 from towpath.checker.identity import (
     EventIdentity,
@@ -19,11 +21,16 @@ from towpath.checker.identity import (
 )
 from towpath.checker.judging import judge
 from towpath.checker.observation import ReceivedMessage
+from towpath.checker.observation import ReceivedMessage
+from towpath.checker.ranges import judge_ranges
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
-from towpath.contracts.operators import Window
+from towpath.contracts.data_plane import output_stream
+from towpath.contracts.job import JobSpec
+from towpath.contracts.operators import ProcessingWindow, Window
 from towpath.lab.demonstration.pipeline import CLEAN
 from towpath.lab.workload.departures import CLOSING_CARRIER
+from towpath.streams.pages import last_serial, read_after
 
 Expected = dict[Identity, Mapping[str, Any]]
 
@@ -40,14 +47,14 @@ def identity_in_pipeline(body: Mapping[str, Any]) -> Identity:
 
 @dataclass
 class Truth:
-    """Everything subscribers should receive."""
+    """All messages that subscribers should receive."""
 
     results: Expected = field(default_factory=dict)
     rejections: Expected = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
-        """How many messages there should be."""
+        """The number of expected messages."""
         return len(self.results) + len(self.rejections)
 
 
@@ -97,3 +104,37 @@ def verdict_on(truth: Truth, observations: list[ReceivedMessage]) -> Verdict:
         if faults:
             verdict.examples.setdefault(kind, []).extend(f"rejected event: {fault}" for fault in faults[:5])
     return verdict
+
+
+async def last_input(bus: Bus, spec: JobSpec) -> int:
+    """Return the newest serial number of the job's input."""
+    site, stream = _input(spec)
+    return await last_serial(bus.connection, site, stream)
+
+
+async def judge_pace(bus: Bus, spec: JobSpec, observations: list[ReceivedMessage]) -> Verdict:
+    """Judge the job whose windows lie in processing time: they must partition its input."""
+    assert isinstance(spec.operator, ProcessingWindow)
+    site, stream = _input(spec)
+    stored = await read_after(bus.connection, site, stream, 0)
+    rows = [{"serial": message.serial, **json.loads(message.body)["values"]} for message in stored]
+    return judge_ranges(
+        pd.DataFrame(rows),
+        [o for o in observations if isinstance(o.identity, RangeIdentity)],
+        job=spec.name,
+        key=spec.operator.key,
+        aggregates=spec.operator.aggregates,
+        after=0,
+        through=stored[-1].serial if stored else 0,
+    )
+
+
+def covered(observations: list[ReceivedMessage]) -> int:
+    """Return the serial number up to which windows have come."""
+    return max((o.identity.through for o in observations if isinstance(o.identity, RangeIdentity)), default=0)
+
+
+def _input(spec: JobSpec) -> tuple[str, str]:
+    """Return site and stream of the job's one input: the output of the airport's cleaning job."""
+    [entry] = spec.inputs
+    return entry.site, output_stream(f"clean-{entry.site}")

@@ -1,4 +1,4 @@
-"""One cell: a migration under load, the fault at the moment when the step begins, and the verdict."""
+"""Play one cell: a migration under load, a fault at the moment when its step begins, and the verdict."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from towpath.protocols.record import ENDED
 from towpath.tasks import end
 
 ACCEPT_S = 40.0
-"""For the coordinator to accept the migration, also when it is killed meanwhile."""
+"""Seconds for the coordinator to accept the migration, even if it is killed meanwhile."""
 
 END_S = 200.0
-"""For a migration to end: longer than a compensation is tried that must succeed."""
+"""Seconds for a migration to end: more than a compensation is retried that must succeed."""
 
 FAULT_S = 30.0
-"""For a fault to be over when the migration is."""
+"""Seconds for a fault to be over after the migration."""
 
 WATCH_RECOVERY_S = 60.0
-"""How much longer results are waited for than they may take, to tell slow from never."""
+"""Seconds beyond the allowed time for results to flow again, to tell slow from never."""
 
 SETTLE_S = 60.0
-"""From the end of a migration until one site owns the job, and everything runs."""
+"""Seconds from the end of a migration until one site owns the job, and everything runs."""
 
 STOP_LOAD_S = 70.0
-"""For the broker to acknowledge everything, after a minute away."""
+"""Seconds for the broker to acknowledge everything, after a minute away."""
 
 DRAIN_S = 40.0
 SURPLUS_S = 1.0
-"""After the last expected result, for one too many to show: longer than a micro-batch and its retry."""
+"""Seconds in which a surplus result shows up: more than a micro-batch and its retry take."""
 
 JUDGED = ("lost", "duplicated", "wrong", "unexpected", "out_of_order")
 """Findings that make a cell not clean."""
@@ -50,20 +50,20 @@ ENDED_WELL = (OperationState.COMPLETED, OperationState.ROLLED_BACK)
 
 @dataclass
 class CellRun:
-    """A cell under way, and what is known of it."""
+    """A cell under way."""
 
     cell: Cell
     job: MovingJob
     recovered_within_s: float = RECOVERED_WITHIN_S
     broken: bool = False
-    """Whether the mesh may not be used for another cell."""
+    """True if the mesh may not be used for another cell."""
     _known: dict[str, Any] = field(default_factory=dict)
     _reasons: list[str] = field(default_factory=list)
     _victim: str = ""
     """Name of the process that the fault hits."""
 
     async def run(self) -> CellReport:
-        """Play the cell to its end; what goes wrong is in the report."""
+        """Play the cell to its end. Its report says what went wrong."""
         begun = time.monotonic()
         device = self.job.device()
         try:
@@ -91,7 +91,7 @@ class CellRun:
         )
 
     async def _migrate(self) -> None:
-        """Move the job, and let the fault happen; return when results flow again and the move is over."""
+        """Move the job, and let the fault happen. Return when results flow again and the move is over."""
         job, cell = self.job, self.cell
         source, target = job.site, job.elsewhere
         victim = Victim(job.stage, cell.actor, source, target)
@@ -143,7 +143,7 @@ class CellRun:
         await asyncio.wait({fault})
         if fault.cancelled():
             return
-        # Raises what went wrong with the fault: then the cell says nothing.
+        # If the fault itself failed, this raises: the cell says nothing then.
         watched_s = self.recovered_within_s + WATCH_RECOVERY_S
         seconds = await self.job.observed.recovered_after(fault.result(), watched_s)
         self._known["recovery_s"] = None if seconds is None else round(seconds, 1)
@@ -152,7 +152,7 @@ class CellRun:
             self._reasons.append(f"results flowed again {took}")
 
     async def _take_in(self, operation: str) -> None:
-        """How the migration went."""
+        """Note the outcome of the migration."""
         view = await self._shown(operation)
         if view is None:
             self._reasons.append("the coordinator does not tell how the migration ended")
@@ -192,16 +192,16 @@ class CellRun:
 
     @property
     def _intake_is_full(self) -> bool:
-        """Whether it is the server that takes the events in whose disk is full.
+        """True if the full disk is that of the server that takes the events in.
 
-        It acknowledges events for a moment that it cannot write any more: they never were in the job's
-        input, so no strategy can lose them.
+        For a moment it acknowledges events that it can no longer write. They never were in the job's input,
+        so no strategy can lose them.
         """
         return self.cell.fault is FaultName.DISK_FULL and self._victim == f"{INPUT_SITE}-nats"
 
 
 def _steps_s(view: OperationView) -> dict[str, float]:
-    """Step → seconds from its beginning until it was confirmed or had failed."""
+    """Return the seconds of each step from its beginning until it was confirmed or had failed."""
     return {
         attempt.first.step: round(attempt.took_s, 2)
         for attempt in attempts(view.journal)
@@ -210,7 +210,7 @@ def _steps_s(view: OperationView) -> dict[str, float]:
 
 
 def _faults(verdict: Verdict) -> list[str]:
-    """What is wrong with the results, each with an example."""
+    """Return the faults of the results, each with an example."""
     counts = {name: getattr(verdict, name) for name in JUDGED}
     return [
         f"{count} results {name.replace('_', ' ')}, e.g. {'; '.join(verdict.examples.get(name, ['?'])[:2])}"

@@ -1,4 +1,4 @@
-"""When a fault is due: a step of the migration has begun, its command is on its way, it was answered."""
+"""Cues of faults: a step of the migration has begun, its command was sent, its reply was sent."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ COMMANDS = f"{ROOT}.command.*.*"
 
 @dataclass
 class Cues:
-    """Heard on the bus, of one step of one job's migration."""
+    """The cues of one step of one job's migration, heard on the bus."""
 
     job: str
     step: str
     begun: asyncio.Event = field(default_factory=asyncio.Event)
-    """The journal says that the step has begun."""
+    """Set when the journal says that the step has begun."""
     command: asyncio.Future[Msg] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    """The step's command, as it was sent first."""
+    """The step's command, as it was first sent."""
     _replies: dict[str, asyncio.Event] = field(default_factory=dict)
 
     async def replied(self, subject: str) -> None:
-        """Return when somebody has answered on this subject."""
+        """Return when an answer has come on this subject."""
         await self._replies.setdefault(subject, asyncio.Event()).wait()
 
     async def on_step(self, event: StepDone) -> None:
@@ -42,7 +42,7 @@ class Cues:
             self.begun.set()
 
     async def on_command(self, message: Msg) -> None:
-        """Take a command in. Its identifier is made of operation and step."""
+        """Take a command in. Its identifier consists of operation and step."""
         _, _, step = str(json.loads(message.data or b"{}").get("id", "")).partition("-")
         if step == self.step and not self.command.done():
             self.command.set_result(message)

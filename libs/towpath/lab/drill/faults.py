@@ -1,6 +1,6 @@
-"""The faults: each waits for its cue, does its harm, and returns the moment when it was over.
+"""The faults of drills. Each waits for its cue, does its harm, and returns the moment when it was over.
 
-Processes are found by their pid files and hit from outside; nothing of what is hit knows of the drill.
+Processes are found by their pid files and hit from outside. None of them knows of the drill.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from towpath.lab.harness.stage import Stage
 from towpath.processes import find
 
 OUTAGE_S = 10.0
-"""How long a fault lasts that lasts."""
+"""Seconds for which a fault lasts that is not over at once."""
 
 BROKER_OUTAGE_S = 9.0
-"""A device gives a silent broker up after ten seconds and sends everything again: events would then be
-stored twice, later than any watermark waits."""
+"""Less than ten seconds, after which a device gives a silent broker up and sends everything again: events
+would be stored twice, later than any watermark waits."""
 
 LOOK_EVERY_S = 0.05
-"""Between looks for a new process of the name that has a full disk."""
+"""Seconds between looks for a new process of the name that has a full disk."""
 
 REPLY_S = 15.0
-"""For a step whose reply is to be lost. The coordinator hangs meanwhile; its own deadline is not near."""
+"""Seconds for the reply that is to be lost. The coordinator hangs meanwhile; its own deadline is not near."""
 
 COORDINATOR = "coordinator"
 
@@ -51,13 +51,13 @@ class Victim:
         self.actor = actor
         role, _, part = actor.partition("-")
         self.site = {"source": source, "target": target, "output": OUTPUT_SITE}.get(role)
-        """Where it lives; null for a service of the hub."""
+        """Its site. None for a service of the hub."""
         self.name = f"{self.site}-{part}" if self.site else str(actor)
         """Of its pid file."""
         self._run = stage.home.run
 
     def process(self, name: str | None = None) -> psutil.Process:
-        """The process that bears the name now. Raises `TowpathError` when there is none."""
+        """Return the process that has the name now. Raises `TowpathError` if there is none."""
         record = find(self._run, name or self.name)
         process = record.process if record is not None else None
         if process is None:
@@ -65,7 +65,7 @@ class Victim:
         return process
 
     def target(self, kind: TargetKind) -> Target:
-        """For the faults that rules can have, too. It is nothing while the process does not run."""
+        """Return the target of a fault that rules have, too. It is empty while the process does not run."""
         return Target(kind, self.name, processes=lambda: family(self._run, self.name))
 
 
@@ -119,8 +119,8 @@ async def fill_disk(stage: Stage, victim: Victim, cues: Cues) -> float:
 async def lose_reply(stage: Stage, victim: Victim, cues: Cues) -> float:
     """See `FaultName.LOSE_REPLY`.
 
-    The coordinator is stopped when the command is seen, and killed when the reply is: it has the reply in
-    its socket, at most, and never in its journal.
+    The coordinator is frozen when the command is seen, and killed when the reply is: the reply may be in
+    its socket, but never in its journal.
     """
     coordinator = await asyncio.to_thread(victim.process, COORDINATOR)
     command = await cues.command

@@ -1,4 +1,4 @@
-"""What can be drilled: steps of migrations, faults, and whom they hit; which combinations make sense."""
+"""The matrix of drills: steps of migrations, faults, whom they hit, and which combinations make sense."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from towpath.protocols.table import Strategy, strategies
 
 
 class FaultName(StrEnum):
-    """What goes wrong at the moment when a step begins."""
+    """A fault at the moment when a step begins."""
 
     KILL = "kill"
     """SIGKILL to the process alone, as the kernel does when memory is short."""
     STOP = "stop"
     """SIGSTOP for ten seconds, then SIGCONT: to an engine with its JVM and its workers."""
     CUT = "cut"
-    """Nothing passes between the site and the hub for ten seconds, and nobody is told."""
+    """Nothing passes between the site and the hub for ten seconds, and no connection is closed."""
     DISK_FULL = "disk-full"
     """For ten seconds no file of the process can be written, also if it is restarted meanwhile."""
     LOSE_REPLY = "lose-reply"
@@ -52,22 +52,22 @@ class ActorName(StrEnum):
 
 
 STRATEGIES = {name: strategy for name, strategy in strategies().items() if not strategy.loses_state}
-"""The rows of the matrix are the steps of these. Where state is thrown away, losing it is no fault."""
+"""Their steps are the rows of the matrix. A strategy that throws state away cannot lose it."""
 
-EVERYBODY = frozenset(ActorName)
+EVERY_ACTOR = frozenset(ActorName)
 BROKERS = frozenset({ActorName.SOURCE_NATS, ActorName.TARGET_NATS, ActorName.OUTPUT_NATS})
 OUTPUTS = frozenset({ActorName.OUTPUT_AGENT, ActorName.OUTPUT_NATS})
 
 HITS: dict[FaultName, frozenset[ActorName]] = {
-    FaultName.KILL: EVERYBODY,
-    FaultName.STOP: EVERYBODY,
+    FaultName.KILL: EVERY_ACTOR,
+    FaultName.STOP: EVERY_ACTOR,
     # A link ends at a site's broker: the same cut would count again for each other process of the site.
     FaultName.CUT: BROKERS,
     # Coordinator and monitor keep no files.
-    FaultName.DISK_FULL: EVERYBODY - {ActorName.COORDINATOR, ActorName.MONITOR},
+    FaultName.DISK_FULL: EVERY_ACTOR - {ActorName.COORDINATOR, ActorName.MONITOR},
 }
-"""Whom a fault can hit, whatever the step. Those that are not here concern the command of a step, and so
-only the actor that gets it."""
+"""Actors that a fault can hit, whatever the step. Other faults concern the command of a step, and so only
+the actor that gets it."""
 
 COMMANDED: dict[Actor, ActorName] = {
     Actor.SOURCE: ActorName.SOURCE_AGENT,
@@ -75,8 +75,8 @@ COMMANDED: dict[Actor, ActorName] = {
     Actor.OUTPUT: ActorName.OUTPUT_AGENT,
     Actor.MONITOR: ActorName.MONITOR,
 }
-"""Who gets the command of a step. Steps of the coordinator are writes to the registry: there is no command
-that could come twice, and no reply that could be lost."""
+"""Actors that get the command of a step. Steps of the coordinator are writes to the registry, without a
+command that could come twice, or a reply that could be lost."""
 
 
 @dataclass(frozen=True, order=True)
@@ -95,7 +95,7 @@ class Cell:
 
 
 def matrix() -> list[Cell]:
-    """All cells that make sense, in the order of the tables."""
+    """Return all cells that make sense, in the order of the tables."""
     return [
         Cell(StrategyName(name), step.name, fault, actor)
         for name, strategy in STRATEGIES.items()
@@ -120,9 +120,9 @@ def select(
     faults: Collection[str] = (),
     actors: Collection[str] = (),
 ) -> list[Cell]:
-    """The cells with these strategies, steps, faults and actors; an empty collection does not choose.
+    """Return the cells with these strategies, steps, faults and actors. An empty collection allows all.
 
-    Raises `TowpathError` for a name that the matrix does not have, and when no cell is left.
+    Raises `TowpathError` for a name that the matrix does not have, and if no cell is left.
     """
     cells = matrix()
     _check("strategy", strategies, (cell.strategy for cell in cells))
@@ -156,7 +156,7 @@ def _check(field: str, given: Collection[str], known: Iterable[str]) -> None:
 
 
 def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
-    """`count` of the cells, the same for the same seed, spread evenly over strategies and faults."""
+    """Return `count` of the cells, spread evenly over strategies and faults, the same for the same seed."""
     draw = random.Random(seed)
     strata: defaultdict[tuple[StrategyName, FaultName], list[Cell]] = defaultdict(list)
     for cell in sorted(cells):
@@ -176,14 +176,14 @@ def sample(cells: Sequence[Cell], count: int, seed: int) -> list[Cell]:
 
 
 RECOVERED_WITHIN_S = 30.0
-"""Results must flow again so soon after the fault's end, unless something else is asked for."""
+"""Seconds after the fault's end within which results must flow again, by default."""
 
 STATELESS_EVERY = 3
-"""One cell in so many moves a stateless job, where the strategy moves any kind."""
+"""Every Nth cell moves a stateless job, if the strategy moves any kind."""
 
 INPUT_SITE, OTHER_SITE, OUTPUT_SITE = "a", "b", "out"
-"""Events come in at the first; the job moves between the first two. Results of some jobs are kept at the
-third, so that every result crosses a link, those of others at the first, where the job is deployed."""
+"""Events come in at the first site, and the job moves between the first two. Some jobs keep their results at
+the third, so that every result crosses a link, others at the first, where the job is deployed."""
 
 SITES = (INPUT_SITE, OTHER_SITE, OUTPUT_SITE)
 
@@ -192,13 +192,13 @@ WORKLOADS = ("windows", "cleaned", "processing")
 
 
 def workload_of(cell: Cell) -> Literal["windows", "cleaned", "processing"]:
-    """The standard job that a cell moves: the same one in every drill."""
+    """Return the standard job that a cell moves: the same one in every drill."""
     if cell.strategy is StrategyName.PARALLEL:
         return "processing"
     return "cleaned" if crc32(cell.name.encode()) % STATELESS_EVERY == 0 else "windows"
 
 
 def output_site_of(cell: Cell) -> str:
-    """Where the job that a cell moves keeps its results: at a third site, or where it is deployed."""
+    """Return the site of the results of a cell's job: a third one, or the one where the job is deployed."""
     at_home = crc32(cell.name.encode()) // STATELESS_EVERY % 2 == 1 and cell.actor not in OUTPUTS
     return INPUT_SITE if at_home else OUTPUT_SITE

@@ -1,4 +1,4 @@
-"""The job that a drill moves: cells move it to and fro, each under a load of its own."""
+"""The job that a drill moves. Cells move it to and fro, each under a load of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MovingJob:
     first_number: int
     """The first event that is meant for it."""
     site: str = INPUT_SITE
-    """Where it runs."""
+    """Its present site."""
     given_up: set[int] = field(default_factory=set)
     """Events that the site's server acknowledged with a full disk, and did not store."""
 
@@ -40,12 +40,12 @@ class MovingJob:
 
     @property
     def stage(self) -> Stage:
-        """Where it is played."""
+        """The stage that it runs on."""
         return self.observed.stage
 
     @property
     def elsewhere(self) -> str:
-        """Where it can move."""
+        """The site that it can move to."""
         return OTHER_SITE if self.site == INPUT_SITE else INPUT_SITE
 
     def device(self) -> Device:
@@ -53,18 +53,18 @@ class MovingJob:
         return Device(LOAD, self.stage.mesh.site(INPUT_SITE), self.name, clock=self.clock)
 
     def unstored(self) -> list[int]:
-        """Events that were acknowledged and are not stored, in order, but those that were given up."""
+        """Return the acknowledged events that are not stored, in order, without those that were given up."""
         stored = judge.numbers_of(self.observed.stored) | self.given_up
         return [number for number in range(self.first_number, self.clock.number + 1) if number not in stored]
 
     def give_up_unstored(self) -> int:
-        """Expect those no more; how many there are."""
+        """Stop expecting events that are not stored. Return their number."""
         missing = self.unstored()
         self.given_up.update(missing)
         return len(missing)
 
     def input_faults(self) -> list[str]:
-        """What went wrong before the job: with its events, or with their order."""
+        """Return the faults before the job: missing events, or too much disorder."""
         missing = self.unstored()
         faults = [f"{len(missing)} acknowledged events are not stored, e.g. {missing[0]}"] if missing else []
         if late_s := judge.disorder_s(self.observed.spec, self.observed.stored):
@@ -72,7 +72,7 @@ class MovingJob:
         return faults
 
     async def remove(self) -> None:
-        """Take it away with its output. Raises `TowpathError`."""
+        """Remove it with its output. Raises `TowpathError`."""
         command = RemoveJob(job=self.name, purge=True)
         await self.stage.bus.request(command, deadline_s=REMOVE_S, attempt_s=ATTEMPT_S)
 

@@ -1,4 +1,4 @@
-"""What a drill found, cell by cell, and its table: one row per step, one column per fault."""
+"""The report of a drill, cell by cell, and its table: one row per step, one column per fault."""
 
 from __future__ import annotations
 
@@ -9,65 +9,59 @@ from rich.table import Table
 from rich.text import Text
 
 from towpath.contracts.commands import OperationState, StrategyName
-from towpath.contracts.message import Model
 from towpath.lab.drill.matrix import STRATEGIES, ActorName, Cell, FaultName
-from towpath.lab.harness.report import Findings
+from towpath.lab.harness.report import Findings, SeriesReport
 
 
 class CellReport(Findings):
-    """How a cell went."""
+    """A cell that was played."""
 
     strategy: StrategyName
     step: str
     fault: FaultName
     actor: ActorName
     job: str = ""
-    """Name of the job that moved: it says which operator."""
+    """Name of the job that moved. It begins with its operator."""
     output_site: str = ""
-    """Where its results are kept."""
+    """Site of its results."""
     unstored: int = 0
-    """Events that the server which takes them acknowledged while its disk was full, and did not store: they
-    were never in the job's input, and are counted apart."""
+    """Events that a server with a full disk acknowledged and did not store. They were never in the job's
+    input, so they are counted apart."""
     state: OperationState | None = None
-    """How the migration ended; null when it is not known."""
+    """End of the migration. None if it is not known."""
     note: str = ""
-    """What the migration says of its end."""
+    """The migration's note on its end."""
     total_s: float | None = None
     """Of the migration."""
     steps_s: dict[str, float] = {}
-    """Of each of its steps, from the journal."""
+    """Seconds of each of its steps, from the journal."""
     recovery_s: float | None = None
-    """From the fault's end until a result came of events that were stored after it; null if none did.
-    Contains what every result waits for: trigger interval, window and watermark."""
+    """Seconds from the fault's end to a result of events that were stored after it. None if none came.
+    It includes the time that every result takes: trigger interval, window and watermark."""
     seconds: float = 0.0
     """Of the whole cell."""
     reasons: list[str] = []
-    """Why it is not clean; empty when it is."""
+    """The reasons why it is not clean."""
 
     @property
     def clean(self) -> bool:
-        """Whether the migration ended well, one site owns the job, and every result came once and right."""
+        """True if the migration ended well, one site owns the job, and every result came once and right."""
         return not self.reasons
 
     @property
     def cell(self) -> Cell:
-        """Where in the matrix."""
+        """Its place in the matrix."""
         return Cell(self.strategy, self.step, self.fault, self.actor)
 
 
-class DrillReport(Model):
-    """The whole drill."""
+class DrillReport(SeriesReport):
+    """A whole drill."""
 
     cells: list[CellReport] = []
-    planned: int = 0
-    """How many cells were to be run."""
-    seconds: float = 0.0
-    restarts: int = 0
-    """How often the mesh had to be restarted, because a cell left it broken."""
 
     @property
     def clean(self) -> bool:
-        """Whether every cell was run and is clean."""
+        """True if every cell was played and is clean."""
         return len(self.cells) == self.planned > 0 and all(cell.clean for cell in self.cells)
 
 
@@ -75,7 +69,7 @@ CLEAN, NOT_CLEAN = "●", "✗"
 
 
 def matrix_table(report: DrillReport) -> Table:
-    """Strategies and steps against faults; one mark for each actor that was hit."""
+    """Return a table of steps against faults, with one mark for each actor that was hit."""
     table = Table(box=None, pad_edge=False, header_style="bold", caption=_caption(report))
     table.add_column("strategy")
     table.add_column("step")
@@ -108,7 +102,7 @@ def _caption(report: DrillReport) -> Text:
 
 
 def cell_line(report: CellReport) -> str:
-    """A cell on one line."""
+    """Return a cell on one line."""
     total = "–" if report.total_s is None else f"{report.total_s:.1f} s"
     recovery = "–" if report.recovery_s is None else f"{report.recovery_s:.1f} s"
     counts = f"{report.lost}/{report.duplicated}/{report.wrong + report.unexpected}/{report.out_of_order}"

@@ -15,37 +15,30 @@ from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, SITES, WORKLOADS, Cell,
 from towpath.lab.drill.moving_job import MovingJob, moving_job
 from towpath.lab.drill.report import CellReport
 from towpath.lab.harness.events import EventClock
-from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
+from towpath.lab.harness.stage import Series, Stage, Stages, small_mesh
 from towpath.lab.harness.workload import OPERATORS
 from towpath.mesh.home import Home
 
 log = logging.getLogger(__name__)
 
 CELLS_OF_A_JOB = 8
-"""So many cells move one job before another is deployed: the verdict looks at all its results again."""
+"""Cells that move one job before another is deployed, because each verdict looks at all its results."""
 
 
 @dataclass
-class Drill:
-    """One run of some cells. `say` is told in a few words what is under way."""
+class Drill(Series):
+    """Cells that are played one after another."""
 
     home: Home
     cells: Sequence[Cell]
-    say: Say = quiet
     recovered_within_s: float = RECOVERED_WITHIN_S
-    """Results must flow again so soon after a fault's end."""
+    """Results must flow again within this time after a fault's end."""
     _jobs: int = 0
 
-    def __post_init__(self) -> None:
-        """One stage after another."""
-        self.stages = Stages(self.home, small_mesh(SITES), self.say)
-
     async def run(self) -> AsyncGenerator[CellReport, None]:
-        """Yield each cell's report when it is over. Close the iterator to end early.
-
-        Raises `TowpathError` when the mesh cannot be brought up.
-        """
+        """Yield the report of each cell: see `Series`."""
         left = in_order(self.cells)
+        self.stages = Stages(self.home, small_mesh(SITES), self.say)
         async with aclosing(self.stages.until_empty(left)) as stages:
             async for up in stages:
                 async for report in self._on(up, left):
@@ -84,12 +77,12 @@ class Drill:
 
 
 def in_order(cells: Sequence[Cell]) -> list[Cell]:
-    """The same cells, those together that move the same kind of job, with its results at the same site."""
+    """Return the cells ordered by the kind of job that they move, and the site of its results."""
     return sorted(cells, key=lambda cell: (WORKLOADS.index(workload_of(cell)), output_site_of(cell)))
 
 
 def _moves(cell: Cell, job: MovingJob) -> bool:
-    """Whether the cell can be played with this job."""
+    """True if the cell can be played with this job."""
     view = job.observed.view
     kept_there = output_site_of(cell) == view.output.site
     return kept_there and OPERATORS[workload_of(cell)] == view.spec.operator
@@ -106,7 +99,7 @@ def _undeployed(cell: Cell, error: Exception) -> CellReport:
 
 
 async def _removed(job: MovingJob) -> bool:
-    """Whether the job could be removed: else the mesh is not what it should be."""
+    """Remove the job. Return false if that fails: the mesh is broken then."""
     try:
         await job.remove()
     except TowpathError as error:

@@ -1,4 +1,4 @@
-"""From a topology's description to nodes that are up; and everything taken away again."""
+"""Bring up the nodes of a topology, and take everything away again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from towpath.mesh.state import MeshState
 from towpath.tasks import to_the_end
 
 HUB_S = 120.0
-"""For the hub to answer behind the start of its container."""
+"""Seconds for the hub to answer after the start of its container."""
 
 DEFAULT_TAG = "local"
 """Of the images, as they are built from this repository."""
@@ -29,7 +29,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What shall be brought up, checked against this machine."""
+    """A topology to bring up, checked against this machine."""
 
     topology: Topology
     host: Host
@@ -44,26 +44,26 @@ class Plan:
 
     @property
     def settled(self) -> Topology:
-        """The topology with this machine's clock as it was found: whoever looks at it later, when cores may
-        be clocked otherwise, finds the same shares."""
+        """The topology with this machine's clock, so that later readers find the same shares, even if cores
+        are clocked otherwise then."""
         return self.topology.model_copy(update={"host_clock_ghz": self.host.clock_ghz})
 
 
 async def bring_up(
     home: Home, plan: Plan, tell: Tell, tag: str = DEFAULT_TAG, artefact_root: str | None = None
 ) -> None:
-    """Bring a topology up under `home`, or what is up there to where its description has it; jobs may bring
-    user code from `artefact_root`, null: from where they might before.
+    """Bring a topology up under `home`, or bring the one there back to its description.
 
-    Nodes that failed or were stopped are started, limits and links become as described. Raises
-    `TowpathError`; what was started by then stays, and `take_down` removes it.
+    Jobs may bring user code from `artefact_root`; None keeps the present root. Nodes that failed or were
+    stopped are started, limits and links become as described. Raises `TowpathError`. Containers that were
+    started by then stay, and `take_down` removes them.
     """
     for warning in plan.warnings:
         tell(f"beware: {warning}")
     project = Project(home)
     await asyncio.to_thread(check_free, project, plan.topology)
     await asyncio.to_thread(check_images, tag)
-    # What nobody waits for would go on making what `take_down` removes.
+    # A thread that is not awaited would go on making files that `take_down` removes.
     await to_the_end(asyncio.to_thread(project.write, plan.settled, tag, artefact_root))
     tell("containers …")
     await to_the_end(asyncio.to_thread(project.create))
@@ -76,16 +76,16 @@ async def bring_up(
 
 
 async def take_down(home: Home) -> list[str]:
-    """Take away whatever was brought up under `home`: containers, networks, volumes, and the directory.
+    """Remove everything that was brought up under `home`: containers, networks, volumes, and the directory.
 
-    What there was. Raises `DaemonError`.
+    Return the names of what was removed. Raises `DaemonError`.
     """
     return await to_the_end(asyncio.to_thread(Project(home).remove))
 
 
 @asynccontextmanager
 async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator[Emulation]:
-    """The topology that is up under `home`. Raises `TowpathError` when none is."""
+    """Yield the topology that is up under `home`. Raises `TowpathError` if none is."""
     project = Project(home)
     topology = await asyncio.to_thread(project.standing)
     if topology is None:
@@ -102,7 +102,7 @@ async def emulation(home: Home, tell: Tell = lambda text: None) -> AsyncIterator
 
 
 def nothing_up(home: Home) -> TowpathError:
-    """No topology is up under `home`."""
+    """Return the error that no topology is up under `home`."""
     return TowpathError(
         ErrorCode.UNREACHABLE,
         "no topology is up here; bring one up with `towpath fog up`",
@@ -112,14 +112,14 @@ def nothing_up(home: Home) -> TowpathError:
 
 
 def _explained(error: TowpathError, project: Project) -> TowpathError:
-    """The same, with what containers say that do not come up."""
+    """Return the error with the last words of containers that do not come up."""
     troubles = project.troubles() if error.detail.retryable else []
     message = "; ".join([error.detail.message, *troubles])
     return TowpathError.of(error.detail.model_copy(update={"message": message}))
 
 
 def check_free(project: Project, wanted: Topology) -> None:
-    """Raise `TowpathError` when something else is under this home."""
+    """Raise `TowpathError` if something else is under this home."""
     there = project.topology()
     if there is None and project.home.state.exists():
         raise TowpathError(
@@ -130,7 +130,7 @@ def check_free(project: Project, wanted: Topology) -> None:
             allowed="a directory of its own",
         )
     if there is not None and _identity(there) != _identity(wanted):
-        # Nodes log in at a hub that runs: it would have to be started anew to know others.
+        # Nodes log in at a running hub: it would have to be restarted to know others.
         raise TowpathError(
             ErrorCode.BUSY,
             f"here the topology {there.name} is up; take it down first with `towpath fog down`",

@@ -1,4 +1,4 @@
-"""A topology that is up: what a scenario, or a person, does to its nodes and their links."""
+"""A topology that is up: what a scenario, or a person, can do to its nodes and their links."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ from towpath.bus import Bus
 from towpath.contracts.commands import ListSites
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.links import ShapeLink
+from towpath.contracts.scenario_nodes import (
+    ChangeLink,
+    FailNodes,
+    NodeStep,
+    Outages,
+    ResizeNode,
+    StartNodes,
+    StopNodes,
+    Travel,
+)
 from towpath.contracts.site import SiteState, SiteStatus
 from towpath.contracts.topology import Node, NodeLink, Topology
 from towpath.lab.emulation.nodes import Nodes
-from towpath.lab.topology.journeys import journey
-from towpath.lab.topology.outages import outages, postponed_s
+from towpath.lab.topology.movements import journey, outages, postponed_s
 from towpath.lab.topology.shares import Host, Share, share_of
 from towpath.tasks import end
 
 UP_S = 240.0
-"""For the site of a node to be up behind its start. An engine needs 15 s of one core, and as long again when
-others are busy; a start that failed is tried again."""
+"""Seconds for the site of a node to be up after its start. An engine needs 15 s of one core, and twice as
+long on a busy machine. A failed start is tried again."""
 
 ASK_S, ATTEMPT_S = 20.0, 5.0
 LOOK_EVERY_S = 0.5
@@ -43,16 +52,16 @@ class Emulation:
     bus: Bus
     """To the hub, as the operator."""
     tell: Callable[[str], None] = lambda text: None
-    """Told what takes long."""
+    """Shows people what takes long."""
     away: set[str] = field(default_factory=set)
     """Nodes that are not meant to run now."""
     failed: set[str] = field(default_factory=set)
-    """Those of them that shall return."""
+    """Nodes among them that are to return."""
     sizes: dict[str, Node] = field(default_factory=dict)
-    """Nodes that were resized, as they are now."""
+    """Present sizes of nodes that were resized."""
 
     def node(self, name: str) -> Node:
-        """A node as it is now. Raises `TowpathError` when the topology has none of that name."""
+        """Return a node with its present size. Raises `TowpathError` for an unknown name."""
         found = self.sizes.get(name) or self.topology.node(name)
         if found is None:
             known = [node.name for node in self.topology.nodes]
@@ -60,11 +69,32 @@ class Emulation:
         return found
 
     def share(self, name: str) -> Share:
-        """What a node is given now. Raises `TowpathError`."""
+        """Return the present share of a node. Raises `TowpathError`."""
         return share_of(self.node(name), self.host)
 
+    async def carry_out(self, step: NodeStep, seed: object = 0) -> None:
+        """Execute a step of a timeline to its end: a journey, an outage, the start of a node.
+
+        `seed` decides what chance does. Raises `TowpathError`.
+        """
+        match step:
+            case StartNodes():
+                await self.start(step.nodes)
+            case StopNodes():
+                await self.stop(step.nodes)
+            case FailNodes():
+                await self.fail(step.nodes, step.for_s)
+            case ResizeNode():
+                await self.resize(step.node, step.cores, step.clock_ghz, step.memory_mb)
+            case ChangeLink():
+                await self.link(step.node, step.link)
+            case Travel():
+                await self.travel(step.node, step.rounds)
+            case Outages():
+                await self.let_fail(step.nodes, step.for_s, seed)
+
     async def settle(self, within_s: float = UP_S) -> None:
-        """Bring everything to where the topology has it: nodes up, spare ones away, sizes, links.
+        """Bring everything back to the topology: nodes up, spare ones away, sizes, links.
 
         Raises `TowpathError`.
         """
@@ -75,10 +105,10 @@ class Emulation:
             await self.link(node.name, None)
 
     async def start(self, names: Sequence[str], within_s: float = UP_S) -> None:
-        """Start nodes, with all that the machine has; they get their shares once their sites are up.
+        """Start nodes at full speed. They get their shares once their sites are up.
 
-        No more at a time than the machine has cores: an engine that starts has much to do, and one that takes
-        too long counts as dead. Raises `TowpathError` (deadline) when one is not up within `within_s`.
+        At most as many start at a time as the machine has cores, because an engine that takes too long counts
+        as dead. Raises `TowpathError` (deadline) if one is not up within `within_s`.
         """
         at_a_time = max(1, self.host.cores)
         for first in range(0, len(names), at_a_time):
@@ -94,7 +124,7 @@ class Emulation:
         await _all(self._take_away(name, killed=False) for name in names)
 
     async def fail(self, names: Sequence[str], for_s: float | None) -> None:
-        """Kill all that runs in nodes at once; after `for_s`, start them again, and wait until they are up.
+        """Kill all processes in nodes at once. After `for_s`, start them again, and wait until they are up.
 
         Raises `TowpathError`.
         """
@@ -119,7 +149,7 @@ class Emulation:
         clock_ghz: float | None = None,
         memory_mb: int | None = None,
     ) -> None:
-        """Scale a node up or down; what is null stays. Raises `TowpathError` beyond what the machine has."""
+        """Scale a node up or down. None: unchanged. Raises `TowpathError` beyond what the machine has."""
         given = {"cores": cores, "clock_ghz": clock_ghz, "memory_mb": memory_mb}
         changes = {key: value for key, value in given.items() if value is not None}
         size = self.node(name).model_copy(update=changes)
@@ -128,25 +158,25 @@ class Emulation:
         await self.limit([name])
 
     async def link(self, name: str, link: NodeLink | None) -> None:
-        """Let the link of a node be so; null: as the topology has it. Raises `TowpathError`."""
+        """Set the link of a node. None: as the topology has it. Raises `TowpathError`."""
         wanted = link or self.node(name).link
         command = ShapeLink(site=name, conditions=wanted.conditions)
         await self.bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
 
     async def travel(self, name: str, rounds: int) -> None:
-        """Lead a node through its journey, to the end. Raises `TowpathError` when it has none."""
+        """Lead a node through its journey, to the end. Raises `TowpathError` if it has none."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            for leg in journey(self.node(name), rounds):
-                await self.link(name, leg.link)
-                await asyncio.sleep(max(0.0, begun + leg.end_s - loop.time()))
+            for end_s, link in journey(self.node(name), rounds):
+                await self.link(name, link)
+                await asyncio.sleep(max(0.0, begun + end_s - loop.time()))
         finally:
-            # Also when it was cancelled on the way: a node does not stay in a tunnel.
+            # Even if it was cancelled on the way: a node does not stay in a tunnel.
             await asyncio.shield(self.link(name, None))
 
     async def let_fail(self, names: Sequence[str] | None, for_s: float, seed: object) -> None:
-        """Let nodes fail by chance as their stability says; done when the last one is back."""
+        """Let nodes fail by chance as their stability says. Return when the last one is back."""
         chosen = [self.node(name) for name in names or self.nodes.names]
         await _all(self._follow(node, for_s, seed) for node in chosen if node.name not in self.away)
 
@@ -158,7 +188,7 @@ class Emulation:
 
     @asynccontextmanager
     async def at_full_speed(self) -> AsyncIterator[None]:
-        """Meanwhile nodes have all that the machine has: for what is not to be emulated."""
+        """Give nodes all that the machine has, for work that is not to be emulated."""
         there = [name for name in self.nodes.names if name not in self.away]
         for name in there:
             async with self.nodes.lock(name):
@@ -169,7 +199,7 @@ class Emulation:
             await asyncio.shield(self.limit(there))
 
     async def until_up(self, names: Sequence[str], within_s: float = UP_S) -> None:
-        """Wait until the sites of nodes are up. Raises `TowpathError` (deadline) that says which are not."""
+        """Wait until the sites of nodes are up. Raises `TowpathError` (deadline) with those that are not."""
         begun, missing = time.time(), list(names)
         told: dict[str, SiteStatus] = {}
         try:
@@ -185,7 +215,7 @@ class Emulation:
             ) from None
 
     async def sites(self) -> list[SiteStatus]:
-        """The sites as the coordinator sees them; none while it does not answer."""
+        """Return the sites as the coordinator sees them. None of them while it does not answer."""
         try:
             return (await self.bus.request(ListSites(), deadline_s=ATTEMPT_S)).sites
         except TowpathError as error:
@@ -203,7 +233,7 @@ class Emulation:
             self.failed.discard(name)
 
     async def _follow(self, node: Node, for_s: float, seed: object) -> None:
-        """The outages of one node, each behind the one before; the start of its engine counts as away."""
+        """Execute the outages of one node, one after another. The start of its engine counts as away."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         later_s = 0.0
@@ -224,7 +254,7 @@ class Emulation:
 
 
 def _is_up(site: SiteStatus, since: float) -> bool:
-    """Whether it said so after `since`: what was killed just now still counts as up for seconds."""
+    """True if it said so after `since`: a killed site still counts as up for seconds."""
     return site.state is SiteState.UP and site.at.timestamp() >= since
 
 
@@ -233,7 +263,7 @@ def _why_not(site: SiteStatus | None) -> str:
 
 
 async def _all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Side by side; what fails ends the others."""
+    """Do all at once. A failure ends the others."""
     tasks: list[asyncio.Task[None]] = [asyncio.create_task(each) for each in work]
     try:
         await asyncio.gather(*tasks)

@@ -9,15 +9,14 @@ from typing import TypeVar
 
 from towpath.containers.errors import NoSuchContainer, SlowDaemon
 from towpath.lab.containers import control
-from towpath.lab.containers.updating import Limits, limit, limits_of
-from towpath.lab.containers.usage import cpu_seconds
+from towpath.lab.containers.limits import Limits, cpu_seconds, limit, limits_of
 from towpath.lab.topology.shares import Share
 
 ATTEMPTS = 4
-"""A daemon on a busy machine may answer too late; all that is asked of it here may be asked again."""
+"""A daemon on a busy machine may answer too late. All requests here may be repeated."""
 
 STOP_S = 20
-"""For a node to end in an orderly way: its engine finishes a batch, its server writes what it has."""
+"""Seconds for a node to end in an orderly way: its engine finishes a batch, its server writes its data."""
 
 T = TypeVar("T")
 
@@ -40,15 +39,15 @@ class Nodes:
         return self._locks[node]
 
     async def start(self, node: str) -> None:
-        """Start it, or do nothing when it runs."""
+        """Start it. Does nothing if it runs."""
         await self._insist(lambda: control.start(self._container(node)))
 
     async def stop(self, node: str) -> None:
-        """End what runs in it."""
+        """End its processes."""
         await self._insist(lambda: control.stop(self._container(node), STOP_S))
 
     async def kill(self, node: str) -> None:
-        """Kill all that runs in it at once; it stays away until it is started."""
+        """Kill all its processes at once. It stays away until it is started."""
         await self._insist(lambda: control.kill(self._container(node)))
 
     async def limit(self, node: str, share: Share) -> None:
@@ -62,11 +61,11 @@ class Nodes:
         await self._insist(lambda: limit(self._container(node), wanted))
 
     async def limits(self, node: str) -> Limits:
-        """What holds for it now."""
+        """Return its present limits."""
         return await self._insist(lambda: limits_of(self._container(node)))
 
     async def cpu_s(self, node: str) -> float | None:
-        """Processor time since it was started; null when it does not run."""
+        """Return the processor time since its start. None if it does not run."""
         return await self._insist(lambda: cpu_seconds(self._container(node)))
 
     def _container(self, node: str) -> str:

@@ -17,9 +17,8 @@ from towpath.containers.images import is_present
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import FaultSettings
 from towpath.contracts.topology import Topology
-from towpath.lab.containers.projects import remove_project
+from towpath.lab.containers.projects import parts, remove_project, why
 from towpath.lab.topology.compose import SERVICES_IMAGE, SITE_IMAGE, ComposeSettings, compose, compose_text
-from towpath.lab.topology.health import parts, why
 from towpath.lab.topology.secrets import write_secrets
 from towpath.lab.topology.sites import mesh_spec
 from towpath.mesh.home import Home
@@ -42,14 +41,14 @@ SAID_LINES = 4
 
 @dataclass(frozen=True)
 class Project:
-    """Everything that an emulated topology has on this machine. All of it blocks."""
+    """Everything that an emulated topology has on this machine. All methods block."""
 
     home: Home
     """Of the mesh, as people on this machine command it."""
 
     @property
     def name(self) -> str:
-        """The same for the same directory, and another one for any other."""
+        """Name of the project, one for each directory."""
         return f"towpath-{hashlib.sha256(str(self.home.root.resolve()).encode()).hexdigest()[:10]}"
 
     @property
@@ -59,24 +58,24 @@ class Project:
 
     @property
     def compose_file(self) -> Path:
-        """What the compose command reads."""
+        """File that the compose command reads."""
         return self.home.root / "docker-compose.yml"
 
     def topology(self) -> Topology | None:
-        """What is up here, or was when the machine went down; null when nothing is."""
+        """Return the topology that is up here, or was when the machine went down. None if there is none."""
         try:
             return Topology.model_validate_json(self.topology_file.read_bytes())
         except FileNotFoundError:
             return None
 
     def standing(self) -> Topology | None:
-        """The same, if its mesh was made as well: whoever was about to make it may have been killed."""
+        """Return it if its mesh was made as well: its maker may have been killed before."""
         return self.topology() if self.home.state.exists() else None
 
     def write(self, topology: Topology, tag: str, artefact_root: str | None = None) -> MeshState:
-        """Put down everything that the compose command needs; the mesh, made or extended. Raises `OSError`.
+        """Write everything that the compose command needs, and return the mesh. Raises `OSError`.
 
-        The topology first: whatever interrupts what follows, it can be repeated and taken down.
+        The topology comes first, so that an interrupted call can be repeated or taken down.
         """
         make_private_directory(self.home.root)
         write_private_file(self.topology_file, topology.model_dump_json(indent=2, exclude_defaults=True))
@@ -101,9 +100,9 @@ class Project:
         self._compose("up", "--detach", *SERVERS, *(service.name for service in hub_services()))
 
     def remove(self) -> list[str]:
-        """Take everything away: containers, networks, volumes, and the directory. What there was.
+        """Remove containers, networks, volumes, and the directory. Return the names of what was removed.
 
-        Raises `DaemonError` or `OSError`; what is left then, or by whom kills this, goes with the next try.
+        Raises `DaemonError` or `OSError`. The next try removes what an interrupted one has left.
         """
         removed = remove_project(self.name)
         if self.topology_file.exists():
@@ -112,15 +111,15 @@ class Project:
         return removed
 
     def containers(self) -> dict[str, str]:
-        """Service → name of its container, running or not. Raises `DaemonError`."""
+        """Return the name of each service's container, running or not. Raises `DaemonError`."""
         return {service: part.container for service, part in parts(self.name).items()}
 
     def troubles(self) -> list[str]:
-        """Of each container that runs into trouble, how it is and what it said last. Raises `DaemonError`."""
+        """Describe each container that keeps restarting, with its last words. Raises `DaemonError`."""
         return [why(part) for part in parts(self.name).values() if part.state == "restarting"]
 
     def _remove_directory(self) -> None:
-        """The topology last: without it the rest would be nobody's."""
+        """Remove the directory, the topology last: without it the rest would not be found."""
         for path in self.home.root.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""How the nodes of a topology are: what they are given, whether they are up, and how their links are."""
+"""The status of a topology's nodes: their shares, their sites, and their links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from towpath.contracts.site import SiteState
 from towpath.lab.emulation.emulation import ASK_S, ATTEMPT_S, Emulation
 
 RATE_S = 1.0
-"""Over which it is measured how busy a node is."""
+"""Seconds over which the use of a node is measured."""
 
 
 class NodeStatus(Model):
@@ -18,22 +18,22 @@ class NodeStatus(Model):
 
     node: str
     running: bool
-    """Whether its container runs."""
+    """True if its container runs."""
     site: SiteState | None
-    """As the coordinator sees it; null while that does not answer."""
+    """As the coordinator sees it. None while that does not answer."""
     spare: bool
     cpus: float | None
-    """What it is given of this machine's processor; null: all there is."""
+    """Its share of this machine's processor. None: all of it."""
     memory_mb: int | None
     busy_percent: float | None
-    """Of its share, over a second; null while it does not run."""
+    """Percent of its share, over a second. None while it does not run."""
     link: LinkConditions | None
-    """Null while the links do not answer."""
+    """None while the links do not answer."""
     jobs: list[str] = []
 
 
 async def node_statuses(running: Emulation) -> list[NodeStatus]:
-    """All nodes, in the order of the topology. Raises `DaemonError`."""
+    """Return all nodes, in the order of the topology. Raises `DaemonError`."""
     names = running.nodes.names
     before = [await running.nodes.cpu_s(name) for name in names]
     await asyncio.sleep(RATE_S)

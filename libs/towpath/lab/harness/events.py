@@ -14,13 +14,12 @@ TIME_LAPSE = 2.0
 """Seconds of event time that pass in a second: windows close sooner, and recovery is seen sooner."""
 
 WATERMARK_S = 3.0
-"""Covers the disorder, and what a device sends again after its broker was killed: what was on its way,
-milliseconds."""
+"""Covers the disorder, and the events that a device sends again after its broker was killed."""
 
 WINDOW_S = 1.0
 
 BETWEEN_LOADS_S = 2.0
-"""Of event time, from the last event of a load to the first one of the next."""
+"""Seconds of event time from the last event of a load to the first one of the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +33,14 @@ class NumberedEvent:
 
     @property
     def payload(self) -> bytes:
-        """As it is sent."""
+        """The event as it is sent."""
         at = self.at.isoformat().replace("+00:00", "Z")
         return json.dumps({"n": self.number, "key": self.key, "at": at, "value": self.value}).encode()
 
 
 @dataclass
 class EventClock:
-    """Numbers events and gives them their time. It goes on over all loads that one job sees."""
+    """Numbers events and gives them their time. It goes on over all loads of one job."""
 
     number: int = 0
     """Of the newest event."""
@@ -49,18 +48,18 @@ class EventClock:
     _begun: datetime = BEGIN
 
     def begin(self) -> None:
-        """A load begins, later than everything before it."""
+        """Begin a load, later than everything before it."""
         self._begun = self.newest + timedelta(seconds=BETWEEN_LOADS_S)
 
     def event(self, age_s: float, key: str, value: float) -> NumberedEvent:
-        """The next event, of so many seconds after the load began."""
+        """Return the next event, of `age_s` seconds after the load began."""
         at = self._begun + timedelta(milliseconds=round(age_s * TIME_LAPSE * 1000))
         self.newest = max(self.newest, at)
         self.number += 1
         return NumberedEvent(self.number, key, at, value)
 
     def closing(self) -> NumberedEvent:
-        """An event so late that every window of the events before it is over."""
+        """Return an event so late that every window of the events before it is over."""
         later = math.ceil(self.newest.timestamp() / WINDOW_S) * WINDOW_S + 2 * WINDOW_S + WATERMARK_S
         self.newest = datetime.fromtimestamp(later, UTC)
         self.number += 1

@@ -1,4 +1,4 @@
-"""Rules on a lease: as long as a run lives it renews them; when it is killed, they end by themselves."""
+"""Rules on a lease: a run renews them as long as it lives. When it is killed, they end by themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from towpath.telemetry.tracing import unrecorded
 log = logging.getLogger(__name__)
 
 LEASE_S = 12.0
-"""Longer than the injector takes to start anew on a busy machine, shorter than anybody waits."""
+"""Seconds: more than the injector takes to restart on a busy machine."""
 
 RENEW_S = 3.0
 ASK_S, ATTEMPT_S = 20.0, 5.0
@@ -33,7 +33,7 @@ class HeldRules:
 
     def __init__(self, bus: Bus, journal: Journal) -> None:
         self.counts: dict[str, RuleCount] = {}
-        """Rule → what is known of how often it was looked at and acted."""
+        """Rule → how often it was looked at and acted, as far as known."""
         self._bus, self._journal = bus, journal
         self._held: dict[str, int] = {}
         """Rule → the version that was loaded."""
@@ -53,7 +53,7 @@ class HeldRules:
         await end([self._renewing])
 
     async def unload_all(self) -> None:
-        """Unload what is held. What cannot be, ends with its lease."""
+        """Unload all rules that are held. Those that cannot be unloaded end with their lease."""
         if not self._held:
             return
         try:
@@ -63,11 +63,11 @@ class HeldRules:
 
     @property
     def names(self) -> list[str]:
-        """Which are held now."""
+        """Names of the rules that are held now."""
         return list(self._held)
 
     async def load(self, rules: Sequence[Rule]) -> None:
-        """Load rules, and hold them from now on. Raises `TowpathError` when they are refused."""
+        """Load rules, and hold them from now on. Raises `TowpathError` if they are refused."""
         await self._check_free(rules)
         command = LoadRules(rules=[*rules], lease_s=LEASE_S)
         answer = await self._bus.request(command, deadline_s=ASK_S, attempt_s=ATTEMPT_S)
@@ -78,7 +78,7 @@ class HeldRules:
         self._journal.add(Entry.LOADED, rules=[rule.name for rule in rules])
 
     async def load_idle(self, rules: Sequence[Rule]) -> None:
-        """Load rules that never act and are not counted. Raises `TowpathError` when they are refused."""
+        """Load rules that never act and are not counted. Raises `TowpathError` if they are refused."""
         if rules:
             await self._check_free(rules)
             command = LoadRules(rules=[*rules], lease_s=LEASE_S)
@@ -86,7 +86,7 @@ class HeldRules:
             self._held |= _versions(answer, rules)
 
     async def _check_free(self, rules: Sequence[Rule]) -> None:
-        """A rule replaces one of its name. Raises `TowpathError` when that is somebody else's."""
+        """Raise `TowpathError` if a rule would replace one of the same name that is not the run's own."""
         names = [rule.name for rule in rules]
         answer = await self._bus.request(ListRules(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)
         taken = [view.rule.name for view in answer.rules if view.rule.name in names]
@@ -99,11 +99,11 @@ class HeldRules:
                     value=name,
                     allowed=f"another name; or `towpath faults unload {name}` first",
                 )
-        # Before they are sent: also what nobody confirms is the run's own.
+        # Before they are sent, because rules without a confirmation may be loaded, too.
         self._own.update(names)
 
     async def unload(self, names: Sequence[str]) -> None:
-        """Unload rules. Raises `TowpathError` when nobody answers: then they end with their lease."""
+        """Unload rules. Raises `TowpathError` without an answer: then they end with their lease."""
         await self.count()
         for name in names:
             self._held.pop(name, None)
@@ -111,13 +111,13 @@ class HeldRules:
         self._journal.add(Entry.UNLOADED, rules=[*names], why="unloaded")
 
     async def counted(self, within_s: float) -> None:
-        """Wait until the last counts of all rules that ended are known, for so long at most."""
+        """Wait until the last counts of all rules that ended are known, for `within_s` at most."""
         if self._uncounted:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_counted.wait(), within_s)
 
     async def acted(self, names: Sequence[str], within_s: float) -> None:
-        """Wait until all of these rules that are still held have acted, for so long at most."""
+        """Wait until all of these rules that are still held have acted, for `within_s` at most."""
         loop = asyncio.get_running_loop()
         end_at = loop.time() + within_s
         while any(self._idle(name) for name in names) and loop.time() < end_at:
@@ -128,14 +128,14 @@ class HeldRules:
         return name in self._held and not (name in self.counts and self.counts[name].acted)
 
     async def count(self) -> None:
-        """Ask how often the rules acted. What cannot be told now is told another time."""
+        """Ask how often the rules acted. Without an answer, a later one tells it."""
         try:
             self._take(await self._bus.request(ListRules(), deadline_s=RENEWAL_S))
         except TowpathError as error:
             log.info("rules are not counted: %s", error)
 
     def ended(self, name: str, why: str, count: RuleCount) -> None:
-        """Take in that the injector says a rule has ended: it is not renewed any more."""
+        """Note that a rule has ended: it is not renewed any more."""
         self._count(count)
         if self._held.get(name, count.version) != count.version:
             return  # Replaced: the newer one goes on.
@@ -155,16 +155,16 @@ class HeldRules:
                 log.info("rules are not renewed: %s", error)
 
     async def _renew_once(self) -> None:
-        """Renew what is still loaded. What an injector forgot when it died stays forgotten."""
+        """Renew the rules that are loaded. Rules that an injector forgot when it died stay forgotten."""
         renewed = dict(self._held)
         if not renewed:
             return
-        # Another command each time: one that was heard already would only be answered again.
+        # A new command each time, because a repeated one is answered from memory.
         answer = await self._bus.request(RenewRules(versions=renewed, lease_s=LEASE_S), deadline_s=RENEWAL_S)
         self._take(answer)
         loaded = {view.rule.name: view.version for view in answer.rules}
         for name, version in renewed.items():
-            # What was replaced or unloaded meanwhile is another version here, or gone.
+            # A rule that was replaced or unloaded meanwhile has another version here, or is gone.
             if loaded.get(name) != version and self._held.get(name) == version:
                 del self._held[name]
                 self._journal.add(Entry.UNLOADED, rules=[name], why="the injector does not know it")
@@ -184,6 +184,6 @@ class HeldRules:
 
 
 def _versions(answer: RuleList, rules: Sequence[Rule]) -> dict[str, int]:
-    """The versions of those of the rules that are loaded."""
+    """Return the versions of those of the rules that are loaded."""
     names = {rule.name for rule in rules}
     return {view.rule.name: view.version for view in answer.rules if view.rule.name in names}

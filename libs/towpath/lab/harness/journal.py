@@ -1,4 +1,4 @@
-"""What happened when: one JSON object a line, written at once, so that a killed run leaves what it knew."""
+"""The journal of a run: one JSON object per line, written at once, so that a killed run leaves one, too."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ class Entry(StrEnum):
     PHASE = "phase"
     """`phase` begins: prepare, before, during, after, judge, restore, ended."""
     CHANGED = "changed"
-    """The run is about to change a `job` or a `pipeline` for the first time; `was`: what it was before the
-    run, null if it was not there. After a run that was killed, this tells what to put back."""
+    """The run is about to change a `job` or a `pipeline` for the first time. `was` is its state before the
+    run, null if it did not exist. After a killed run, it tells what to put back."""
     STEP = "step"
-    """A step of the timeline was carried out: `action`, `what`, or `error`."""
+    """A step of the timeline was executed: `action`, `what`, or `error`."""
     LOADED = "loaded"
     """`rules` are loaded."""
     UNLOADED = "unloaded"
     """`rules` are not loaded any more, `why`."""
     EVENT = "event"
-    """The mesh said something: `subject`, `body`."""
+    """The mesh published an event: `subject`, `body`."""
     SAMPLE = "sample"
-    """`values` of the probes, `outside` tolerance: those that are."""
+    """`values` of the probes, and the names of those `outside` their tolerance."""
     DEVIATED = "deviated"
     """Steady state was left; `probes` say where."""
     STEADY = "steady"
     """Steady state holds again, `after_s`."""
     METRIC = "metric"
     COUNTS = "counts"
-    """How often rules were looked at and acted."""
+    """Counts of the looks and acts of `rules`."""
     MIGRATED = "migrated"
-    """How a migration ended."""
+    """A migration has ended: its report."""
     VERDICT = "verdict"
-    """What the checker found on `job`."""
+    """The checker's verdict on `job`."""
     PROBLEM = "problem"
-    """What was not as expected, in words."""
+    """Something was not as expected: `text`."""
     ENDED = "ended"
     """The run's report."""
 
 
 class Journal:
-    """Appends lines to a file; everything is kept in memory, too."""
+    """Appends lines to a file, and keeps them in memory, too."""
 
     def __init__(self, path: Path | None) -> None:
         self.lines: list[dict[str, Any]] = []
@@ -91,9 +91,9 @@ def of(lines: list[dict[str, Any]], *kinds: Entry) -> Iterator[dict[str, Any]]:
 
 
 def read_journal(directory: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; a last one that was not written to its end is left out.
+    """Return the lines of a journal, without a last one that was not written to its end.
 
-    Raises `TowpathError` when there is none.
+    Raises `TowpathError` if there is no journal.
     """
     path = directory / FILE
     try:

@@ -27,19 +27,19 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
 
 Stored = Sequence[StoredEvent]
-"""The events that the input holds: a device that lost an acknowledgement sends its event again, and what
-counts is what the site stored."""
+"""The events that the input holds. They count, because a device that lost an acknowledgement sends its event
+again."""
 
 
 def identity_for(spec: JobSpec) -> IdentityOf:
-    """How results of the job are known."""
+    """Return the identity that tells results of the job apart."""
     if isinstance(spec.operator, Clean) and spec.operator.identity:
         return identity_by_values(*spec.operator.identity)
     return identity_of
 
 
 def judged(spec: JobSpec) -> bool:
-    """Whether there is a truth about the job: one device input, and an operator that says what it does."""
+    """True if the job can be judged: it has one device input, and an operator that says what it does."""
     operator = spec.operator
     if len(spec.inputs) != 1 or not spec.inputs[0].from_device:
         return False
@@ -49,7 +49,7 @@ def judged(spec: JobSpec) -> bool:
 
 
 def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
-    """Whether everything has come that the stored events should bring."""
+    """True if all results of the stored events have come."""
     if isinstance(spec.operator, ProcessingWindow):
         # Every event is valid here, so every window has results; what the broker sends again comes late.
         ranges = [(i.after, i.through) for i in came if isinstance(i, RangeIdentity)]
@@ -60,7 +60,7 @@ def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
 def verdict(
     spec: JobSpec, stored: Stored, observations: Sequence[ReceivedMessage], *, in_order: bool = False
 ) -> Verdict:
-    """On all results of a job since it was deployed, `stored` being what its input holds since then.
+    """Judge all results of a job since its deployment. `stored` are the events of its input since then.
 
     `in_order`: cleaned events must come in the order of their numbers, by key. Where a device repeats events
     of its own, copies of one may overtake another.
@@ -86,7 +86,7 @@ def verdict(
 
 
 def disorder_s(spec: JobSpec, stored: Stored) -> float:
-    """By how much an event came later than the watermark waits, seconds of event time."""
+    """Return the seconds of event time by which an event came later than the watermark waits."""
     operator = spec.operator
     if not isinstance(operator, Window) or operator.event_time is None or not stored:
         return 0.0
@@ -95,12 +95,12 @@ def disorder_s(spec: JobSpec, stored: Stored) -> float:
 
 
 def numbers_of(stored: Stored) -> set[int]:
-    """The numbers of the events that are stored."""
+    """Return the numbers of the stored events."""
     return {orjson.loads(event.payload)["n"] for event in stored}
 
 
 def expected(spec: JobSpec, stored: Stored) -> Mapping[Identity, Mapping[str, Any]]:
-    """The results that the stored events should have brought by now: of windows, those that are closed."""
+    """Return the results that the stored events should have brought by now: of windows, the closed ones."""
     operator = spec.operator
     if isinstance(operator, Clean):
         truth = clean_truth([event.payload for event in stored], operator)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from random import Random
+from typing import Any
 
 from towpath.contracts.scenario_load import Load, ReplayLoad, SyntheticLoad
 from towpath.lab.harness.events import EventClock
@@ -28,38 +29,37 @@ INFLIGHT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DueEvent:
-    """An event, and when it is due."""
+    """An event and the moment when it is due."""
 
     payload: bytes
     at: float = 0.0
     """Seconds after the load began. Only looked at when events are sent by their own time."""
 
 
-def devices_of(
+async def send(
     access: SiteAccess,
     topic: str,
-    client_id: str,
-    *,
-    rate: float | None = None,
-    speed: float | None = None,
-    inflight: int = 500,
-) -> Replay:
-    """The devices of a site, which send to one of its topics: at a rate, or by the events' own time."""
+    payloads: Iterable[bytes],
+    rate: float,
+    on_progress: Callable[[ReplayReport], None] | None = None,
+) -> ReplayReport:
+    """Let a site's devices send to one of its topics; return when its broker has acknowledged everything.
+
+    `rate` is in events per second.
+    """
+    devices = _devices_of(access, topic, f"devices-{access.spec.name}", rate=rate)
+    return await devices.run((DueEvent(payload) for payload in payloads), on_progress)
+
+
+def _devices_of(access: SiteAccess, topic: str, client_id: str, **pace: Any) -> Replay:
+    device = access.device
     return Replay(
-        access.mqtt_host,
-        access.mqtt_port,
-        access.device.user,
-        access.device.password,
-        topic,
-        client_id=client_id,
-        rate=rate,
-        speed=speed,
-        inflight=inflight,
+        access.mqtt_host, access.mqtt_port, device.user, device.password, topic, client_id=client_id, **pace
     )
 
 
 def chance(name: str, seed: int, purpose: str) -> Random:
-    """The choices of one run for one purpose: those of others do not shift them."""
+    """Return the chance of one run for one purpose. Choices for other purposes do not shift it."""
     return Random(f"{name} {seed} {purpose}")
 
 
@@ -86,7 +86,7 @@ class Device:
         self._draw = chance(name, seed, f"load {position}")
         self._clock = clock or EventClock(position * NUMBERS_OF_A_LOAD)
         self._enough = False
-        self._replay = devices_of(
+        self._replay = _devices_of(
             access, load.topic, f"scenario-{name}-{position}", speed=1.0, inflight=INFLIGHT
         )
         self._task: asyncio.Task[ReplayReport] | None = None
@@ -101,11 +101,11 @@ class Device:
         self._task = asyncio.create_task(self._replay.run(events, self._take), name=f"load {self._name}")
 
     def stopped(self) -> bool:
-        """Whether only the closing events are left to send."""
+        """True if only the closing events are left to send."""
         return self._enough
 
     async def stop(self, within_s: float) -> ReplayReport:
-        """Send what closes all windows; return when the broker has acknowledged everything.
+        """Send the events that close all windows; return when the broker has acknowledged everything.
 
         Raises `TowpathError` when the broker was away too long, `TimeoutError` after `within_s`.
         """
@@ -120,7 +120,7 @@ class Device:
         await end([self._task])
 
     def planned(self, since: float, until: float) -> float:
-        """Events that are due between two moments, Unix seconds."""
+        """Return the number of events that are due between two moments in Unix seconds."""
         return planned(self.load, since - self.begun_at, until - self.begun_at) if self.begun_at else 0.0
 
     def _take(self, report: ReplayReport) -> None:

@@ -13,7 +13,7 @@ _STEPS_OF_A_BURST, _STEPS_OF_A_PERIOD = 50, 200
 
 
 def rate_at(load: Load, at_s: float) -> float:
-    """Events per second, so many seconds after the load began."""
+    """Return the events per second, `at_s` seconds after the load began."""
     if not isinstance(load, SyntheticLoad) or load.shape is LoadShape.CONSTANT:
         return load.rate
     assert load.peak is not None
@@ -27,7 +27,7 @@ def rate_at(load: Load, at_s: float) -> float:
 
 
 def due_times(load: Load) -> Iterator[float]:
-    """Seconds after the beginning at which each event is due, without end: never descending."""
+    """Yield the seconds after the beginning at which each event is due. They never descend or end."""
     at_s, step_s = 0.0, _step_s(load)
     while True:
         yield at_s
@@ -43,7 +43,7 @@ def _step_s(load: Load) -> float:
 
 
 def _after(load: Load, at_s: float, step_s: float) -> float:
-    """When one more event is due: where the integral of the rate has grown by one."""
+    """Return the moment when the integral of the rate has grown by one event."""
     left = 1.0
     while True:
         rate = rate_at(load, at_s)
@@ -54,7 +54,7 @@ def _after(load: Load, at_s: float, step_s: float) -> float:
 
 
 def planned(load: Load, since_s: float, until_s: float) -> float:
-    """How many events are due between two moments, seconds after the beginning."""
+    """Return the number of events that are due between two moments, in seconds after the beginning."""
     begin, end = max(0.0, since_s), max(0.0, until_s)
     steps = max(1, math.ceil((end - begin) / _step_s(load)))
     width = (end - begin) / steps

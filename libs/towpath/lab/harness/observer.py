@@ -1,4 +1,4 @@
-"""A job from its deployment on: an ordinary subscriber hears its results, and its input is read back."""
+"""Observe a job from its deployment on: a subscriber hears its results, and its input is read back."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ObservedJob:
     """Input → serial number behind which it begins."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
-    """It does not compute what it was deployed for any more."""
+    """True if its operator or its inputs are not those of its deployment any more."""
     stored: list[StoredEvent] = field(default_factory=list)
     """Events that its input holds, as far as it was read."""
     newest_stored_at: float = 0.0
@@ -69,7 +69,7 @@ class ObservedJob:
 
     @property
     def judged(self) -> bool:
-        """Whether there is a truth about it."""
+        """True if it can be judged."""
         return judge.judged(self.spec) and not self.changed
 
     def look(self) -> None:
@@ -86,11 +86,11 @@ class ObservedJob:
         self._looked_at = len(observations)
 
     def gap_s(self, now: float) -> float | None:
-        """How long ago the newest result came; null if none has."""
+        """Return the seconds since the newest result came. None if none has."""
         return now - self.arrivals[-1].received_at if self.arrivals else None
 
     def latency_s(self, since: float) -> float | None:
-        """Median over the results that came since then; null if none did."""
+        """Return the median over the results that came since then. None if none did."""
         latencies: list[float] = []
         for arrival in reversed(self.arrivals):
             if arrival.received_at < since:
@@ -109,7 +109,7 @@ class ObservedJob:
                 await asyncio.sleep(LOOK_EVERY_S)
 
     async def recovered_after(self, moment: float, within_s: float) -> float | None:
-        """Seconds from `moment` until a result came of events stored after it; null if none did in time."""
+        """Return the seconds from `moment` to a result of later events. None if none came in time."""
         while time.time() < moment + within_s:
             self.look()
             if self.newest_stored_at > moment:
@@ -118,7 +118,7 @@ class ObservedJob:
         return None
 
     async def drained(self, within_s: float, quiet_s: float = QUIET_S) -> bool:
-        """Wait until everything has come that should, or nothing came for `quiet_s`; whether all came.
+        """Wait until all results have come, or none came for `quiet_s`. Return true if all came.
 
         Nothing may be sending any more. Raises `TowpathError` when the input cannot be read.
         """
@@ -135,7 +135,7 @@ class ObservedJob:
         return False
 
     async def verdict(self, *, in_order: bool = False) -> Verdict:
-        """On all results since it was deployed. `in_order`: see `judge.verdict`."""
+        """Judge all results since its deployment. `in_order`: see `judge.verdict`."""
         observations = list(self.collector.observations)
         return await asyncio.to_thread(judge.verdict, self.spec, self.stored, observations, in_order=in_order)
 
@@ -150,8 +150,10 @@ class ObservedJob:
         return next((view.status for view in views if view.spec.name == self.name), None)
 
     async def _read(self, entry: ResolvedInput) -> None:
-        """Page by page, with rests: the subscriber shares the loop, and takes one message at each turn of it.
-        What it has not acknowledged after ten seconds comes again, and would count as published twice."""
+        """Read the input page by page, with rests, because the subscriber shares the event loop.
+
+        A result that it has not acknowledged after ten seconds comes again, and counts as published twice.
+        """
         end = time.time() + READ_S
         while True:
             after = self.stored[-1].serial if self.stored else self.after[entry.name]

@@ -24,7 +24,7 @@ DPI = 130
 
 @contextmanager
 def saved(path: Path, title: str, rows: int = 1, columns: int = 1, **layout: Any) -> Iterator[Any]:
-    """The axes of a figure, row by row, which is written to a file in the end."""
+    """Yield the axes of a figure, row by row. The figure is written to a file in the end."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(rows, columns, squeeze=False, **layout)
         try:
@@ -45,7 +45,7 @@ def write(figure: Figure, path: Path, dpi: int = DPI) -> None:
 def results_by_site(
     axis: Axes, arrivals: Sequence[ReceivedResult], begin: float, end: float, colours: Mapping[str, str]
 ) -> None:
-    """Bars of results per second, those of one site on top of those of another."""
+    """Draw bars of results per second, those of one site on top of those of another."""
     edges = np.arange(0, end - begin + 1.0, 1.0)
     bottom = np.zeros(max(len(edges) - 1, 1))
     for site, colour in colours.items():
@@ -58,7 +58,7 @@ def results_by_site(
 def latency_by_site(
     axis: Axes, arrivals: Sequence[ReceivedResult], begin: float, colours: Mapping[str, str]
 ) -> None:
-    """A dot for each result."""
+    """Draw a dot for each result."""
     for site, colour in colours.items():
         mine = [a for a in arrivals if a.site == site]
         times, latencies = [a.received_at - begin for a in mine], [a.latency_s for a in mine]
@@ -69,7 +69,7 @@ def latency_by_site(
 
 
 def shade_moves(axis: Axes, moves: Sequence[MoveReport], begin: float) -> list[tuple[MoveReport, float]]:
-    """Shade the time of each migration that has ended; each with the place where it ends."""
+    """Shade the time of each ended migration. Return the migrations with the places where they end."""
     shaded: list[tuple[MoveReport, float]] = []
     for move in moves:
         if move.begun_at is not None and move.ended_at is not None:

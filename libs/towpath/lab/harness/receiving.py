@@ -1,4 +1,4 @@
-"""Subscribers to many topics, and waiting for results. What has not come in time counts as lost."""
+"""Subscribe to many topics, and wait for results. Results that do not come in time count as lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def subscribers(mesh: MeshState, places: Iterable[tuple[str, str]], identity: Id
 
 
 def received(collectors: ResultCollectors) -> int:
-    """How many messages have come so far."""
+    """Return the number of messages that have come so far."""
     return sum(len(collector.observations) for collector in collectors.collectors)
 
 
@@ -48,14 +48,14 @@ def _first(errors: ExceptionGroup[TowpathError]) -> TowpathError:
 
 
 class Fresh:
-    """What comes from now on, each message once."""
+    """Messages that come from now on, each once."""
 
     def __init__(self, collectors: ResultCollectors) -> None:
         self._collectors = collectors.collectors
         self._taken = [len(collector.observations) for collector in self._collectors]
 
     def take(self) -> list[ReceivedMessage]:
-        """What came since the last time."""
+        """Return the messages that came since the last call."""
         came: list[ReceivedMessage] = []
         for number, collector in enumerate(self._collectors):
             came += collector.observations[self._taken[number] :]
@@ -64,7 +64,7 @@ class Fresh:
 
 
 async def until(collectors: ResultCollectors, complete: Callable[[], bool], within_s: float) -> bool:
-    """Wait until what came is complete; false if it is not in time."""
+    """Wait until everything has come. Return false if it does not in time."""
     with contextlib.suppress(TowpathError):
         await collectors.wait_until(complete, within_s)
     for collector in collectors.collectors:
@@ -73,7 +73,7 @@ async def until(collectors: ResultCollectors, complete: Callable[[], bool], with
 
 
 async def until_quiet(collectors: ResultCollectors, quiet_s: float) -> None:
-    """Wait until nothing came for so long: what is published twice is as wrong as what is missing."""
+    """Wait until nothing came for `quiet_s`, because a result that comes twice is as wrong as a lost one."""
     count = -1
     while received(collectors) > count:
         count = received(collectors)

@@ -1,4 +1,4 @@
-"""What every trial reports: the checker's findings, and the moves of jobs. One model of each."""
+"""Models that all reports share: the checker's findings, and the moves of jobs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from towpath.contracts.commands import OperationState, OperationView
 from towpath.contracts.message import Model
 
 FINDINGS = (*FAULTS, *NOTICES)
-"""What a verdict counts and expectations bound, in the checker's words."""
+"""Names of all counts of a verdict. Expectations bound them."""
 
 
 class Findings(Model):
-    """What the checker found amiss, in its words. A word that an older report lacks counts 0."""
+    """The checker's counts of faults. A count that an older report lacks is 0."""
 
     lost: int = 0
     duplicated: int = 0
@@ -35,16 +35,16 @@ class Findings(Model):
 
     @property
     def exact(self) -> bool:
-        """Whether every result came exactly once, and right."""
+        """True if every result came exactly once, and right."""
         return not (self.lost or self.duplicated or self.wrong or self.unexpected)
 
     @property
     def in_three(self) -> str:
-        """The three that people ask for first: `0 lost, 0 duplicated, 0 wrong`."""
+        """The three counts that people ask for first: `0 lost, 0 duplicated, 0 wrong`."""
         return f"{self.lost} lost, {self.duplicated} duplicated, {self.wrong + self.unexpected} wrong"
 
     def example_rows(self) -> list[tuple[str, str]]:
-        """A row for each example, to stand below a table."""
+        """Return a row for each example, for the end of a table."""
         return [(f"e.g. {kind}", text) for kind, texts in self.examples.items() for text in texts]
 
 
@@ -56,17 +56,27 @@ class Judgement(Findings):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Judgement:
-        """The same, as it is written down."""
+        """Return a verdict as it is written down."""
         return cls(expected=verdict.expected, results=verdict.results, **findings(verdict))
 
     @property
     def clean(self) -> bool:
-        """Whether results came, each exactly once and right."""
+        """True if results came, each exactly once and right."""
         return self.exact and self.results > 0
 
 
+class SeriesReport(Model):
+    """Trials that were played one after another."""
+
+    planned: int = 0
+    """Trials that were to be played."""
+    seconds: float = 0.0
+    restarts: int = 0
+    """Restarts of the mesh, because a trial left it broken."""
+
+
 class MoveReport(Model):
-    """How a migration went."""
+    """A migration."""
 
     job: str
     strategy: str
@@ -86,7 +96,7 @@ class MoveReport(Model):
 
     @classmethod
     def of(cls, view: OperationView) -> MoveReport:
-        """A migration as the coordinator shows it."""
+        """Return a migration as the coordinator shows it."""
         ended, figures = view.ended_at, view.figures
         taken_s = figures.total_s if figures else ended and (ended - view.begun_at).total_seconds()
         return cls(
@@ -110,7 +120,7 @@ class MoveReport(Model):
 
     @property
     def costs(self) -> str:
-        """What it took, in one line."""
+        """Its costs on one line."""
         total = "unknown" if self.total_s is None else f"{self.total_s:.2f} s"
         downtime = "unknown" if self.downtime_s is None else f"{self.downtime_s:.2f} s"
         state = "" if self.state_bytes is None else f", {self.state_bytes:,} bytes of state"
@@ -118,13 +128,13 @@ class MoveReport(Model):
 
 
 def findings(verdict: Verdict) -> dict[str, Any]:
-    """The fields of `Findings` in a verdict, for a report that has them among others."""
+    """Return the fields of `Findings` in a verdict, for a report that has them among others."""
     counted = {name: getattr(verdict, name) for name in Findings.model_fields if name != "examples"}
     return {**counted, "examples": {kind: texts[:2] for kind, texts in verdict.examples.items()}}
 
 
 def in_words(found: Mapping[str, int]) -> str:
-    """What was found, without what was not: `2 lost, 1 stale owner`, or `nothing`."""
+    """Return the findings that are not 0 as text: `2 lost, 1 stale owner`, or `nothing`."""
     told = [f"{count:,} {finding.replace('_', ' ')}" for finding, count in found.items() if count]
     return ", ".join(told) or "nothing"
 

@@ -1,4 +1,4 @@
-"""A mesh for a trial: brought up with given sites and settings, watched, and taken down whatever happens."""
+"""A mesh for a trial: started with given sites and settings, watched, and stopped whatever happens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shutil
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from nats.errors import Error as NatsError
 
@@ -26,19 +26,21 @@ from towpath.processes import find
 from towpath.streams.stream_view import stream_view
 from towpath.tasks import to_the_end
 
+if TYPE_CHECKING:
+    from towpath.lab.emulation.emulation import Emulation
+
 ENGINE = EngineSpec(spark_master="local[2]", memory="640m", state_memory_mb=64)
 """Small: several engines share a machine, and together with all else they stay well inside 12 GiB."""
 
 UP_S = 240.0
-"""For all sites to start: twice what four engines need on two quiet cores, and more, because a trial is too
-long to be given up before it began."""
+"""Seconds for all sites to start: more than twice what four engines need on two quiet cores."""
 
 ASK_S, ATTEMPT_S = 6.0, 2.0
 LOOK_EVERY_S = 0.3
 
 
 Say = Callable[[str], None]
-"""Told in a few words what is under way."""
+"""Shows people in a few words what is under way."""
 
 
 def quiet(text: str) -> None:
@@ -52,31 +54,33 @@ class Stage:
     home: Home
     mesh: MeshState
     bus: Bus
-    """As the operator: commands the coordinator, hears everything."""
+    """With the operator's rights: commands the coordinator, hears everything."""
     prompter: Bus
     """With the coordinator's rights: repeats its commands, hears the replies to it."""
+    emulation: Emulation | None = None
+    """Set if the sites are nodes of an emulated topology."""
 
     async def connected(self, name: str) -> Bus:
-        """A further connection as the operator, called so at the server. Raises `TowpathError`."""
+        """Open a further connection with the operator's rights. Raises `TowpathError`."""
         return await connection_to(self.mesh, self.mesh.operator, name)
 
     async def ask_jobs(self) -> list[JobView]:
-        """All jobs. Raises `TowpathError` when the coordinator does not answer."""
+        """Return all jobs. Raises `TowpathError` if the coordinator does not answer."""
         return (await self.bus.request(ListJobs(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).jobs
 
     async def ask_sites(self) -> list[SiteStatus]:
-        """All sites. Raises `TowpathError` when the coordinator does not answer."""
+        """Return all sites. Raises `TowpathError` if the coordinator does not answer."""
         return (await self.bus.request(ListSites(), deadline_s=ASK_S, attempt_s=ATTEMPT_S)).sites
 
     async def accepted_epochs(self, output: ResolvedOutput) -> list[int]:
-        """Epochs whose results a job's output takes. Raises `TimeoutError` when its site is away."""
+        """Return the epochs that a job's output accepts. Raises `TimeoutError` if its site is away."""
         view = await stream_view(self.bus.connection, output.site, output.stream, timeout_s=ATTEMPT_S)
         return [] if view is None else view.epochs
 
     async def until_settled(self, job: str | None, within_s: float) -> JobView | None:
-        """Wait until everything runs, and exactly one site owns the job; how the job is then.
+        """Wait until everything runs, and exactly one site owns the job. Return the job then.
 
-        Raises `TowpathError` (deadline) that says what is not so.
+        Raises `TowpathError` (deadline) with what is missing.
         """
         loop = asyncio.get_running_loop()
         begun, end = time.time(), loop.time() + within_s
@@ -108,17 +112,19 @@ class Stage:
         return view, ownership_faults(view, sites, epochs)
 
     def absent(self) -> set[str]:
-        """Sites that are not meant to be up now."""
-        return set()
+        """Return the sites that are not meant to be up now."""
+        return self.emulation.away if self.emulation else set()
 
     def not_running(self) -> list[str]:
-        """Processes that should run here and do not. Blocks."""
+        """Return the processes that should run here and do not. Blocks."""
+        if self.home.own_commands.exists():
+            return []  # Processes in containers cannot be seen from here. Their sites say how they are.
         names = processes_of(self.mesh.spec, self.mesh.sites)
         return [name for name in names if find(self.home.run, name) is None]
 
 
 def ownership_faults(view: JobView, sites: list[SiteStatus], accepted: list[int]) -> list[str]:
-    """Where registry, heartbeats and output stream do not agree on the one owner of a job."""
+    """Return how registry, heartbeats and output stream disagree on the one owner of a job."""
     faults = [f"operation {view.operation} is under way"] if view.operation else []
     if accepted != [view.epoch]:
         faults.append(f"the output accepts epochs {accepted}, the registry says {view.epoch}")
@@ -137,16 +143,16 @@ def _trouble(site: SiteStatus) -> str:
 
 
 def small_mesh(names: Sequence[str], *, emulate_links: bool = True) -> MeshSpec:
-    """Sites with small engines, one of each name, where fault rules may be loaded."""
+    """Return a mesh of sites with small engines and these names. It admits fault rules."""
     sites = [SiteSpec(name=name, engine=ENGINE) for name in names]
     return MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
 
 
 @asynccontextmanager
 async def stage(home: Home, spec: MeshSpec, *, say: Say = quiet, keep: bool = False) -> AsyncIterator[Stage]:
-    """A new mesh under `home`, where nothing else may be; unless `keep`, it is brought down in the end.
+    """Start a mesh under `home`, after deleting what is there. Unless `keep`, it is stopped in the end.
 
-    `say` is told in a few words what is under way. Raises `TowpathError` when it does not come up.
+    `say` shows people what is under way. Raises `TowpathError` if the mesh does not come up.
     """
     begun = time.monotonic()
     names = ", ".join(site.name for site in spec.sites)
@@ -159,24 +165,24 @@ async def stage(home: Home, spec: MeshSpec, *, say: Say = quiet, keep: bool = Fa
             yield up
     finally:
         if not keep:
-            # Also when this task was cancelled: what was started ends.
+            # Even if this task was cancelled.
             await to_the_end(asyncio.to_thread(lifecycle.down, home))
 
 
 @dataclass
 class Stages:
-    """A stage for many trials, and a new one each time a trial has left it broken."""
+    """Stages for many trials: a new one each time a trial has left the old one broken."""
 
     home: Home
     spec: MeshSpec
     say: Say = quiet
     restarts: int = 0
-    """How often the mesh had to be restarted."""
+    """Restarts of the mesh."""
 
     async def until_empty(self, left: Sequence[Any]) -> AsyncGenerator[Stage, None]:
-        """Yield a stage again and again, until nothing is left to play. Close the iterator to end early.
+        """Yield stages until nothing is left to play. Close the iterator to end early.
 
-        Raises `TowpathError` when a mesh does not come up.
+        Raises `TowpathError` if a mesh does not come up.
         """
         while left:
             async with stage(self.home, self.spec, say=self.say) as up:
@@ -186,27 +192,55 @@ class Stages:
                 await asyncio.to_thread(self._keep_logs)
 
     def _keep_logs(self) -> None:
-        """The logs of the broken mesh, before the next one takes its place."""
+        """Keep the logs of the broken mesh, before the next one takes its place."""
         kept = self.home.root.parent / f"logs-of-broken-mesh-{self.restarts}"
         shutil.rmtree(kept, ignore_errors=True)
         self.home.logs.rename(kept)
 
 
+@dataclass
+class Series:
+    """Trials that are played one after another."""
+
+    say: Say = field(default=quiet, kw_only=True)
+    """Shows people in a few words what is under way."""
+    stages: Stages | None = field(default=None, kw_only=True)
+    """None until it has begun."""
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of the mesh, because a trial left it broken."""
+        return self.stages.restarts if self.stages else 0
+
+    def run(self) -> AsyncGenerator[Any, None]:
+        """Yield the report of each trial when it is over. Close the iterator to end early.
+
+        Raises `TowpathError` when the mesh cannot be brought up.
+        """
+        raise NotImplementedError
+
+
 @asynccontextmanager
 async def standing(home: Home) -> AsyncIterator[Stage]:
-    """The mesh that runs under `home`, once everything is up; it stays. Raises `TowpathError`."""
+    """Yield the mesh that runs under `home`, once everything is up. Raises `TowpathError`."""
+    async with connected_stage(home) as up:
+        await up.until_settled(None, UP_S)
+        yield up
+
+
+@asynccontextmanager
+async def connected_stage(home: Home, emulation: Emulation | None = None) -> AsyncIterator[Stage]:
+    """Connect to the mesh that runs under `home`, whatever its state. Raises `TowpathError`."""
     mesh = await asyncio.to_thread(MeshState.load, home)
     async with (
         await connection_to(mesh, mesh.operator, "laboratory") as bus,
         await connection_to(mesh, mesh.login("coordinator"), "laboratory prompter") as prompter,
     ):
-        up = Stage(home, mesh, bus, prompter)
-        await up.until_settled(None, UP_S)
-        yield up
+        yield Stage(home, mesh, bus, prompter, emulation)
 
 
 async def connection_to(mesh: MeshState, credential: Credential, name: str) -> Bus:
-    """A connection to a mesh's hub with these rights, called so there. Raises `TowpathError`."""
+    """Connect to a mesh's hub with these rights. Raises `TowpathError`."""
     return await Bus.connect(mesh.hub_url, credential.user, credential.password, name=name, within_s=UP_S)
 
 

@@ -43,16 +43,16 @@ CLEANED = Clean(
     fields={name: FieldRule(type=kind) for name, kind in _FIELDS.items()},
     identity=["n", "key"],
 )
-"""Each event by itself, known by its number."""
+"""Each event by itself, identified by its number."""
 
 PROCESSING = ProcessingWindow(fields=_FIELDS, size_s=PROCESSING_WINDOW_S, key=["key"], aggregates=_AGGREGATES)
-"""Windows that lie where the operator runs: they must partition the input."""
+"""Windows in processing time: they must partition the input."""
 
 OPERATORS: dict[str, Operator] = {"windows": WINDOWS, "cleaned": CLEANED, "processing": PROCESSING}
 
 
 def spec_of(job: ScenarioJob) -> JobSpec:
-    """A job as it is deployed. A standard one begins with what comes."""
+    """Return a job as it is deployed. A standard one begins with the events to come."""
     if isinstance(job, JobSpec):
         return job
     assert isinstance(job, StandardJob)

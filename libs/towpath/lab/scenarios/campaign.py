@@ -11,7 +11,7 @@ from pathlib import Path
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import ScenarioMesh
 from towpath.lab.harness.load import chance
-from towpath.lab.harness.stage import Say, Stage, Stages, quiet, small_mesh
+from towpath.lab.harness.stage import Series, Stage, Stages, small_mesh
 from towpath.lab.scenarios.playing import Play, play_on
 from towpath.lab.scenarios.reading import LIBRARY, parse, read_document
 from towpath.lab.scenarios.report import RunReport
@@ -82,25 +82,14 @@ def chosen_scenarios(given: str | None) -> list[str]:
 
 
 @dataclass
-class Campaign:
-    """Runs under way. `say` is told in a few words what is going on."""
+class Campaign(Series):
+    """Runs that are played one after another."""
 
     planned: Sequence[PlannedRun]
     output: Path
-    say: Say = quiet
-    stages: Stages | None = None
-    """Null until it has begun."""
-
-    @property
-    def restarts(self) -> int:
-        """How often the mesh had to be restarted, because a run left it broken."""
-        return self.stages.restarts if self.stages else 0
 
     async def run(self) -> AsyncGenerator[RunReport, None]:
-        """Yield each run's report when it is over. Close the iterator to end early.
-
-        Raises `TowpathError` when the mesh cannot be brought up.
-        """
+        """Yield the report of each run: see `Series`."""
         left = list(self.planned)
         needs = await asyncio.to_thread(together, list(dict.fromkeys(run.scenario for run in left)))
         spec = small_mesh(needs.sites, emulate_links=needs.emulate_links)

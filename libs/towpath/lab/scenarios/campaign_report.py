@@ -1,29 +1,32 @@
-"""What a campaign found: by scenario, by fault, and what to repeat."""
+"""The report of a campaign: by scenario, by fault, and how to repeat its failures."""
 
 from __future__ import annotations
 
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element
 
 from towpath.contracts.message import Model
-from towpath.lab.harness.report import FINDINGS, in_words
+from towpath.lab.faults.registry import faults
+from towpath.lab.harness.markdown import markdown
+from towpath.lab.harness.report import FINDINGS, SeriesReport, in_words
 from towpath.lab.scenarios.report import RunReport
+from towpath.reports.markup import element, listed, paragraph, section, table
+
+JSON_FILE, MARKDOWN_FILE, PICTURE_FILE = "campaign.json", "campaign.md", "campaign.png"
 
 
-class CampaignReport(Model):
+class CampaignReport(SeriesReport):
     """A whole campaign."""
 
     seed: int = 1
-    planned: int = 0
-    seconds: float = 0.0
-    restarts: int = 0
-    """How often the mesh had to be started anew."""
     runs: list[RunReport] = []
 
     @property
     def passed(self) -> bool:
-        """Whether every planned run was done, and went as expected."""
+        """True if every planned run was done, and went as expected."""
         return len(self.runs) == self.planned > 0 and all(run.passed for run in self.runs)
 
     @property
@@ -39,39 +42,39 @@ class RunsTogether(Model):
     runs: int
     passed: int
     acted: int = 0
-    """How often rules acted, in all of them."""
+    """Acts of rules in all of them."""
     recovery_median_s: float | None = None
     recovery_max_s: float | None = None
     never_recovered: int = 0
     deviated: int = 0
-    """In how many of them steady state was left."""
+    """Runs that left steady state."""
     expected: int = 0
     findings: dict[str, int] = {}
-    """What the checker found, summed."""
+    """Sums of the checker's counts."""
 
 
 def by_scenario(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each scenario, in alphabetical order."""
+    """Return a row for each scenario, in alphabetical order."""
     return _rows(runs, lambda run: [run.scenario])
 
 
 def by_fault(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each fault that acted."""
+    """Return a row for each fault that acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: rule_faults))
 
 
 def by_event(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each point, code or target where a rule acted."""
+    """Return a row for each point or target where a rule acted."""
     return _rows(runs, lambda run: _acted(run, lambda rule_faults, event: [event]))
 
 
 def by_strategy(runs: Sequence[RunReport]) -> list[RunsTogether]:
-    """A row for each migration strategy that was used."""
+    """Return a row for each migration strategy that was used."""
     return _rows(runs, lambda run: [str(move.strategy) for move in run.migrations])
 
 
 def coverage(runs: Sequence[RunReport], known: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Which of all known faults acted in some run, and which in none."""
+    """Return the known faults that acted in some run, and those that acted in none."""
     acted = {row.name for row in by_fault(runs)}
     all_known = sorted(known)
     return [name for name in all_known if name in acted], [n for n in all_known if n not in acted]
@@ -105,47 +108,70 @@ def _row(name: str, runs: Sequence[RunReport]) -> RunsTogether:
     )
 
 
-def markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:
-    """The report as people read it."""
+def write_campaign(directory: Path, report: CampaignReport, *, picture: bool) -> None:
+    """Write the report as JSON and Markdown, and its picture on demand, because drawing takes a second."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / JSON_FILE).write_text(report.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    if picture:
+        from towpath.lab.scenarios.picture import draw_campaign
+
+        draw_campaign(directory / PICTURE_FILE, report)
+    text = campaign_markdown(report, faults(), PICTURE_FILE if picture else None)
+    (directory / MARKDOWN_FILE).write_text(text, encoding="utf-8")
+
+
+def campaign_markdown(report: CampaignReport, known_faults: Iterable[str], picture: str | None) -> str:
+    """Return the text of `campaign.md`."""
     good = len(report.runs) - len(report.failed)
-    total = f"{good} of {len(report.runs)} runs went as expected"
-    parts = ["# Campaign", "", f"Seed {report.seed}: {total}, {report.planned} were planned.", ""]
-    parts += [f"Took {report.seconds / 60:.1f} min; the mesh was started anew {report.restarts} times.", ""]
-    if picture is not None:
-        parts += [f"![time to recover by scenario]({picture})", ""]
-    parts += ["## By scenario", "", *_table(by_scenario(report.runs))]
-    parts += ["## By strategy of migration", "", *_table(by_strategy(report.runs))]
-    parts += ["## By fault that acted", "", *_table(by_fault(report.runs))]
-    parts += ["## By place where one acted", "", *_table(by_event(report.runs))]
+    lead = (
+        f"Seed {report.seed}: {good} of {len(report.runs)} runs went as expected, {report.planned} were "
+        f"planned. The campaign took {report.seconds / 60:.1f} min; the mesh was restarted "
+        f"{report.restarts} times."
+    )
     acted, idle = coverage(report.runs, known_faults)
-    parts += [f"{len(acted)} of {len(acted) + len(idle)} faults acted; not: {', '.join(idle) or 'none'}.", ""]
-    parts += _failures(report.failed)
-    return "\n".join(parts)
+    sections = [
+        section("By scenario", _table(by_scenario(report.runs))),
+        section("By strategy of migration", _table(by_strategy(report.runs))),
+        section("By fault that acted", _table(by_fault(report.runs))),
+        section("By place where one acted", _table(by_event(report.runs))),
+        paragraph(
+            f"{len(acted)} of {len(acted) + len(idle)} faults acted; not: {', '.join(idle) or 'none'}."
+        ),
+        section("Failures", *_failures(report.failed)),
+    ]
+    if picture is not None:
+        sections.insert(0, element("img", alt="time to recover by scenario", src=picture))
+    return markdown("Campaign", lead, sections)
 
 
-def _table(rows: Sequence[RunsTogether]) -> list[str]:
-    names = ("runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
-    lines = [f"| | {' | '.join(names)} | results | found by the checker |"]
-    lines.append("|---" * (len(names) + 3) + "|")
-    for row in rows:
-        never = f" ({row.never_recovered} never)" if row.never_recovered else ""
-        cells = (row.name, row.runs, row.passed, row.acted, row.deviated, _seconds(row.recovery_median_s))
-        lines.append(
-            f"| {' | '.join(map(str, cells))} | {_seconds(row.recovery_max_s)}{never} "
-            f"| {row.expected} | {in_words(row.findings)} |"
+def _table(rows: Sequence[RunsTogether]) -> Element:
+    columns = ("", "runs", "passed", "rules acted", "left steady state", "recovered after, median s", "max s")
+    lines = [
+        (
+            row.name,
+            row.runs,
+            row.passed,
+            row.acted,
+            row.deviated,
+            row.recovery_median_s,
+            _longest(row),
+            row.expected,
+            in_words(row.findings),
         )
-    return [*lines, ""]
+        for row in rows
+    ]
+    caption = "A rule acts when it injects its faults. Times are from the last fault to steady state."
+    return table((*columns, "results", "found by the checker"), lines, caption=caption)
 
 
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+def _longest(row: RunsTogether) -> str:
+    longest = "–" if row.recovery_max_s is None else f"{row.recovery_max_s:.1f}"
+    return f"{longest} ({row.never_recovered} never)" if row.never_recovered else longest
 
 
-def _failures(failed: Sequence[RunReport]) -> list[str]:
+def _failures(failed: Sequence[RunReport]) -> list[Element]:
     if not failed:
-        return ["## Failures", "", "None.", ""]
-    lines = ["## Failures", ""]
-    for run in failed:
-        lines += [f"`{run.again}`", ""]
-        lines += [*(f"- {problem}" for problem in run.problems), ""]
-    return lines
+        return [paragraph("None.")]
+    return [
+        part for run in failed for part in (element("p", element("code", run.again)), listed(run.problems))
+    ]

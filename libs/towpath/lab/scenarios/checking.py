@@ -1,4 +1,4 @@
-"""What must hold between the parts of a scenario, beyond the form of each."""
+"""Check that the parts of a scenario fit together, and its topology."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ from towpath.contracts.errors import ErrorCode, ErrorDetail, TowpathError
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.scenario import Scenario, Step
 from towpath.contracts.scenario_load import StandardJob
+from towpath.contracts.scenario_nodes import NodeStep, Outages, Travel, nodes_of
 from towpath.contracts.site import FaultSettings, MeshSpec
+from towpath.contracts.topology import Topology
 from towpath.lab.faults.validation import problems as rule_problems
 from towpath.lab.faults.world import World
-from towpath.lab.scenarios.checking_nodes import node_problems
+from towpath.lab.topology.reading import read
 from towpath.mesh.names import SUPERVISOR
 from towpath.mesh.service_table import processes_of
 
+NODE_STEPS = "in the timeline, `node: {do: fail}`, `stop`, `resize` or `link`: they do the same to a node"
+
 
 def check_scenario(scenario: Scenario) -> None:
-    """Raise `TowpathError` with everything that does not fit together; the first is named."""
+    """Raise `TowpathError` with everything that does not fit together. The first problem is its message."""
     errors = list(problems(scenario))
     if errors:
         raise TowpathError.of(errors[0].model_copy(update={"errors": errors}))
 
 
 def problems(scenario: Scenario) -> Iterator[ErrorDetail]:
-    """Everything that does not fit together."""
+    """Yield everything that does not fit together."""
     yield from _sites(scenario)
     yield from _jobs(scenario)
     yield from _rules(scenario)
-    yield from node_problems(scenario)
+    yield from _nodes(scenario)
 
 
 def job_names(scenario: Scenario) -> list[str]:
-    """Names of all jobs that a run may have."""
+    """Return the names of all jobs that a run may have."""
     names = [*scenario.mesh.jobs, *(job.name for job in scenario.jobs)]
     names += [job.name for job in scenario.pipeline.jobs] if scenario.pipeline else []
     for step in scenario.timeline:
@@ -42,15 +46,15 @@ def job_names(scenario: Scenario) -> list[str]:
 
 
 def rules_of(scenario: Scenario) -> list[Rule]:
-    """All rules that the timeline loads, in its order."""
+    """Return all rules that the timeline loads, in its order."""
     return [rule for step in scenario.timeline for rule in step.load or ()]
 
 
 def idle_rules(scenario: Scenario) -> list[Rule]:
-    """Rules like those about processes, machines and disks, but that never act.
+    """Return copies of the rules about processes, machines and disks that never act.
 
-    Loaded early, they see to it that the programs are there which carry such rules out: starting one takes
-    seconds on a busy machine, and a fault shall come at its moment.
+    They are loaded early, so that the programs that execute such rules are running: starting one takes
+    seconds on a busy machine, and a fault must come at its moment.
     """
     guarded = (TargetKind.PROCESS, TargetKind.MACHINE, TargetKind.DISK, TargetKind.CONTAINER)
     return [
@@ -120,8 +124,45 @@ def _rules(scenario: Scenario) -> Iterator[ErrorDetail]:
                 yield _wrong(f"timeline.{i}.unload.{k}", name, names, "no step loads this rule")
 
 
+def _nodes(scenario: Scenario) -> Iterator[ErrorDetail]:
+    """Yield what does not fit the scenario's topology. Raises `TowpathError` if there is none of its name."""
+    steps = [(i, step.node) for i, step in enumerate(scenario.timeline) if step.node is not None]
+    if scenario.mesh.topology is None:
+        for i, _ in steps:
+            message = "the sites of this scenario are no emulated nodes"
+            yield _wrong(f"timeline.{i}.node", None, "with mesh.topology", message, ErrorCode.NOT_ALLOWED)
+        return
+    topology = read(scenario.mesh.topology)
+    known = [node.name for node in topology.nodes]
+    for site in scenario.mesh.sites:
+        if site not in known:
+            yield _wrong("mesh.sites", site, known, "the topology has no such node", ErrorCode.UNKNOWN_SITE)
+    for i, step in steps:
+        yield from _node_step(f"timeline.{i}.node", step, topology)
+    for i, step in enumerate(scenario.timeline):
+        for k, rule in enumerate(step.load or ()):
+            if isinstance(rule.event, OnTarget) and rule.event.target is TargetKind.CONTAINER:
+                place = f"timeline.{i}.load.{k}.event.target"
+                message = "the injector of an emulated topology is not given the container daemon"
+                yield _wrong(place, rule.event.target.value, NODE_STEPS, message, ErrorCode.NOT_ALLOWED)
+
+
+def _node_step(place: str, step: NodeStep, topology: Topology) -> Iterator[ErrorDetail]:
+    known = {node.name: node for node in topology.nodes}
+    for name in nodes_of(step):
+        node = known.get(name)
+        if node is None:
+            yield _wrong(place, name, [*known], "the topology has no such node", ErrorCode.UNKNOWN_SITE)
+        elif isinstance(step, Travel) and not node.coverage:
+            movers = [n for n, each in known.items() if each.coverage]
+            yield _wrong(place, name, movers, "the node does not move", ErrorCode.NOT_ALLOWED)
+        elif isinstance(step, Outages) and node.stability is None:
+            unstable = [n for n, each in known.items() if each.stability is not None]
+            yield _wrong(place, name, unstable, "the node has no stability", ErrorCode.NOT_ALLOWED)
+
+
 def world_of(scenario: Scenario) -> World:
-    """What will exist on the scenario's mesh."""
+    """Return everything that rules can name on the scenario's mesh."""
     sites = scenario.mesh.sites
     # Not validated: what is wrong with the sites is said above.
     spec = MeshSpec.model_construct(
@@ -134,7 +175,7 @@ def world_of(scenario: Scenario) -> World:
         processes=frozenset((SUPERVISOR, *processes)),
         links=frozenset(sites if scenario.mesh.emulate_links else ()),
         jobs=frozenset(job_names(scenario)),
-        # Whose they are is known to the machine alone.
+        # Only the machine knows its containers.
         containers=frozenset(t.name for t in targets if t.target is TargetKind.CONTAINER),
     )
 

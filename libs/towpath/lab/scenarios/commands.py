@@ -19,14 +19,13 @@ from towpath.lab.harness.observer import ObservedJob, observed_job
 from towpath.lab.harness.report import MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.harness.workload import spec_of
-from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.restoration import Restoration, check_applied
 from towpath.lab.scenarios.sampler import Sampler
 from towpath.protocols.record import ENDED
 
 LOOK_EVERY_S = 0.3
 ACCEPT_S = 3.0
-"""For one attempt to have a migration accepted: no one waits for its end."""
+"""Seconds for one attempt to have a migration accepted. Its end is not awaited."""
 
 
 @dataclass
@@ -38,10 +37,11 @@ class Commands:
     """The undo log."""
     sampler: Sampler
     rules: HeldRules
-    nodes: EmulatedNodes
     exits: AsyncExitStack
-    """Where observers of jobs end."""
+    """Closes the observers of jobs."""
     allow_process: bool = False
+    seed: int = 0
+    """Decides what nodes do by chance."""
     moves: list[tuple[str, Migration]] = field(default_factory=list)
     """Migrations that were accepted, by operation."""
 
@@ -76,7 +76,7 @@ class Commands:
                 ErrorCode.UNKNOWN_JOB, "no such job runs", field="mesh.jobs", value=job, allowed=sorted(views)
             )
         self.sampler.jobs[job] = observed = await self._observe(views[job].spec)
-        # What it had in its state is not known, so there is no truth about its next results.
+        # Its state is unknown, so its next results cannot be judged.
         observed.changed = True
 
     async def _observe(self, spec: JobSpec) -> ObservedJob:
@@ -89,13 +89,13 @@ class Commands:
             known = self.sampler.jobs.get(job.name)
             if known is None:
                 self.sampler.jobs[job.name] = observed = await self._observe(job.job_spec())
-                # As in `watch`, where the job was there before the run.
+                # As in `watch`, if the job was there before the run.
                 observed.changed = job.name in self.restoration.jobs_before
             else:
                 self._changes_to(known, job.job_spec())
 
     async def moves_ended(self, within_s: float) -> list[MoveReport]:
-        """How the migrations ended; those that do not in time have no state."""
+        """Wait until the migrations end, and report them. Those that do not end in time have no state."""
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
         while True:
@@ -164,7 +164,7 @@ class Commands:
 
     async def _remove(self, step: Step) -> None:
         assert step.remove is not None
-        # What was not drained has no truth: where it stopped is chance.
+        # A job that was not drained cannot be judged: where it stopped is chance.
         self._observed(step.remove.job).changed = True
         await self.restoration.send(RemoveJob(job=step.remove.job, drain=step.remove.drain))
 
@@ -191,7 +191,14 @@ class Commands:
 
     async def _node(self, step: Step) -> None:
         assert step.node is not None
-        await self.nodes.carry_out(step.node)
+        if self.stage.emulation is None:
+            raise TowpathError(
+                ErrorCode.NOT_ALLOWED,
+                "the sites of this mesh are no emulated nodes",
+                field="mesh.topology",
+                allowed="a scenario that names a topology",
+            )
+        await self.stage.emulation.carry_out(step.node, self.seed)
 
     async def _move(self, operation: str, move: Migration) -> MoveReport:
         try:

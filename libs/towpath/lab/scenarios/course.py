@@ -1,4 +1,4 @@
-"""What a journal says about the course of a run: the curves and marks of its picture."""
+"""The course of a run, read from its journal: the curves and marks of its picture, and its report."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from towpath.lab.harness.journal import Entry, of
+from towpath.lab.scenarios.report import RunReport
 
 Curve = list[tuple[float, float]]
 """Seconds since the run began, and a value."""
@@ -27,7 +28,8 @@ class RunCourse:
 
     title: str
     scenario: dict[str, Any]
-    report: dict[str, Any]
+    outcome: RunReport | None
+    """None if the run did not end."""
     curves: dict[str, Curve] = field(default_factory=dict)
     """Probe → values."""
     metrics: dict[str, Curve] = field(default_factory=dict)
@@ -36,22 +38,30 @@ class RunCourse:
     rules: list[Stretch] = field(default_factory=list)
     migrations: list[Stretch] = field(default_factory=list)
     deviations: list[Stretch] = field(default_factory=list)
+    steps: list[Stretch] = field(default_factory=list)
 
 
 def course(lines: list[dict[str, Any]]) -> RunCourse:
-    """The course that a journal tells, also one that was not written to its end."""
+    """Return the course of the run that wrote a journal, even if it was killed."""
     begun = next(of(lines, Entry.BEGUN), {"scenario": {}, "seed": 0})
-    ended = next(of(lines, Entry.ENDED), {"report": {}})
+    ended = next(of(lines, Entry.ENDED), None)
+    outcome = RunReport.model_validate(ended["report"]) if ended else None
     last = lines[-1]["t"] if lines else 0.0
     title = f"{begun['scenario'].get('name', 'scenario')}, seed {begun['seed']}"
-    found = RunCourse(title, begun["scenario"], ended["report"])
+    found = RunCourse(title, begun["scenario"], outcome)
     found.curves = _curves(lines)
     found.metrics = _metrics(lines)
     found.phases = _phases(lines, last)
     found.rules = _rules(lines, last)
     found.migrations = _migrations(lines, last)
     found.deviations = _deviations(lines, last)
+    found.steps = [Stretch(line["t"], None, _step(line)) for line in of(lines, Entry.STEP)]
     return found
+
+
+def _step(line: dict[str, Any]) -> str:
+    error = f": {line['error']}" if "error" in line else ""
+    return f"{line['action']} {line['what']}{error}"
 
 
 def _curves(lines: list[dict[str, Any]]) -> dict[str, Curve]:

@@ -1,4 +1,4 @@
-"""Whether a run was as its scenario expects: pure."""
+"""Compare a run with the expectations of its scenario: pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDS = {
 
 
 def unmet(expect: Expectations, run: RunReport) -> Iterator[str]:
-    """What was not as expected, in words."""
+    """Yield in words what was not as expected."""
     yield from _findings(expect, run)
     yield from _steadiness(expect, run)
     for move in run.migrations:
@@ -59,7 +59,7 @@ def _steadiness(expect: Expectations, run: RunReport) -> Iterator[str]:
 
 
 def described(bounds: Bounds) -> str:
-    """Bounds in words."""
+    """Return bounds in words."""
     if bounds.at_most is None:
         return f"{bounds.at_least} or more"
     if bounds.at_least == bounds.at_most:

@@ -1,4 +1,4 @@
-"""What the mesh says of itself during a run: written down, and waited for by steps of the timeline."""
+"""Events and metrics of the mesh during a run: written down, and awaited by steps of the timeline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Body = dict[str, Any]
 
 
 def matches(trigger: Trigger, subject: str, body: Body) -> bool:
-    """Whether an event is the one that a trigger waits for; `subject` is what follows the prefix."""
+    """True if a trigger waits for this event. `subject` is without the prefix of all events."""
     return _subject_matches(trigger.event.split("."), subject.split(".")) and all(
         _equal(body.get(name), value) for name, value in trigger.where.items()
     )
@@ -50,12 +50,12 @@ class MeshEvents:
     _waiting: list[tuple[Trigger, asyncio.Event]] = field(default_factory=list)
 
     async def listen(self, bus: Bus) -> None:
-        """Hear events from now on, as long as the bus is open."""
+        """Hear events from now on, until the bus is closed."""
         await bus.connection.subscribe(EVENTS_WILDCARD, cb=self._on_message)
         await flushed(bus.connection)
 
     def expect(self, trigger: Trigger) -> asyncio.Event:
-        """Is set when the trigger's event comes, from now on."""
+        """Return an event that is set when the trigger's event comes, from now on."""
         heard = asyncio.Event()
         self._waiting.append((trigger, heard))
         return heard
@@ -87,7 +87,7 @@ class Recorder:
         self._journal, self._names = journal, set(collect.metrics)
 
     async def listen(self, bus: Bus) -> None:
-        """Hear metrics from now on, as long as the bus is open; nothing if none is collected."""
+        """Hear metrics from now on, until the bus is closed. Does nothing if none is collected."""
         if self._names:
             await bus.subscribe(Metric, self.take)
 

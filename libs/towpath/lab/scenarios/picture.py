@@ -62,12 +62,12 @@ def figure_of(run: RunCourse, *, titled: bool = True) -> Figure:
 
 
 def _title(run: RunCourse) -> str:
-    problems = run.report.get("problems")
-    if problems is None:
+    report = run.outcome
+    if report is None:
         return f"{run.title}: not finished"
-    if problems:
-        return f"{run.title}: {problems[0][:90]}"
-    return f"{run.title}: as expected, steady again after {run.report['recovered_s']:g} s"
+    if report.problems:
+        return f"{run.title}: {report.problems[0][:90]}"
+    return f"{run.title}: as expected, steady again after {report.recovered_s:g} s"
 
 
 def _rows(run: RunCourse) -> list[tuple[str, dict[str, Curve]]]:

@@ -1,9 +1,9 @@
-"""From a scenario's name or file to a directory with journal, report and picture."""
+"""Play a scenario: from its name or file to a directory with journal, report and picture."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,37 +11,48 @@ from typing import Any
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.scenario import Scenario, ScenarioMesh
+from towpath.lab.emulation.bringing_up import (
+    DEFAULT_TAG,
+    Plan,
+    bring_up,
+    check_free,
+    emulation,
+    nothing_up,
+    take_down,
+)
+from towpath.lab.emulation.project import Project
 from towpath.lab.harness.journal import FILE, Journal
-from towpath.lab.harness.stage import Stage, small_mesh, stage, standing
-from towpath.lab.scenarios.emulated import own_emulation, standing_emulation
+from towpath.lab.harness.stage import Stage, connected_stage, small_mesh, stage, standing
 from towpath.lab.scenarios.report import RunReport
+from towpath.lab.scenarios.report_page import write_report
 from towpath.lab.scenarios.run import Run
 from towpath.lab.scenarios.variation import varied
-from towpath.lab.scenarios.written_report import write_report
+from towpath.lab.topology.reading import read
 from towpath.mesh.home import Home
+from towpath.tasks import to_the_end
 
 
 @dataclass(frozen=True)
 class Play:
-    """What is to be run."""
+    """A scenario to play."""
 
     document: dict[str, Any]
     source: str
-    """Where it was read, for errors."""
+    """File or name of the library, for errors."""
     seed: int = 0
     allow_process: bool = False
 
     @property
     def scenario(self) -> Scenario:
-        """As the seed wants it. Raises `TowpathError`."""
+        """The scenario as the seed varies it. Raises `TowpathError`."""
         return varied(self.document, self.seed, self.source)[0]
 
 
 @asynccontextmanager
 async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncIterator[Stage]:
-    """A mesh to play on: the one that runs under `running`, else a new one under `own`, which ends with it.
+    """Yield the mesh that runs under `running`. None: a new one under `own`, which ends with the block.
 
-    Raises `TowpathError` when the running one has not what is needed.
+    Raises `TowpathError` if the running one lacks something that is needed.
     """
     if running is None and needs.jobs:
         raise TowpathError(
@@ -66,8 +77,50 @@ async def ground(needs: ScenarioMesh, own: Home, running: Home | None) -> AsyncI
         yield up
 
 
+@asynccontextmanager
+async def standing_emulation(home: Home, topology: str) -> AsyncIterator[Stage]:
+    """Yield the topology that is up under `home`. Raises `TowpathError` if it is another one, or none is."""
+    wanted, there = read(topology), await asyncio.to_thread(Project(home).standing)
+    if there is None:
+        raise nothing_up(home)
+    if there.name != wanted.name:
+        raise TowpathError(
+            ErrorCode.NOT_ALLOWED,
+            "another topology is up here",
+            field="mesh.topology",
+            value=wanted.name,
+            allowed=there.name,
+        )
+    async with emulation(home) as running, connected_stage(home, running) as up:
+        yield up
+
+
+@asynccontextmanager
+async def own_emulation(
+    home: Home,
+    topology: str,
+    tell: Callable[[str], None] = lambda text: None,
+    tag: str = DEFAULT_TAG,
+    artefact_root: str | None = None,
+) -> AsyncIterator[Stage]:
+    """Bring a topology up under `home`, with user code from `artefact_root`, and take it down in the end.
+
+    Raises `TowpathError`.
+    """
+    plan = Plan.of(read(topology))
+    # Before anything is taken down: it may be someone else's.
+    await asyncio.to_thread(check_free, Project(home), plan.topology)
+    try:
+        await bring_up(home, plan, tell, tag, artefact_root)
+        async with standing_emulation(home, topology) as up:
+            yield up
+    finally:
+        # Also when this task was cancelled: what was started ends.
+        await to_the_end(take_down(home))
+
+
 def check_mesh(needs: ScenarioMesh, up: Stage) -> None:
-    """Raise `TowpathError` when a mesh that runs has not what a scenario needs."""
+    """Raise `TowpathError` if a running mesh lacks something that a scenario needs."""
     known = list(up.mesh.sites)
     for site in needs.sites:
         if site not in known:

@@ -1,4 +1,4 @@
-"""Probes and their tolerances: what is measured, and whether it lies where steady state wants it."""
+"""Probes and their tolerances: take measurements, and tell those that are inside steady state."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ProbeValue:
 
     probe: str
     value: float | None
-    """Null: nothing could be measured."""
+    """None: nothing could be measured."""
     inside: bool
 
 
 def title(probe: Probe) -> str:
-    """What a probe is called in journals and reports."""
+    """Return the name of a probe in journals and reports."""
     about = {
         "job": getattr(probe, "job", None),
         "site": getattr(probe, "site", None),
@@ -43,7 +43,7 @@ def title(probe: Probe) -> str:
 
 
 def tolerance(probe: Probe) -> str:
-    """What steady state wants, for people."""
+    """Return the tolerance of a probe as text."""
     match probe:
         case ThroughputProbe():
             return f"within {probe.within_percent:g} % of the load"
@@ -61,7 +61,7 @@ def tolerance(probe: Probe) -> str:
 
 
 def limits(probe: Probe) -> tuple[float, float]:
-    """Smallest and largest value inside the tolerance. Throughput is in percent of the load."""
+    """Return the smallest and largest value inside the tolerance. Throughput is in percent of the load."""
     match probe:
         case ThroughputProbe():
             return 100 - probe.within_percent, 100 + probe.within_percent
@@ -79,18 +79,18 @@ def limits(probe: Probe) -> tuple[float, float]:
 
 
 def statuses(probe: RestProbe) -> list[int]:
-    """Those inside the tolerance: not all between the smallest and the largest need be."""
+    """Return the statuses inside the tolerance. There may be others between them that are not."""
     return probe.status if isinstance(probe.status, list) else [probe.status]
 
 
 async def measure(probes: Sequence[Probe], sampler: Sampler) -> list[ProbeValue]:
-    """One look through every probe."""
+    """Take one measurement with every probe."""
     values = await asyncio.gather(*(_value(probe, sampler) for probe in probes))
     return [judged(probe, value) for probe, value in zip(probes, values, strict=True)]
 
 
 def judged(probe: Probe, value: float | None) -> ProbeValue:
-    """Whether a value is inside the tolerance; what could not be measured is not."""
+    """Return a value, and whether it is inside the tolerance. No value is outside."""
     low, high = limits(probe)
     rounded = None if value is None else round(value, 3)
     inside = value is not None and low <= value <= high
@@ -120,7 +120,7 @@ async def _value(probe: Probe, sampler: Sampler) -> float | None:
 
 
 def _throughput(probe: ThroughputProbe, sampler: Sampler) -> float | None:
-    """In percent of the load, or of what was stored where the scenario sends none."""
+    """Return it in percent of the load, or of the stored events if the scenario sends none."""
     if probe.job not in sampler.jobs:
         return None
     wanted = (

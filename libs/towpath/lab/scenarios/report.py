@@ -1,4 +1,4 @@
-"""What a run of a scenario found."""
+"""The report of a run of a scenario."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from shlex import quote
 from towpath.contracts.faults import AtPoint, Rule, RuleCount
 from towpath.contracts.message import Model
 from towpath.lab.harness.report import FINDINGS, Judgement, MoveReport
+from towpath.lab.topology.power import NodeEnergy
 
 
 class RuleOutcome(Model):
-    """What a rule did."""
+    """A rule and its counts."""
 
     rule: str
     event: str
-    """Where: `point sink.publish`, `process jfk-engine`, `code module:function`."""
+    """`point sink.publish`, or `process jfk-engine`."""
     faults: list[str]
     looked: int = 0
     acted: int = 0
@@ -23,23 +24,10 @@ class RuleOutcome(Model):
 
     @classmethod
     def of(cls, rule: Rule, count: RuleCount | None) -> RuleOutcome:
-        """A rule, and what is known of what it did."""
+        """Return a rule with its counts, if they are known."""
         known = count.model_dump(include={"looked", "acted", "errors", "last_error"}) if count else {}
         faults = [action.fault for action in rule.actions]
         return cls(rule=rule.name, event=event_of(rule), faults=faults, **known)
-
-
-class NodeEnergy(Model):
-    """What a node of an emulated topology took from the beginning of `before` until steady state was back."""
-
-    energy_j: float
-    """Joules, after its power profile."""
-    mean_w: float
-    """While it ran, watts."""
-    utilisation: float
-    """Share of its processor that was busy while it ran, 0 to 1."""
-    up_s: float
-    """For how long it ran."""
 
 
 class RunReport(Model):
@@ -47,34 +35,34 @@ class RunReport(Model):
 
     scenario: str
     source: str = ""
-    """Where the scenario was read: a file, or a name of the library; its name, unless known."""
+    """File or name of the library from which the scenario was read; its own name, unless known."""
     seed: int = 0
     run: str = ""
     """Its id: `towpath trace <id>` shows what it led to."""
     chosen: dict[str, object] = {}
-    """What the seed chose, by path."""
+    """Choices of the seed, by path."""
     seconds: float = 0.0
     verdicts: dict[str, Judgement] = {}
     """By job."""
     deviated: dict[str, int] = {}
-    """Probe → in how many looks, two a second, it was outside its tolerance."""
+    """Probe → looks, two per second, in which it was outside its tolerance."""
     recovered_s: float | None = None
-    """From the moment when all rules were unloaded until steady state held again; 0 if it held all the
-    time, null if it did not come back."""
+    """Seconds from the moment when all rules were unloaded until steady state held again. 0 if it always
+    held, None if it did not come back."""
     deviation_s: float = 0.0
-    """For how long steady state did not hold, all together."""
+    """Seconds for which steady state did not hold, all together."""
     migrations: list[MoveReport] = []
     rules: list[RuleOutcome] = []
     energy: dict[str, NodeEnergy] = {}
     """By node, those with a power profile. Empty where sites are no emulated nodes."""
     problems: list[str] = []
-    """What was not as expected; empty when everything was."""
+    """Everything that was not as expected."""
     broken: bool = False
-    """The mesh was not in order afterwards."""
+    """True if the mesh was not in order afterwards."""
 
     @property
     def passed(self) -> bool:
-        """Whether everything was as expected."""
+        """True if everything was as expected."""
         return not self.problems
 
     @property
@@ -88,7 +76,7 @@ class RunReport(Model):
         return sum(node.energy_j for node in self.energy.values())
 
     def total(self, finding: str) -> int:
-        """One of `FINDINGS` over all jobs."""
+        """Return one of `FINDINGS` over all jobs."""
         return sum(getattr(verdict, finding) for verdict in self.verdicts.values())
 
     @property
@@ -98,7 +86,7 @@ class RunReport(Model):
 
 
 def event_of(rule: Rule) -> str:
-    """What a rule's event is, in two words."""
+    """Return a rule's event in two words."""
     if isinstance(rule.event, AtPoint):
         return f"point {rule.event.point}"
     return f"{rule.event.target} {rule.event.name}"

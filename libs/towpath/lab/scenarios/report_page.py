@@ -1,4 +1,8 @@
-"""A run as one HTML file: what was injected when, what the probes showed, what the checker found."""
+"""Report a run: what was injected when, what the probes showed, what the checker found.
+
+Everything comes from the run's journal, so a killed run can be reported, and an old one again. The HTML file
+and `report.md` have the same sections.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,26 @@ import matplotlib.pyplot as plt
 
 from towpath.contracts.message import now
 from towpath.contracts.scenario import Scenario
-from towpath.lab.harness.journal import FILE, Entry, of, read_journal
+from towpath.lab.harness.journal import FILE, read_journal
+from towpath.lab.harness.markdown import markdown
 from towpath.lab.harness.report import FINDINGS, in_words
 from towpath.lab.scenarios.course import Curve, RunCourse, course
-from towpath.lab.scenarios.picture import figure_of
+from towpath.lab.scenarios.picture import draw, figure_of
 from towpath.lab.scenarios.probes import title, tolerance
 from towpath.lab.scenarios.report import RunReport
+from towpath.reports.costs import seconds
 from towpath.reports.curves import number
 from towpath.reports.drawing import STYLE, illustration
 from towpath.reports.markup import element, listed, paragraph, section, table
 from towpath.reports.page import page
 
+REPORT, PICTURE = "report.md", "run.png"
+
 
 def found_run_page(about: str) -> tuple[Path, str] | None:
-    """The directory of a scenario's run, as given or where `towpath scenario run NAME` puts it, and its page.
+    """Return the directory of a scenario's run and its page. None if there is none.
 
-    Null when there is none. Raises `TowpathError`.
+    The directory is `about`, or where `towpath scenario run NAME` puts it. Raises `TowpathError`.
     """
     candidates = (Path(about), Path(f"scenario-{about}"))
     directory = next((place for place in candidates if (place / FILE).is_file()), None)
@@ -33,25 +41,56 @@ def found_run_page(about: str) -> tuple[Path, str] | None:
 
 
 def run_page(directory: Path) -> str:
-    """The page on the run whose journal is there, also of one that was killed. Raises `TowpathError`."""
-    lines = read_journal(directory)
-    run = course(lines)
-    report = RunReport.model_validate(run.report) if run.report else None
+    """Return the HTML page on the run whose journal is in a directory. Raises `TowpathError`."""
+    run = course(read_journal(directory))
+    return page(_title(run), _lead(run), _sections(run, _drawing(run)), made_at=now())
+
+
+def write_report(directory: Path) -> Path:
+    """Write `report.md` and `run.png` beside a journal; return the report's path. Raises `TowpathError`."""
+    run = course(read_journal(directory))
+    draw(directory / PICTURE, run)
+    path = directory / REPORT
+    path.write_text(run_markdown(run), encoding="utf-8")
+    return path
+
+
+def run_markdown(run: RunCourse) -> str:
+    """Return the text of `report.md`."""
+    picture = element("img", alt="throughput, gap and lag over time", src=PICTURE)
+    return markdown(_title(run), _lead(run), _sections(run, picture))
+
+
+def recorded_report(directory: Path) -> RunReport | None:
+    """Return the report in a journal. None if the run did not end. Raises `TowpathError`."""
+    return course(read_journal(directory)).outcome
+
+
+def _title(run: RunCourse) -> str:
+    return f"Scenario {run.title}"
+
+
+def _sections(run: RunCourse, picture: Element) -> list[Element]:
+    report = run.outcome
     sections = [
-        section("Outcome", *_outcome(run, report)),
-        section("The run over time", *_picture(run)),
-        section("What was injected, and when", *_injected(run, lines)),
-        section("Steady state", *_steady_state(run, report)),
+        section("Outcome", *_outcome(report)),
+        section("The run over time", picture),
+        section("What was injected, and when", *_injected(run)),
+        section("Steady state", *_steady_state(run)),
     ]
-    if report is not None:
-        sections += [
-            section("Migrations", *_migrations(report)),
-            section("The checker's verdict", *_verdicts(report)),
-        ]
-    return page(f"Scenario {run.title}", _lead(run, report), sections, made_at=now())
+    if report is None:
+        return sections
+    energy = [section("Energy", _energy(report))] if report.energy else []
+    return [
+        *sections,
+        section("Migrations", *_migrations(report)),
+        *energy,
+        section("The checker's verdict", *_verdicts(report)),
+    ]
 
 
-def _lead(run: RunCourse, report: RunReport | None) -> str:
+def _lead(run: RunCourse) -> str:
+    report = run.outcome
     about = str(run.scenario.get("description", "")).strip()
     end = f"{about} " if about else ""
     if report is None:
@@ -64,7 +103,7 @@ def _lead(run: RunCourse, report: RunReport | None) -> str:
     )
 
 
-def _outcome(run: RunCourse, report: RunReport | None) -> list[Element]:
+def _outcome(report: RunReport | None) -> list[Element]:
     if report is None:
         return [paragraph("Nothing was judged. What is known stands below.", class_="bad")]
     if report.passed:
@@ -74,12 +113,12 @@ def _outcome(run: RunCourse, report: RunReport | None) -> list[Element]:
         content = [element("div", *problems, class_="bad")]
     if report.chosen:
         chosen = ", ".join(f"{path} = {value}" for path, value in report.chosen.items())
-        content.append(paragraph(f"Seed {report.seed} chose {chosen}."))
+        content.append(element("p", f"Seed {report.seed} chose ", element("code", chosen), "."))
     repeat = element("code", report.again)
     return [*content, element("p", f"It took {report.seconds:g} s. To run it again: ", repeat)]
 
 
-def _picture(run: RunCourse) -> list[Element]:
+def _drawing(run: RunCourse) -> Element:
     with plt.rc_context(STYLE):
         figure = figure_of(run, titled=False)
         told = (
@@ -88,7 +127,7 @@ def _picture(run: RunCourse) -> list[Element]:
         )
         drawing = illustration(figure, "run", alt=f"Curves over time. {told}", caption=told)
         plt.close(figure)
-    return [drawing]
+    return drawing
 
 
 def _told(run: RunCourse) -> list[str]:
@@ -100,18 +139,16 @@ def _extremes(curve: Curve) -> str:
     return f"from {number(min(known))} to {number(max(known))}" if known else "never measured"
 
 
-def _injected(run: RunCourse, lines: list[dict[str, object]]) -> list[Element]:
+def _injected(run: RunCourse) -> list[Element]:
     rows: list[tuple[float, float | None, str, str]] = []
     for kind, marks in (
         ("phase", run.phases),
         ("rule loaded", run.rules),
         ("migration", run.migrations),
         ("steady state left", run.deviations),
+        ("step", run.steps),
     ):
         rows += [(mark.begin, mark.end, kind, mark.text) for mark in marks]
-    for line in of(lines, Entry.STEP):
-        error = f": {line['error']}" if "error" in line else ""
-        rows.append((line["t"], None, f"step {line['action']}", f"{line['what']}{error}"))
     shown = [
         (f"{begin:.1f}", None if end is None else f"{end:.1f}", kind, what)
         for begin, end, kind, what in sorted(rows, key=lambda row: row[0])
@@ -122,7 +159,7 @@ def _injected(run: RunCourse, lines: list[dict[str, object]]) -> list[Element]:
 
 
 def _rules(run: RunCourse) -> list[Element]:
-    rules = RunReport.model_validate(run.report).rules if run.report else []
+    rules = run.outcome.rules if run.outcome else []
     if not rules:
         return [paragraph("No rules were loaded, or the run did not end.", class_="quiet")]
     rows = [
@@ -136,7 +173,8 @@ def _rules(run: RunCourse) -> list[Element]:
     ]
 
 
-def _steady_state(run: RunCourse, report: RunReport | None) -> list[Element]:
+def _steady_state(run: RunCourse) -> list[Element]:
+    report = run.outcome
     if not run.scenario:
         return [paragraph("The journal does not say what steady state was.", class_="quiet")]
     scenario = Scenario.model_validate(run.scenario)
@@ -156,17 +194,26 @@ def _migrations(report: RunReport) -> list[Element]:
     rows = [
         (
             move.job,
-            f"{move.source} → {move.target}",
+            move.way,
             move.strategy,
             move.state or "unknown",
-            None if move.total_s is None else f"{move.total_s:.2f} s",
-            None if move.downtime_s is None else f"{move.downtime_s:.2f} s",
+            seconds(move.total_s),
+            seconds(move.downtime_s),
             move.note,
         )
         for move in report.migrations
     ]
     columns = ("job", "way", "strategy", "ended", "total", "downtime", "note")
     return [table(columns, rows, caption=f"{len(rows)} migration(s) under these conditions.")]
+
+
+def _energy(report: RunReport) -> Element:
+    columns = ("node", "energy, J", "mean power, W", "busy, %", "up, s")
+    rows = [
+        (name, round(node.energy_j), round(node.mean_w, 1), round(100 * node.utilisation), round(node.up_s))
+        for name, node in report.energy.items()
+    ]
+    return table(columns, rows, caption=f"All nodes together took {report.energy_j:,.0f} J.")
 
 
 def _verdicts(report: RunReport) -> list[Element]:

@@ -1,8 +1,8 @@
-"""Everything that a run does to jobs and pipelines goes through here, so that it can be put back.
+"""Change jobs and pipelines, and put them back as they were before the run.
 
-What was on the mesh is noted before the first change, and each change before it is sent: a run that is
-interrupted while nobody has answered yet knows what it asked for. What was not there is taken away in the
-end; what was there becomes again what it was, and is never deleted.
+The state of the mesh is noted before the first change, and each change before it is sent. So a run that is
+interrupted before an answer knows its requests. Jobs that the run brought are removed in the end. Jobs that
+were there before become what they were, and are never deleted.
 """
 
 from __future__ import annotations
@@ -27,47 +27,47 @@ from towpath.telemetry.tracing import untraced
 CHANGE_S, ATTEMPT_S = 90.0, 10.0
 
 MOVE_S = 180.0
-"""For a job to be moved back: a handover waits for up to six of its micro-batches."""
+"""Seconds for a job to be moved back: a handover waits for up to six of its micro-batches."""
 
 LOOK_S = 20.0
 LOOK_EVERY_S = 0.3
 
 OUTSTANDING_S = 30.0
-"""For the outcome of a change whose answer the run did not wait for."""
+"""Seconds for the outcome of a change whose answer the run did not await."""
 
 AT_REST_S = 60.0
-"""For what is under way with a job or a pipeline to end, before it is put back."""
+"""Seconds for operations on a job or a pipeline to end before it is put back."""
 
 Undo = Callable[[], Awaitable[None]]
 
 
 @dataclass
 class Restoration:
-    """What one run found and changed."""
+    """The undo log of one run."""
 
     bus: Bus
     journal: Journal
     before: Standing | None = None
-    """What was there; null until it was looked at."""
+    """The state of the mesh before the run. None before `look`."""
     _jobs: dict[str, None] = field(default_factory=dict)
     """Names of the jobs that were changed, in order."""
     _pipelines: dict[str, None] = field(default_factory=dict)
     _outstanding: dict[str, Command[Any]] = field(default_factory=dict)
-    """Changes of which it is not known whether they were carried out, by id."""
+    """Changes with an unknown outcome, by id."""
 
     async def look(self) -> None:
-        """Note what is there. Raises `TowpathError` when the coordinator does not answer."""
+        """Note the state of the mesh. Raises `TowpathError` if the coordinator does not answer."""
         self.before = await self._standing()
 
     @property
     def jobs_before(self) -> frozenset[str]:
-        """Names of the jobs that were there."""
+        """Names of the jobs that were there before the run."""
         return frozenset(self.before.jobs if self.before else ())
 
     async def send(self, change: Command[AnswerT], *, attempt_s: float = ATTEMPT_S) -> AnswerT:
         """Send a command that changes a job or a pipeline.
 
-        Raises `TowpathError`: what the coordinator refuses, and, before anything is sent, what could not be
+        Raises `TowpathError` if the coordinator refuses it, or, before anything is sent, if it could not be
         put back.
         """
         assert self.before is not None, "look first: what is not known cannot be put back"
@@ -84,7 +84,7 @@ class Restoration:
         return answer
 
     async def put_back(self) -> list[str]:
-        """Put everything back; what could not be, in words. Raises `TowpathError` when nobody answers."""
+        """Put everything back. Return in words what could not be. Raises `TowpathError` without an answer."""
         if not (self._jobs or self._pipelines):
             return []
         assert self.before is not None
@@ -96,7 +96,7 @@ class Restoration:
         return problems + await _in_whatever_order([self._undo_of_job(was, now) for was in mine])
 
     def _note(self, change: Command[Any], before: Standing) -> None:
-        """Before it is sent: what is changed, and what that was."""
+        """Note, before it is sent, the subject of a change and its present state."""
         match change:
             case ApplyPipeline():
                 name, noted = change.spec.name, self._pipelines
@@ -119,18 +119,18 @@ class Restoration:
         return name in self._jobs or was.pipeline in self._pipelines
 
     async def _know_outcomes(self) -> None:
-        """Send again what was not answered: the same command is carried out once, and its end is told."""
+        """Repeat the commands without an answer: each is executed once, and its end is told."""
 
         async def outcome(change: Command[Any]) -> None:
             try:
                 await self.bus.request(change, deadline_s=OUTSTANDING_S, attempt_s=ATTEMPT_S)
             except TowpathError:
-                return  # Refused or failed, or it shows in what is there then.
+                return  # Refused or failed, or the state of the mesh will show it.
 
         await asyncio.gather(*(outcome(change) for change in self._outstanding.values()))
 
     async def _at_rest(self) -> Standing:
-        """What is there, once nothing is under way with what was changed."""
+        """Return the state of the mesh, once no operation on the changed jobs is under way."""
         loop = asyncio.get_running_loop()
         end_at = loop.time() + AT_REST_S
         while True:
@@ -163,14 +163,14 @@ class Restoration:
         return undo
 
     def _undo_of_jobs(self, now: Standing) -> list[Undo]:
-        """Those that were not there go. A pipeline's jobs go with it."""
+        """Remove the jobs that the run brought. A pipeline's jobs go with it."""
         assert self.before is not None
         brought = [name for name in self._jobs if name not in self.before.jobs and name in now.jobs]
         alone = [name for name in brought if now.jobs[name].pipeline is None]
         return [self._done(RemoveJob(job=name, purge=True)) for name in alone]
 
     def _undo_of_job(self, was: JobView, now: Standing) -> Undo:
-        """A job that was there is as it was, where it was."""
+        """Make a job what it was, where it was."""
 
         name = was.spec.name
         present = now.jobs.get(name)
@@ -184,7 +184,7 @@ class Restoration:
                 try:
                     await self.bus.request(command, deadline_s=within_s, attempt_s=ATTEMPT_S)
                 except TowpathError as error:
-                    # By its id the coordinator knows one that it goes on with; of one that failed it says so.
+                    # The coordinator goes on with a command whose id it knows. A failed one needs a new id.
                     if error.detail.code not in SILENCE:
                         way_back[number] = command.model_copy(update={"id": new_identifier()})
                     raise
@@ -205,12 +205,12 @@ class Restoration:
 
 
 def _way_back(was: JobView, present: JobView) -> list[Command[Any]]:
-    """Commands after which a job is as it was."""
-    # The site in a description is where a job ran first: moving changes it no more than an update.
+    """Return the commands that make a job what it was."""
+    # The site in a description is the first one of the job. Neither a move nor an update changes it.
     spec = was.spec.model_copy(update={"site": present.spec.site})
     commands: list[Command[Any]] = []
     if spec != present.spec:
-        # The same code is that which the job has, whatever lies at its path by now.
+        # Keep the job's code, even if the file at its path has changed.
         commands.append(UpdateJob(spec=spec, keep_code=spec.operator == present.spec.operator))
     if present.site != was.site:
         commands.append(MigrateJob(job=was.spec.name, to=was.site))
@@ -218,21 +218,21 @@ def _way_back(was: JobView, present: JobView) -> list[Command[Any]]:
 
 
 def _noted(view: JobView | None) -> dict[str, Any] | None:
-    """As much of a job as it takes to put it back by hand."""
+    """Return the parts of a job that are needed to put it back by hand."""
     return view and {"site": view.site, "spec": view.spec.model_dump(mode="json")}
 
 
 def check_applied(view: ApplyView) -> None:
-    """Raise `TowpathError` when an apply has failed."""
+    """Raise `TowpathError` if an apply has failed."""
     if view.state is ApplyState.FAILED:
         raise TowpathError(ErrorCode.FAILED, view.note, field="pipeline", value=view.pipeline)
 
 
 async def _in_whatever_order(undo: Sequence[Undo]) -> list[str]:
-    """Do all of them; what could not be done, in words.
+    """Do all of them. Return in words what could not be done.
 
-    Nothing is taken away as long as something else reads it. So those that were refused are tried again, as
-    long as others were done meanwhile.
+    A job is not removed while another one reads its results. So refused removals are tried again as long as
+    others succeed.
     """
     left, problems = list(undo), list[str]()
     while left:

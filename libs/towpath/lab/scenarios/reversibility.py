@@ -1,4 +1,4 @@
-"""What a run may not do to what was on the mesh before it, because nobody could put it back: pure."""
+"""Refuse changes of jobs and pipelines from before the run that could not be put back: pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Standing:
 
 
 def check_reversible(change: Command[Any], before: Standing) -> None:
-    """Raise `TowpathError` when a change could not be put back, because of what was there `before`."""
+    """Raise `TowpathError` if a change could not be put back, given the state `before` the run."""
     match change:
         case DeployJob() if change.spec.name in before.jobs:
             raise TowpathError(
@@ -69,7 +69,7 @@ def _check_apply(change: ApplyPipeline, before: Standing) -> None:
 
 
 def _check_spec(old: JobSpec, new: JobSpec) -> None:
-    """What a job has read and written stays as it is; and its state has to survive there and back."""
+    """Check that a job keeps inputs and outputs, and that its state survives the change and its undoing."""
     if [entry.name for entry in new.inputs] != [entry.name for entry in old.inputs]:
         raise irreversible("the job would lose its place in its inputs", f"{old.name}.inputs", _names(new))
     output_site = new.output.site or old.output_site
@@ -88,7 +88,7 @@ def _check_state_kept(spec: JobSpec, strategy: StrategyName) -> None:
 
 
 def irreversible(message: str, field: str, value: Any) -> TowpathError:
-    """Refuses a change that could not be put back."""
+    """Return the refusal of a change that could not be put back."""
     text = f"{message}, and this could not be put back"
     return TowpathError(ErrorCode.NOT_ALLOWED, text, field=field, value=value, allowed=WAY_OUT)
 

@@ -1,11 +1,12 @@
-"""One run of a scenario on a mesh that is up: before, during, after, the verdict, and everything put back."""
+"""Run a scenario on a mesh that is up: before, during, after, verdict, and everything put back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.faults import OnTarget
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.scenario import Scenario, Step
+from towpath.lab.emulation.energy import EnergyMeter
 from towpath.lab.harness.held_rules import HeldRules
 from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.judge import disorder_s
@@ -25,7 +27,6 @@ from towpath.lab.harness.report import Judgement, MoveReport
 from towpath.lab.harness.stage import Stage
 from towpath.lab.scenarios.checking import idle_rules, rules_of
 from towpath.lab.scenarios.commands import Commands
-from towpath.lab.scenarios.emulated_nodes import EmulatedNodes
 from towpath.lab.scenarios.expectations import unmet
 from towpath.lab.scenarios.mesh_events import MeshEvents, Recorder
 from towpath.lab.scenarios.reading import plain
@@ -40,28 +41,31 @@ from towpath.telemetry.tracing import start_tracing
 
 log = logging.getLogger(__name__)
 
+POWER = "power_w"
+"""Metric: the power of a node in watts. Its entity is the node. Probes may ask for it."""
+
 STEADY_S = 60.0
-"""For steady state to come about in the first place."""
+"""Seconds for steady state to come about in the first place."""
 
 MOVES_S = 150.0
-"""For migrations to end, behind the timeline."""
+"""Seconds for migrations to end after the timeline."""
 
 STOP_LOAD_S = 70.0
 SETTLE_S = 60.0
-"""Behind the load's end, for everything to run, and one site to own each job."""
+"""Seconds after the load's end for everything to run, and one site to own each job."""
 
 DRAIN_S = 40.0
 SURPLUS_S = 0.8
-"""After the last expected result, for one too many to show."""
+"""Seconds in which a surplus result shows up after the last expected one."""
 
 ACT_S = 4.0
-"""For rules about processes and the like, where another program has to see that they are loaded."""
+"""Seconds for rules that another program executes: it must first see that they are loaded."""
 
 COUNT_S = 3.0
-"""For the last counts of rules, which come behind their end."""
+"""Seconds for the last counts of rules, which come after their end."""
 
 RESTORE_S = 360.0
-"""For everything to be put back: jobs may have to move, and the coordinator to be started anew."""
+"""Seconds for everything to be put back: jobs may have to move, and the coordinator to restart."""
 
 
 @dataclass
@@ -73,7 +77,7 @@ class Run:
     journal: Journal
     seed: int = 0
     source: str = ""
-    """Where the scenario was read."""
+    """File or name of the library from which the scenario was read."""
     chosen: dict[str, Any] = field(default_factory=dict)
     allow_process: bool = False
     problems: list[str] = field(default_factory=list)
@@ -87,7 +91,7 @@ class Run:
         self.trace = RunTrace(self.scenario.name, self.seed)
 
     async def play(self) -> RunReport:
-        """Play it to its end, whatever happens; cancelled, it puts back what it changed and ends."""
+        """Play it to its end, whatever happens. If it is cancelled, it puts its changes back and ends."""
         begun = time.monotonic()
         self.stage.bus.ship(start_tracing("cli", HUB_SCOPE))
         self.trace.begin()
@@ -97,23 +101,23 @@ class Run:
             sampler = Sampler(self.stage.mesh, self.stage.bus)
             rules = await exits.enter_async_context(HeldRules(self.stage.bus, self.journal))
             steadiness = Steadiness(self.scenario.steady_state, sampler, self.journal)
-            nodes = EmulatedNodes(self.stage, sampler, self.journal, self.seed)
+            meter = EnergyMeter(self.stage.emulation, partial(self._note_power, sampler))
             restoration = Restoration(self.stage.bus, self.journal)
-            commands = Commands(self.stage, restoration, sampler, rules, nodes, exits, self.allow_process)
+            commands = Commands(self.stage, restoration, sampler, rules, exits, self.allow_process, self.seed)
             watching: asyncio.Task[None] | None = None
             try:
                 events = MeshEvents(self.journal, lambda e: rules.ended(e.rule, e.why, e.count))
                 recorder = Recorder(self.journal, self.scenario.collect)
                 await self._listen(exits, sampler, events, recorder)
                 watching = asyncio.create_task(steadiness.run(), name="steadiness")
-                await self._phases(commands, events, steadiness)
+                await self._phases(commands, events, steadiness, meter)
             except (TowpathError, TimeoutError, NatsError) as error:
                 self._problem(f"the run got stuck: {str(error) or 'no answer'}")
                 self.broken = True
             finally:
                 await end([watching])
                 await self._restore(commands, rules)
-            report = self._report(rules, steadiness, nodes, time.monotonic() - begun)
+            report = self._report(rules, steadiness, meter, time.monotonic() - begun)
         self.trace.end("; ".join(report.problems) or None)
         self.journal.add(Entry.ENDED, report=report.model_dump(mode="json"))
         return report
@@ -131,18 +135,27 @@ class Run:
     async def _listen(
         self, exits: AsyncExitStack, sampler: Sampler, events: MeshEvents, recorder: Recorder
     ) -> None:
-        """A connection of the run's own: what it has subscribed to ends with it."""
+        """Open a connection of the run's own. Its subscriptions end with it."""
         bus = await exits.enter_async_context(await self.stage.connected("scenario"))
         await sampler.listen(bus)
         await events.listen(bus)
         await recorder.listen(bus)
 
-    async def _phases(self, commands: Commands, events: MeshEvents, steadiness: Steadiness) -> None:
-        # A run before this one may have been killed, and have left a node away or a link cut.
-        await commands.nodes.settle()
-        async with commands.nodes.at_full_speed():
+    def _note_power(self, sampler: Sampler, node: str, watts: float) -> None:
+        sampler.take_metric(node, POWER, watts)
+        self.journal.add(Entry.METRIC, entity=node, name=POWER, value=round(watts, 2))
+
+    async def _phases(
+        self, commands: Commands, events: MeshEvents, steadiness: Steadiness, meter: EnergyMeter
+    ) -> None:
+        emulation = self.stage.emulation
+        if emulation:
+            # A run before this one may have been killed, and have left a node away or a link cut.
+            await emulation.settle()
+        # The start of a job is not what is emulated.
+        async with emulation.at_full_speed() if emulation else nullcontext():
             await self._prepare(commands)
-        async with commands.nodes.metered():
+        async with meter:
             await self._act(commands, events, steadiness)
         await self._judge(commands.sampler)
 
@@ -195,7 +208,8 @@ class Run:
         if commands.rules.names:
             with self.trace.step("unload rules"):
                 await commands.rules.unload(commands.rules.names)
-        await commands.nodes.revive()
+        if self.stage.emulation:
+            await self.stage.emulation.revive()
         over = time.time()
         self._moves = await commands.moves_ended(MOVES_S)
         for move in self._moves:
@@ -236,10 +250,13 @@ class Run:
             self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
 
     async def _restore(self, commands: Commands, rules: HeldRules) -> None:
-        """Put back what the run changed: also when it was cancelled or failed."""
+        """Put back what the run changed, even if it was cancelled or failed."""
         self.journal.add(Entry.PHASE, phase="restore")
-        nodes = commands.nodes
-        for part in (nodes.bring_back, partial(self._put_back, commands, rules), nodes.settle):
+        parts: list[Callable[[], Awaitable[None]]] = [partial(self._put_back, commands, rules)]
+        if self.stage.emulation:
+            # Jobs on a node that is away could not be removed.
+            parts = [self.stage.emulation.bring_back, *parts, self.stage.emulation.settle]
+        for part in parts:
             try:
                 await part()
             except (TowpathError, TimeoutError, NatsError) as error:
@@ -247,7 +264,7 @@ class Run:
         self.journal.add(Entry.PHASE, phase="ended")
 
     async def _put_back(self, commands: Commands, rules: HeldRules) -> None:
-        """Rules, load, jobs and pipelines. Raises `TowpathError` when nobody answers."""
+        """Put back rules, load, jobs and pipelines. Raises `TowpathError` without an answer."""
         async with asyncio.timeout(RESTORE_S):
             with self.trace.step("restore"):
                 await rules.unload_all()
@@ -262,7 +279,7 @@ class Run:
         self.broken = True
 
     def _report(
-        self, rules: HeldRules, steadiness: Steadiness, nodes: EmulatedNodes, seconds: float
+        self, rules: HeldRules, steadiness: Steadiness, meter: EnergyMeter, seconds: float
     ) -> RunReport:
         if self.scenario.collect.rule_counts:
             counts = {name: count.model_dump(mode="json") for name, count in rules.counts.items()}
@@ -279,12 +296,12 @@ class Run:
             deviation_s=round(sum(line["after_s"] for line in self.journal.of(Entry.STEADY)), 1),
             recovered_s=None if self._recovered_s is None else round(self._recovered_s, 1),
             migrations=self._moves,
-            energy=nodes.energy,
+            energy=meter.energy,
             rules=[RuleOutcome.of(r, rules.counts.get(r.name)) for r in rules_of(self.scenario)],
             problems=self.problems,
             broken=self.broken,
         )
-        # What got stuck has its reason already: all else follows from it.
+        # A run that got stuck has its reason already: all else follows from it.
         return (
             report
             if self.broken

@@ -1,4 +1,4 @@
-"""A scenario's run is one trace: its span, below it the steps, below those what they led to in the mesh."""
+"""The trace of a scenario's run: its span, below it the steps, below those their effects in the mesh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _tracer = trace.get_tracer("towpath.lab.scenarios")
 
 
 class RunTrace:
-    """The trace of one run. All that it changes is part of it; what it looks at all the time is not."""
+    """The trace of one run. Its changes are part of it, its measurements are not."""
 
     def __init__(self, scenario: str, seed: int) -> None:
         self.run = new_identifier()
@@ -31,12 +31,12 @@ class RunTrace:
         )
 
     def begin(self) -> None:
-        """The run goes on: its trace can be looked at meanwhile."""
+        """Show the trace from now on, while the run goes on."""
         self._span.tell_begun()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Work inside belongs to a step of the run."""
+        """Record the work in the block as a step of the run."""
         with (
             self._span.inside(),
             _tracer.start_as_current_span(name, attributes={"towpath.run": self.run}),
@@ -44,12 +44,12 @@ class RunTrace:
             yield
 
     def end(self, error: str | None) -> None:
-        """The run has ended, as expected or not."""
+        """End the trace of the run."""
         self._span.tell_ended(time.time_ns(), error=error)
 
     def cut_short(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """For an exit stack: a run that was cancelled, or failed, has ended as well."""
+        """End the trace of a run that was cancelled or failed. Made for an exit stack."""
         if kind is not None:
             self.end(f"ended by {kind.__name__}")

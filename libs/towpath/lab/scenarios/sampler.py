@@ -1,4 +1,4 @@
-"""What a run sees of its mesh, twice a second: heartbeats, streams, results, metrics."""
+"""Sample a mesh twice a second during a run: heartbeats, streams, results, metrics."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial
 
 HEARD_S = 3.5
-"""A site not heard for so long counts as down; heartbeats come every second."""
+"""Seconds without a heartbeat after which a site counts as down. Heartbeats come every second."""
 
 REMEMBERED = 200
-"""How far a job, or a stream, came: so many are kept, which is minutes."""
+"""Positions of a job, or of a stream, that are kept: those of some minutes."""
 
 ANSWER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SerialsAt:
-    """How far a job, or a stream, had come."""
+    """The position of a job, or of a stream, at a moment."""
 
     at: float
     serials: int
@@ -40,7 +40,7 @@ class SerialsAt:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """What a metric was."""
+    """The value of a metric at a moment."""
 
     at: float
     value: float
@@ -63,30 +63,30 @@ class Sampler:
     """Site and stream → what it held when."""
 
     async def listen(self, bus: Bus) -> None:
-        """Hear heartbeats and metrics from now on, as long as the bus is open."""
+        """Hear heartbeats and metrics from now on, until the bus is closed."""
         await bus.subscribe(SiteStatus, self._on_heartbeat)
         await bus.subscribe(Metric, self._on_metric)
 
     async def look(self) -> None:
-        """Look at results, and ask how much is stored. What does not answer stays as it was."""
+        """Look at results, and ask how much is stored. A silent stream keeps its last position."""
         for job in self.jobs.values():
             job.look()
         inputs = {(entry.site, entry.stream) for job in self.jobs.values() for entry in job.view.inputs}
         await asyncio.gather(*(self._ask_stored(site, stream) for site, stream in inputs))
 
     def site_up(self, site: str) -> bool:
-        """Whether the site was heard just now and says that it is up."""
+        """True if the site was heard recently and says that it is up."""
         status = self._heard.get(site)
         fresh = time.time() - self._heard_at.get(site, 0.0) < HEARD_S
         return status is not None and fresh and status.state is SiteState.UP
 
     def status(self, job: str) -> JobStatus | None:
-        """As the site told that is further with the job: while it moves, two sites have it."""
+        """Return the job's status at the site that is further: while it moves, two sites have it."""
         found = [s for h in self._heard.values() for s in h.jobs if s.job == job and s.serials]
         return max(found, key=lambda s: sum(s.serials.values()), default=None)
 
     def lag(self, job: str) -> int | None:
-        """Events stored and not processed; null while nothing is known."""
+        """Return the number of events stored and not processed. None while it is not known."""
         observed, status = self.jobs.get(job), self.status(job)
         if observed is None or status is None:
             return None
@@ -99,18 +99,18 @@ class Sampler:
         return behind
 
     def processed_per_s(self, job: str, over_s: float) -> float | None:
-        """Mean over the last `over_s` seconds; null when the job was not heard twice in them."""
+        """Return the mean over the last `over_s` seconds. None if the job was not heard twice in them."""
         return _per_s(self._progress.get(job, ()), over_s)
 
     def stored_per_s(self, job: str, over_s: float) -> float | None:
-        """Events stored for the job, mean over the last `over_s` seconds; null while that is not known."""
+        """Return the rate of events stored for the job over the last `over_s` seconds. None if not known."""
         inputs = {(entry.site, entry.stream) for entry in self.jobs[job].view.inputs}
         rates = [_per_s(self._stored.get(stream, ()), over_s) for stream in inputs]
         known = [rate for rate in rates if rate is not None]
         return sum(known) if len(known) == len(rates) else None
 
     def planned_per_s(self, job: str, over_s: float) -> float:
-        """Events that the loads of the job are to send, mean over the last `over_s` seconds."""
+        """Return the rate of the job's planned loads over the last `over_s` seconds."""
         observed, now = self.jobs[job], time.time()
         read = {(entry.site, entry.topic) for entry in observed.spec.inputs}
         own = [d for d in self.devices if (d.load.site, d.load.topic) in read]
@@ -118,7 +118,7 @@ class Sampler:
         return sum(device.planned(now - over_s, now) for device in own or self.devices) / over_s
 
     def metric(self, name: str, entity: str | None, max_age_s: float) -> float | None:
-        """Its newest value; null if there is none, or it is older than `max_age_s` seconds."""
+        """Return its newest value. None if there is none, or it is older than `max_age_s` seconds."""
         found = (v for (e, n), v in reversed(self.metrics.items()) if n == name and entity in (None, e))
         newest = next(found, None)
         return newest.value if newest is not None and time.time() - newest.at <= max_age_s else None
@@ -130,7 +130,7 @@ class Sampler:
         self.metrics[entity, name] = MetricValue(time.time(), value)
 
     async def rest_status(self, path: str) -> int | None:
-        """Status of an answer of the REST interface; null when there is none."""
+        """Return the status of an answer of the REST interface. None without an answer."""
         headers = {"Authorization": f"Bearer {self.mesh.api_token}"}
         timeout = aiohttp.ClientTimeout(total=ANSWER_S)
         try:

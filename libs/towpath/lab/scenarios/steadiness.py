@@ -1,4 +1,4 @@
-"""Whether steady state holds, since when, and where it did not."""
+"""Watch steady state: since when it holds, and which probes left it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ ASK_EVERY_S = 0.1
 
 @dataclass
 class Steadiness:
-    """Looks through the probes twice a second, and writes what it sees."""
+    """Takes the probes' measurements twice a second, and writes them down."""
 
     probes: Sequence[Probe]
     sampler: Sampler
     journal: Journal
     on_sample: Callable[[], None] = lambda: None
     since: float | None = None
-    """Unix seconds since which all probes are inside their tolerance; null while one is not."""
+    """Unix seconds since which all probes are inside their tolerance. None while one is not."""
     last_outside: float | None = None
-    """When one was outside last, since `watch_from`."""
+    """Unix seconds when one was last outside, since `watch_from_now`."""
     deviated: dict[str, int] = field(default_factory=dict)
-    """Probe → in how many looks it was outside, since `watch_from`."""
+    """Probe → looks in which it was outside, since `watch_from_now`."""
     failure: Exception | None = None
-    """Why it does not look any more."""
+    """The reason why it has stopped looking."""
     _watching: bool = False
     _left_at: float | None = None
 
@@ -41,7 +41,7 @@ class Steadiness:
         self._watching = True
 
     async def run(self) -> None:
-        """Look until cancelled. Nobody can tell whether steady state holds once this has failed."""
+        """Look until cancelled. After a failure, steady state is unknown."""
         try:
             await self._look_on()
         except Exception as error:
@@ -58,9 +58,9 @@ class Steadiness:
             await asyncio.sleep(max(0.05, LOOK_EVERY_S - (loop.time() - begun)))
 
     async def until_held(self, held_s: float, within_s: float) -> bool:
-        """Wait until steady state has held for so long; whether it did in time.
+        """Wait until steady state has held for `held_s`. Return false if it does not in time.
 
-        Raises `TowpathError` when nobody looks any more.
+        Raises `TowpathError` if the probes have failed.
         """
         end_at = time.monotonic() + within_s
         while self.since is None or self.held_for() < held_s:
@@ -72,7 +72,7 @@ class Steadiness:
         return True
 
     def take(self, measured: Sequence[ProbeValue], now: float) -> None:
-        """Take one look in."""
+        """Take the measurements of one look."""
         outside = [m.probe for m in measured if not m.inside]
         values = {m.probe: m.value for m in measured}
         self.journal.add(Entry.SAMPLE, values=values, outside=outside)

@@ -16,7 +16,7 @@ CarryOut = Callable[[Step], Awaitable[None]]
 
 
 class Timeline:
-    """The steps of one run. What goes wrong with one is written down, and the others go on."""
+    """The steps of one run. A failed step is written down, and the others go on."""
 
     def __init__(
         self, steps: Sequence[Step], carry_out: CarryOut, events: MeshEvents, journal: Journal
@@ -28,7 +28,7 @@ class Timeline:
         self._triggered = [(step, events.expect(step.on)) for step in steps if step.on is not None]
 
     async def play(self) -> None:
-        """Carry all steps out, counted from now; return when the last one is done."""
+        """Execute all steps, counted from now, and return when the last one is done."""
         async with asyncio.TaskGroup() as tasks:
             for at, steps in self._timed:
                 tasks.create_task(self._at(at, steps), name=f"steps at {at:g} s")
@@ -65,7 +65,7 @@ class Timeline:
 
 
 def what_of(step: Step) -> str:
-    """What a step is about, in a few words."""
+    """Describe a step in a few words."""
     if step.load is not None:
         return ", ".join(rule.name for rule in step.load)
     if step.unload is not None:

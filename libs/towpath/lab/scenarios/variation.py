@@ -1,4 +1,4 @@
-"""What a seed makes of a scenario: the same seed, the same run."""
+"""Vary a scenario by a seed: the same seed gives the same run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ AS_WRITTEN = 0
 
 
 def varied(document: dict[str, Any], seed: int, source: str = "scenario") -> tuple[Scenario, dict[str, Any]]:
-    """The scenario of a document as the seed wants it, and what was chosen by path.
+    """Return the scenario of a document as the seed varies it, and the choices by path.
 
-    Rules without a seed get one from the run's. Raises `TowpathError` for a path that leads nowhere, or
-    when a choice makes the scenario invalid.
+    Rules without a seed get one from the run's. Raises `TowpathError` for a path that leads nowhere, and
+    for a choice that makes the scenario invalid.
     """
     written = parse(document, source)
     content = copy.deepcopy(document)
@@ -47,7 +47,7 @@ def _choice(variation: Variation, draw: Random) -> Any:
 
 
 def _place(content: Any, path: str, position: int) -> tuple[Any, Any]:
-    """Where a value stands: what holds it, and under which key."""
+    """Return the container of a value, and the key under which it holds the value."""
     *way, last = path.split(".")
     holder = content
     try:

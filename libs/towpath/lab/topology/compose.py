@@ -1,8 +1,7 @@
 """A mesh of containers as a compose file: pure, a mesh in, a description out.
 
-The services share one network. Each site has a network of its own, in which there is nobody but its
-container and the emulated links: what crosses is what its link lets through. Written for docker-compose 1.29
-as well as for `docker compose` 2.
+The services share one network. Each site has a network of its own with only its container and the emulated
+links, so all its traffic passes its link. Written for docker-compose 1.29 as well as for `docker compose` 2.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ ALIVE = "/tmp/alive"
 """File that a process touches as long as it works, see `towpath.mesh.liveness`."""
 
 SILENT_MINUTES = 0.25
-"""After so long without a touch a container counts as unhealthy."""
+"""Minutes without a touch after which a container counts as unhealthy."""
 
 HEALTH_EVERY_S, HEALTH_WITHIN_S, HEALTH_ATTEMPTS = 10, 5, 3
 """A look costs a process in the container."""
@@ -57,18 +56,18 @@ USER = 10001
 """Who everything runs as, see `infra/docker/Dockerfile`."""
 
 PID_FILES = f"{CONTAINER_HOME.run}:uid={USER},gid={USER},mode=0700"
-"""They go with the container: in the next one the same number is somebody else."""
+"""They go with the container: in the next one the same number is another process."""
 
 PASSED_ON = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", FORMAT_VARIABLE)
-"""Variables that processes go by, as they are set where `docker compose up` is said."""
+"""Variables that `docker compose up` passes on to processes."""
 
 FAULTS_VOLUME = "faults"
-"""What rules the hub's processes carry out: the injector writes them, and the others' reports come back."""
+"""Volume of the rules of the hub's processes: the injector writes them, and the others report there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComposeSettings:
-    """What a compose file says beside the mesh."""
+    """Contents of a compose file beyond the mesh."""
 
     secrets: str = "./secrets"
     """Directory of the containers' secrets, absolute or as seen from the compose file."""
@@ -79,7 +78,7 @@ class ComposeSettings:
     memory_mb: Mapping[str, int] = field(default_factory=dict)
     """Site → memory that all of its processes may take together; others have no limit."""
     spare: frozenset[str] = frozenset()
-    """Sites that are started only when somebody asks for them by name: they have the profile `spare`."""
+    """Sites that are started only by name: they have the profile `spare`."""
 
     @classmethod
     def of(cls, topology: Topology, secrets: str, tag: str) -> ComposeSettings:
@@ -118,7 +117,7 @@ def compose_text(description: Description, head: str = "") -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Without references from one place to another: every container stands there whole."""
+    """Writes no references: each container is complete."""
 
     def ignore_aliases(self, data: Any) -> bool:
         """See `yaml.SafeDumper`."""
@@ -247,5 +246,5 @@ def _touched() -> str:
 
 
 def _published(port: int) -> str:
-    """On this machine only, under the same number: what the mesh says of itself is true on both sides."""
+    """Publish a port on this machine only, under its own number, so that addresses hold everywhere."""
     return f"127.0.0.1:{port}:{port}"

@@ -1,4 +1,4 @@
-"""What each container of a mesh is given to log in with, and to let others in: one file a container."""
+"""The secrets of each container of a mesh, to log in with and to let others in: one file per container."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ READABLE = 0o444
 
 
 def secret_name(part: str) -> str:
-    """Name of the file for a container: a server has its configuration, the others a view of the mesh."""
+    """Return the name of a container's file: a server's configuration, or a view of the mesh."""
     return f"{part}.conf" if part in SERVERS else f"{part}.json"
 
 
 def digest_name(part: str) -> str:
-    """Name of the file that says in which version a container was given its secret."""
+    """Return the name of the file with the digest of a container's secret."""
     return f"{part}.env"
 
 
 def secrets_of(mesh: MeshState) -> dict[str, str]:
-    """Container → all that it may know of the mesh, as the text of its file."""
+    """Return for each container all that it may know of the mesh, as the text of its file."""
     spec = mesh.spec.model_copy(update={"listen": EVERYWHERE})
     listening = mesh.model_copy(update={"spec": spec})
     servers = {
@@ -58,8 +58,9 @@ def write_secrets(mesh: MeshState, directory: Path) -> None:
     """Put two files for each container into `directory`, which only its owner may enter: its secret, and the
     digest of that. Files of containers that the mesh no longer has are deleted.
 
-    The digest is part of the container's environment: compose compares that with what runs, and not what
-    the files hold that it mounts. So who is told something else is made anew, and nobody else.
+    The digest is part of the container's environment, because compose compares the environment with that of
+    the running container, but not the contents of mounted files. So only containers with a changed secret are
+    replaced.
     """
     make_private_directory(directory)
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What of this machine each node is given: its share of the processor, and memory."""
+"""The share of this machine that each node is given: processor and memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALLEST_SHARE = 0.01
 """Of one core: the kernel hands out a processor in slices of 100 ms, and none below 1 ms."""
 
 SERVICES_MB = 1024
-"""What the hub, Redis and the services of a mesh take together, beside the nodes."""
+"""Memory that the hub, Redis and the services of a mesh take together, beside the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a node is given of the machine."""
+    """The share of the machine that a node is given."""
 
     cpus: float
     """Seconds of processor time per second, of all threads together."""
@@ -42,10 +42,10 @@ class Share:
 def this_host(
     topology: Topology, cpus: Path = CPUS, cpuinfo: Path = CPUINFO, meminfo: Path = MEMINFO
 ) -> Host:
-    """This machine, with the clock that a topology says it has, or that the kernel tells: the highest that
-    its cores can have, or, where that is not known, the highest that one has now.
+    """Return this machine, with the clock of the topology, or else of the kernel: the highest that its cores
+    can have, or, if that is not known, the highest that one has now.
 
-    Raises `TowpathError` when nobody says a clock.
+    Raises `TowpathError` if the clock is unknown.
     """
     clock = topology.host_clock_ghz or _highest_ghz(cpus) or _present_ghz(cpuinfo)
     if clock is None:
@@ -59,7 +59,7 @@ def this_host(
 
 
 def share_of(node: Node, host: Host) -> Share:
-    """What a node is given: cores × its clock ÷ the machine's clock.
+    """Return the share of a node: cores × its clock ÷ the machine's clock.
 
     Raises `TowpathError` for a node that is larger than the machine.
     """
@@ -96,7 +96,7 @@ def shares(topology: Topology, host: Host) -> dict[str, Share]:
 
 
 def overcommitted(topology: Topology, host: Host) -> list[str]:
-    """In words, what the nodes are promised beyond what the machine has; empty when it has it all.
+    """Return in words what the nodes are promised beyond what the machine has.
 
     Nodes that are not all busy at once work as promised all the same. Spare ones do not count.
     """

@@ -16,19 +16,18 @@ STATE_OF_MEMORY = 1 / 12
 SMALLEST_STATE_MB, LARGEST_STATE_MB = 16, 512
 
 STREAM_OF_DISK = 0.5
-"""Of a node's disk, for any one stream, since nobody knows how many it will have: what comes in and what a
-job emits fit in together; more full ones take more than the disk has."""
+"""Share of a node's disk for any one stream, because their number is not known. One stream of events and one
+of results fit in together. More full ones take more than the disk has."""
 
 
 def mesh_spec(topology: Topology, artefact_root: str | None = None) -> MeshSpec:
-    """The mesh of a topology, spare nodes included, whose jobs' code lies in `artefact_root`. Where its parts
-    find each other is not said yet."""
+    """Return the mesh of a topology, spare nodes included, with user code from `artefact_root`."""
     sites = [site_spec(node) for node in topology.nodes]
     return MeshSpec(sites=sites, emulate_links=True, artefact_root=artefact_root)
 
 
 def site_spec(node: Node) -> SiteSpec:
-    """A node as a site."""
+    """Return a node as a site."""
     return SiteSpec(
         name=node.name,
         engine=node.engine or fitting_engine(node),
@@ -40,7 +39,7 @@ def site_spec(node: Node) -> SiteSpec:
 
 
 def fitting_engine(node: Node) -> EngineSpec:
-    """An engine for a node that names none: a thread for each core, and what of its memory is its own."""
+    """Return an engine for a node that names none: a thread for each core, and its part of the memory."""
     heap = min(LARGEST_HEAP_MB, max(SMALLEST_HEAP_MB, int(node.memory_mb * HEAP_OF_MEMORY)))
     state = min(LARGEST_STATE_MB, max(SMALLEST_STATE_MB, int(node.memory_mb * STATE_OF_MEMORY)))
     threads = max(1, math.ceil(node.cores))

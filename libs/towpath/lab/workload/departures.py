@@ -57,7 +57,7 @@ class Departure:
 
 
 def departures(airport: str | None = None, limit: int | None = None) -> list[Departure]:
-    """The first `limit` departures of an airport (or of all three) in file order.
+    """Return the first `limit` departures of an airport (or of all three) in file order.
 
     Raises `TowpathError` for an unknown airport, or when the data set is not installed.
     """
@@ -69,7 +69,7 @@ def departures(airport: str | None = None, limit: int | None = None) -> list[Dep
 
 
 def departures_frame(airport: str | None = None, limit: int | None = None) -> pd.DataFrame:
-    """The same departures as a table, for batch computations.
+    """Return the same departures as a table, for batch computations.
 
     Columns are the event's fields; times are UTC timestamps, what is null in the event is missing here.
     """
@@ -85,7 +85,7 @@ def departures_frame(airport: str | None = None, limit: int | None = None) -> pd
 
 
 def max_disorder_s(airport: str | None = None, limit: int | None = None) -> float:
-    """How far, in seconds of event time, a departure may come after a newer one, in file order.
+    """Return the most seconds of event time by which a departure comes after a newer one, in file order.
 
     A watermark delay of at least this much keeps every departure. One day covers January, the first
     27,004 rows; where the file goes from December back to February it is 333 days.
@@ -97,7 +97,7 @@ def max_disorder_s(airport: str | None = None, limit: int | None = None) -> floa
 
 
 def closing_event(airport: str) -> Departure:
-    """The event that makes every window of real departures close.
+    """Return the event that makes every window of real departures close.
 
     **One is enough** for each input of a job. In append mode Spark emits a window once the watermark,
     the newest event time less the delay, has passed the window's end. The watermark moves when the
@@ -119,7 +119,7 @@ def closing_event(airport: str) -> Departure:
 
 
 def with_malformed(events: Iterable[Departure], every: int = 100) -> Iterator[Departure]:
-    """The events, and after each `every`-th one an extra record that is broken.
+    """Yield the events, and a broken extra record after every Nth one.
 
     Nothing real is lost. The flaws take turns, see `FLAWS`; the n-th record has the id -n. The same
     events give the same records.

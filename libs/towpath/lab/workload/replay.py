@@ -29,7 +29,7 @@ _BURST = 250
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 _ACKNOWLEDGE_WITHIN_S = 10.0
-"""A connection over which nothing was acknowledged for so long, while events wait for it, is given up."""
+"""Seconds without an acknowledgement after which a connection is given up, if events wait for one."""
 
 _PROGRESS_EVERY_S = 0.5
 
@@ -38,7 +38,7 @@ Answer = asyncio.Future[list[ReasonCode]]
 
 
 class RecordedEvent(Protocol):
-    """What can be replayed: a body and the moment a device would have sent it."""
+    """An event to replay: a body and the moment a device would have sent it."""
 
     @property
     def payload(self) -> bytes:
@@ -53,7 +53,7 @@ class RecordedEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """How a replay went, or stands."""
+    """The progress of a replay."""
 
     sent: int = 0
     """Events handed to the broker at least once."""
@@ -66,7 +66,7 @@ class ReplayReport:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How and where to replay. With neither `rate` nor `speed`: as fast as the broker acknowledges."""
+    """The target and pace of a replay. Without `rate` and `speed`: as fast as the broker acknowledges."""
 
     host: str
     port: int
@@ -80,9 +80,9 @@ class Replay:
     """Seconds of event time per second: 60 replays an hour in a minute. An event that is out of order
     follows its predecessor at once."""
     inflight: int = 500
-    """How many events may wait for their acknowledgement."""
+    """Most events that may wait for their acknowledgement."""
     give_up_after_s: float = 60.0
-    """So long may events wait without one being acknowledged, over all reconnections."""
+    """Seconds that events may wait without one being acknowledged, over all reconnections."""
 
     def __post_init__(self) -> None:
         """Raise `TowpathError` for a value that makes no sense."""
@@ -191,7 +191,7 @@ class _Run:
         self._count(sent=sent, redelivered=repeated)
 
     def _take_acknowledged(self, answers: deque[Answer]) -> int:
-        """How many more events are acknowledged: brokers do it in the order of receipt (MQTT-4.6.0-2)."""
+        """Count newly acknowledged events. Brokers acknowledge in the order of receipt (MQTT-4.6.0-2)."""
         acknowledged = 0
         while answers and answers[0].done() and answers[0].exception() is None:
             answers.popleft()
@@ -201,7 +201,7 @@ class _Run:
         return acknowledged
 
     def _pause(self, outstanding: int, again: deque[bytes]) -> float:
-        """How long there is nothing to send, unless something is acknowledged meanwhile."""
+        """Return the seconds without anything to send, unless something is acknowledged meanwhile."""
         if outstanding >= self.plan.inflight or (self._next is None and not again):
             return 1.0
         due = self._begun + self._next[0] - time.monotonic() if self._next is not None and not again else 0.0

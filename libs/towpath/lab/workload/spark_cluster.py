@@ -1,24 +1,20 @@
 """A Spark standalone cluster on this machine: a master and some workers, each a process that can be lost.
 
-Its processes have pid files, as those of a mesh do: who brings down what is listed in the run directory ends
-them as well, also when whoever started them was killed.
+Its processes have pid files, as those of a mesh do. So they can be ended by the run directory, even if their
+starter was killed.
 
-Everything but `start_master`, `start_worker` and `replace` may block for a moment.
+`stop` may block for a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.processes import child
@@ -30,11 +26,9 @@ READY_S = 90.0
 
 STOP_S = 5.0
 CORES, MEMORY = 1, "700m"
-"""Of each worker."""
+"""Cores and memory of each worker."""
 
 LOOK_S = 0.1
-EXECUTOR = "CoarseGrainedExecutorBackend"
-
 _DAEMON_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dspark.worker.timeout=10"
 _DEPLOY = "org.apache.spark.deploy"
 
@@ -68,32 +62,6 @@ class SparkCluster:
         options = ["--cores", str(CORES), "--memory", MEMORY, "--work-dir", str(self.directory / name)]
         command = ["worker.Worker", *options, self.url]
         await self._start(name, command, "Successfully registered with master")
-
-    def kill(self, name: str) -> None:
-        """Kill a process with all that it started, as if its machine was lost."""
-        process = self.processes.pop(name)
-        with contextlib.suppress(psutil.NoSuchProcess):
-            leader = psutil.Process(process.pid)
-            # The leader last: without it, nobody says any more what it started.
-            child.kill_all([*leader.children(recursive=True), leader])
-        process.wait()
-
-    async def replace(self, *workers: str) -> None:
-        """Lose everything, and start a cluster at the same address that remembers nothing."""
-        for name in list(self.processes):
-            await asyncio.to_thread(self.kill, name)
-        await asyncio.to_thread(shutil.rmtree, self.directory / "recovery")
-        await self.start_master()
-        await asyncio.gather(*(self.start_worker(name) for name in workers))
-
-    def executors(self, name: str) -> int:
-        """How many executors a worker runs."""
-        count = 0
-        for each in psutil.Process(self.processes[name].pid).children(recursive=True):
-            # One that ends just now has no command line.
-            with contextlib.suppress(psutil.NoSuchProcess):
-                count += EXECUTOR in " ".join(each.cmdline())
-        return count
 
     def stop(self) -> None:
         """End everything; harmless when nothing runs."""
@@ -147,7 +115,7 @@ def _named(name: str) -> str:
 async def spark_cluster(
     directory: Path, *workers: str, port: int, run: Path | None = None
 ) -> AsyncIterator[SparkCluster]:
-    """A master and these workers; all of them are gone in the end.
+    """Start a master and these workers. All of them are gone in the end.
 
     Pid files go to `run`, or below `directory`. Raises `TowpathError` when something does not start.
     """
@@ -158,5 +126,5 @@ async def spark_cluster(
         await asyncio.gather(*(cluster.start_worker(name) for name in workers))
         yield cluster
     finally:
-        # Also when this task was cancelled: what was started ends.
+        # Even if this task was cancelled.
         await asyncio.shield(asyncio.to_thread(cluster.stop))

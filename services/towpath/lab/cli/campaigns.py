@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.output import print_json, print_table, progress, say
+from towpath.cli.output import print_json, print_table, say
 from towpath.cli.settings import AsJson
 from towpath.lab.cli.scenarios import run_line
+from towpath.lab.cli.showing import play_all
 
 if TYPE_CHECKING:
     from towpath.lab.scenarios.campaign import Campaign
@@ -49,25 +48,15 @@ def campaign(
 
 
 async def _run(under_way: Campaign, seed: int) -> CampaignReport:
-    """Play all runs; the report is written after each one, so that an interrupted campaign leaves one."""
-    from towpath.lab.scenarios.campaign_files import write_campaign
-    from towpath.lab.scenarios.campaign_report import CampaignReport
+    from towpath.lab.scenarios.campaign_report import CampaignReport, write_campaign
 
-    begun = time.monotonic()
-    report = CampaignReport(seed=seed, planned=len(under_way.planned))
-    with progress(begun) as tell:
-        under_way.say = tell
-        async with aclosing(under_way.run()) as done:
-            async for run in done:
-                tell(f"{len(report.runs) + 1:3}/{report.planned} {run_line(run)}")
-                report = report.model_copy(
-                    update={
-                        "runs": [*report.runs, run],
-                        "seconds": round(time.monotonic() - begun, 1),
-                        "restarts": under_way.restarts,
-                    }
-                )
-                await asyncio.to_thread(write_campaign, under_way.output, report, picture=False)
+    report = await play_all(
+        under_way,
+        CampaignReport(seed=seed, planned=len(under_way.planned)),
+        entries="runs",
+        line=run_line,
+        write=lambda report: write_campaign(under_way.output, report, picture=False),
+    )
     await asyncio.to_thread(write_campaign, under_way.output, report, picture=True)
     return report
 

@@ -30,7 +30,7 @@ HUB_PORT, REDIS_PORT, API_PORT = 14222, 16379, 18080
 HEAD = """\
 # A mesh of containers: hub, Redis, the services, and the sites {sites}. Each site has a network of
 # its own; what crosses is what its link lets through. Written by `towpath compose` together with the secrets:
-# do not change it, write it anew. Images come from infra/docker/images.sh; `make docker-images` does both.
+# do not change it, write it again. Images come from infra/docker/images.sh; `make docker-images` does both.
 #
 #   {write}
 #   {compose} up --detach
@@ -58,7 +58,7 @@ class Files:
         return seen if seen == "." or Path(seen).is_absolute() else f"./{seen}"
 
     def head(self, topology: Topology, faults: bool) -> str:
-        """What the file says of itself."""
+        """Return the comment at the head of the file."""
         home = shlex.quote(self.seen(self.home.root))
         named = self.seen(Path(self.topology).absolute()) if Path(self.topology).exists() else self.topology
         allowed = " --faults" if faults else ""

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from towpath.cli.settings import AsJson
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.lab.cli.showing import Fact, facts_table, finish, told_stage, write_report
+from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_stage, write_report
 from towpath.lab.workload.spark_cluster import spark_cluster
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Experiment(StrEnum):
-    """What is shown."""
+    """The experiments."""
 
     WORD_COUNT = "word-count"
     HANDOVER = "handover"
@@ -70,7 +70,7 @@ def demo_faults(
 
     begun = time.monotonic()
     load_before = list(os.getloadavg())
-    delays = tuple((each, delay_ms) for each in _numbers(every))
+    delays = tuple((each, delay_ms) for each in _counts(every))
     counted = moved = None
     if only is not Experiment.HANDOVER:
         counting = word_count.WordCountOptions(rate=rate, step_s=step, delays=delays)
@@ -88,16 +88,13 @@ def demo_faults(
     finish(report, _tables(report), written, as_json=as_json, clean=report.clean)
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
+def _counts(text: str) -> list[int]:
+    counts = [int(each) for each in numbers(text, "every", "1000,40")]
+    if min(counts) < 1:
         raise TowpathError(
             ErrorCode.INVALID, "not counts of lines", field="every", value=text, allowed="such as 1000,40"
         )
-    return numbers
+    return counts
 
 
 async def _word_count(output: Path, options: word_count.WordCountOptions) -> WordCountReport:
@@ -135,8 +132,7 @@ async def _handover(home: Home, options: handover.HandoverOptions, keep: bool) -
 
 def _write(output: Path, report: FaultsReport, moved: handover.HandoverOutcome | None) -> Iterator[Path]:
     """Write report and pictures; where they are."""
-    from towpath.lab.demonstration.faults.handover_picture import draw_handover
-    from towpath.lab.demonstration.faults.picture import draw_word_count
+    from towpath.lab.demonstration.faults.picture import draw_handover, draw_word_count
 
     write_report(output / "faults.json", report)
     yield output / "faults.json"

@@ -11,9 +11,8 @@ import typer
 from rich.table import Table
 
 from towpath.cli.settings import AsJson
-from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.site import EngineSpec, MeshSpec, SiteSpec
-from towpath.lab.cli.showing import Fact, facts_table, finish, told_stage, write_report
+from towpath.lab.cli.showing import Fact, facts_table, finish, numbers, told_stage, write_report
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
@@ -50,7 +49,10 @@ def demo_fog(
     from towpath.lab.demonstration.fog.run import FogOptions, Turns
 
     options = FogOptions(
-        rates=_rates(rates), seconds=seconds, bandwidth_bytes_per_s=bandwidth, trigger_s=trigger
+        rates=tuple(numbers(rates, "rates", "100,200,400")),
+        seconds=seconds,
+        bandwidth_bytes_per_s=bandwidth,
+        trigger_s=trigger,
     )
     turns = Turns.of(options)
     begun = time.monotonic()
@@ -61,15 +63,6 @@ def demo_fog(
     tables = [_rates_table(report), facts_table(_facts(report))]
     written = f"{output / 'fog.json'} and {output / 'fog.png'}"
     finish(report, tables, written, as_json=as_json, clean=report.clean)
-
-
-def _rates(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise TowpathError(
-            ErrorCode.INVALID, "not numbers", field="rates", value=text, allowed="numbers such as 100,200,400"
-        ) from None
 
 
 async def _run(home: Home, options: FogOptions, turns: Turns, keep: bool) -> FogReport:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.output import print_rich, progress, say
-from towpath.lab.cli.showing import write_report
+from towpath.cli.output import print_rich, say
+from towpath.lab.cli.showing import play_all, write_report
 from towpath.lab.drill.matrix import RECOVERED_WITHIN_S, Cell, sample, select
 from towpath.mesh.home import Home
 
@@ -70,24 +68,13 @@ def _list(cells: list[Cell]) -> None:
 async def _run(
     home: Home, cells: list[Cell], recovered_within_s: float, json_file: Path | None
 ) -> DrillReport:
-    """Play all cells; the report is written after each one, so that an interrupted drill leaves one."""
     from towpath.lab.drill.report import DrillReport, cell_line
     from towpath.lab.drill.run import Drill
 
-    begun = time.monotonic()
+    def write(report: DrillReport) -> None:
+        if json_file is not None:
+            write_report(json_file, report)
+
+    drilling = Drill(home, cells, recovered_within_s=recovered_within_s)
     report = DrillReport(planned=len(cells))
-    with progress(begun) as tell:
-        under_way = Drill(home, cells, tell, recovered_within_s)
-        async with aclosing(under_way.run()) as done:
-            async for cell in done:
-                tell(f"{len(report.cells) + 1:3}/{report.planned} {cell_line(cell)}")
-                report = report.model_copy(
-                    update={
-                        "cells": [*report.cells, cell],
-                        "seconds": round(time.monotonic() - begun, 1),
-                        "restarts": under_way.stages.restarts,
-                    }
-                )
-                if json_file is not None:
-                    await asyncio.to_thread(write_report, json_file, report)
-    return report
+    return await play_all(drilling, report, entries="cells", line=cell_line, write=write)

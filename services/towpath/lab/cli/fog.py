@@ -179,8 +179,7 @@ async def _run(
 ) -> RunReport:
     """On what is up, or on what is brought up for it."""
     from towpath.lab.emulation.project import Project
-    from towpath.lab.scenarios.emulated import own_emulation, standing_emulation
-    from towpath.lab.scenarios.playing import play_on
+    from towpath.lab.scenarios.playing import own_emulation, play_on, standing_emulation
 
     topology = play.scenario.mesh.topology or ""
     standing = await asyncio.to_thread(Project(home).standing) is not None
@@ -222,7 +221,7 @@ def node_rows(nodes: Iterable[NodeStatus]) -> Iterator[Row]:
 
 
 def link_text(link: LinkConditions | None) -> str | None:
-    """How a link is, in a few words."""
+    """Describe a link in a few words."""
     if link is None or link.perfect:
         return None if link is None else "perfect"
     if link.cut:

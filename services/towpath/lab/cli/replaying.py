@@ -19,7 +19,7 @@ from towpath.lab.workload.replay import RecordedEvent, Replay, ReplayReport
 from towpath.mesh.home import Home
 
 RECORDINGS = ("departures",)
-"""What can be replayed: the 336,776 departures from New York's airports in 2013."""
+"""A data set to replay: the 336,776 departures from New York's airports in 2013."""
 
 
 def replay(

@@ -117,13 +117,13 @@ def report(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="What `run --output` wrote.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write report and picture anew from a journal: also from one whose run was killed.
+    """Write report and picture again from a journal, even if its run was killed.
 
     With `--json` prints the report as `run --json` did; null if the run did not come to its end.
 
     Example: `towpath scenario report scenarios/agent-paused`
     """
-    from towpath.lab.scenarios.written_report import recorded_report, write_report
+    from towpath.lab.scenarios.report_page import recorded_report, write_report
 
     written = write_report(directory)
     if as_json:

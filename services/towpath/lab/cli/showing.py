@@ -1,37 +1,71 @@
-"""The parts that all demonstrations share: a stage with its progress, a report on disk, a table of facts."""
+"""Parts of all commands that try something: progress, a report on disk, a table of facts, numbers given."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from towpath.cli.output import print_json, print_rich, progress, say
+from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import Model
 from towpath.contracts.site import MeshSpec
 from towpath.mesh.home import Home
 
 if TYPE_CHECKING:
-    from towpath.lab.harness.stage import Say, Stage
+    from towpath.lab.harness.report import SeriesReport
+    from towpath.lab.harness.stage import Say, Series, Stage
 
+R = TypeVar("R", bound="SeriesReport")
 Fact = tuple[str, str]
 
 
 @asynccontextmanager
 async def told_stage(home: Home, spec: MeshSpec, *, keep: bool) -> AsyncIterator[tuple[Stage, Say]]:
-    """A new mesh under `home`, and a function that tells people what is under way on it."""
+    """Start a mesh under `home` and yield it, with a function that shows people the progress."""
     # Here, because pandas would make every other command a second slower.
     from towpath.lab.harness.stage import stage
 
     with progress(time.monotonic()) as tell:
         async with stage(home, spec, say=tell, keep=keep) as up:
             yield up, tell
+
+
+async def play_all(
+    series: Series, report: R, *, entries: str, line: Callable[[Any], str], write: Callable[[R], None]
+) -> R:
+    """Play a series; show each trial on a line, and add it to the `entries` of the report.
+
+    The report is written after each trial, so that an interrupted series leaves one.
+    """
+    begun = time.monotonic()
+    with progress(begun) as tell:
+        series.say = tell
+        async with aclosing(series.run()) as done:
+            async for one in done:
+                found = [*getattr(report, entries), one]
+                tell(f"{len(found):3}/{report.planned} {line(one)}")
+                took = {"seconds": round(time.monotonic() - begun, 1), "restarts": series.restarts}
+                report = report.model_copy(update={entries: found, **took})
+                await asyncio.to_thread(write, report)
+    return report
+
+
+def numbers(text: str, field: str, example: str) -> list[float]:
+    """Return numbers that were given with commas between them. Raises `TowpathError`."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise TowpathError(
+            ErrorCode.INVALID, "not numbers", field=field, value=text, allowed=f"numbers such as {example}"
+        ) from None
 
 
 def write_report(path: Path, report: Model) -> None:
@@ -41,7 +75,7 @@ def write_report(path: Path, report: Model) -> None:
 
 
 def finish(report: Model, tables: Iterable[Table], written: str, *, as_json: bool, clean: bool) -> None:
-    """Show what was found, and where it was written. Ends with exit code 1 when it is not clean."""
+    """Show a report and where it was written. Exits with code 1 if it is not clean."""
     if as_json:
         print_json(report)
     else:
@@ -53,7 +87,7 @@ def finish(report: Model, tables: Iterable[Table], written: str, *, as_json: boo
 
 
 def facts_table(facts: Iterable[Fact]) -> Table:
-    """A line for each fact: its name, and what is so."""
+    """Return a table with one line per fact."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in facts:
         table.add_row(name, escape(value))

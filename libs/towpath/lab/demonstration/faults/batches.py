@@ -1,4 +1,4 @@
-"""Micro-batches from what the instrumentation rule has measured, and what they say of each phase."""
+"""Micro-batches from the metrics of the instrumentation rule, and their means in each phase."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from towpath.lab.demonstration.faults.report import Batch, Mark, StaircasePhase
 from towpath.lab.demonstration.faults.rules import PROCESSING, SCHEDULING, SIZE, TOTAL
 
 SETTLE_S = 1.0
-"""Left out of each phase at its begin: rules reach processes within half a second, and a batch may be under
-way."""
+"""Seconds left out at the begin of each phase: rules reach processes within half a second, and a batch may be
+under way."""
 
 
 def batches_of(metrics: Iterable[Metric]) -> list[Batch]:
-    """The micro-batches that all four metrics are known of, in order; one that was told twice counts once."""
+    """Return the micro-batches with all four metrics, in order. One that was told twice counts once."""
     values: defaultdict[tuple[int, str], dict[str, float]] = defaultdict(dict)
     for metric in metrics:
         if "batch" in metric.labels:
@@ -40,7 +40,7 @@ def batches_of(metrics: Iterable[Metric]) -> list[Batch]:
 def phases_of(
     batches: Sequence[Batch], marks: Sequence[Mark], begun_at: float, ended_at: float
 ) -> list[StaircasePhase]:
-    """What each phase was like: before the first mark, between marks, after the last."""
+    """Return the means of each phase: before the first mark, between marks, after the last."""
     slow: list[str] = []
     phases: list[StaircasePhase] = []
     begins = [None, *marks]

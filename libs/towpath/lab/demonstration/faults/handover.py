@@ -21,17 +21,17 @@ CONFIRMED = "confirmed"
 
 @dataclass(frozen=True)
 class HandoverOptions:
-    """How large a run is."""
+    """The size of a run."""
 
     per_airport: int = 12_000
     """Departures of each airport."""
     rate: float = 150.0
-    """Events per second at each airport: they must last until the last rule is unloaded."""
+    """Events per second at each airport. They must last until the last rule is unloaded."""
     every: int = 10
     """A delay with every Nth event that a site reads for the moving job."""
     delay_ms: float = 20.0
     step_s: float = 5.0
-    """Between one rule and the next, and between them and the handover."""
+    """Seconds between one rule and the next, and between them and the handover."""
     move_at: float = 0.25
     """Share of the events after which the first rule is loaded."""
     trigger_s: float = 3.0
@@ -46,26 +46,26 @@ class SlowedMove(run.Demonstration):
     moves: list[OperationView] = field(default_factory=list)
 
     async def migrate(self, job: str, to: str) -> OperationView:
-        """Slow source and target down, move, and let them be as fast as before. Raises `TowpathError`."""
+        """Slow source and target down, move the job, and end the delays. Raises `TowpathError`."""
         assert self.injected is not None
         faults = self.faults
         rules = {site: slow_site(site, job, faults.every, faults.delay_ms) for site in (SOURCE, to)}
         for site, rule in rules.items():
             self.say(f"slowing {site} down")
-            await self.injected.load(rule, site)
+            await self.injected.rules.load([rule])
             await asyncio.sleep(faults.step_s)
         view = await super().migrate(job, to)
         self.moves.append(view)
         for site, rule in rules.items():
             await asyncio.sleep(faults.step_s)
             self.say(f"{site} is as fast as before")
-            await self.injected.unload(rule, site)
+            await self.injected.rules.unload([rule.name])
         return view
 
 
 @dataclass(frozen=True)
 class HandoverOutcome:
-    """What came of a run: the report, and what its picture shows."""
+    """The report of a run, and the data of its picture."""
 
     report: HandoverReport
     moving: list[ReceivedResult]
@@ -74,7 +74,7 @@ class HandoverOutcome:
 
 
 async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> HandoverOutcome:
-    """The experiment on a mesh that is up. Raises `TowpathError` when a command is refused or fails."""
+    """Run the experiment on a mesh that is up. Raises `TowpathError` if a command is refused or fails."""
     size = run.DemonstrationOptions(
         per_airport=options.per_airport,
         rate=options.rate,
@@ -83,7 +83,7 @@ async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> Hand
         trigger_s=options.trigger_s,
     )
     async with injection(stage) as injected:
-        await injected.load(batch_metrics(MOVING_JOB))
+        await injected.rules.load([batch_metrics(MOVING_JOB)])
         demonstration = SlowedMove(stage, size, say, injected=injected, faults=options)
         outcome = await demonstration.run()
     report = HandoverReport(
@@ -96,7 +96,7 @@ async def run_handover(stage: Stage, options: HandoverOptions, say: Say) -> Hand
             for entry in view.journal
             if entry.phase == CONFIRMED
         ],
-        delays=injected.acted("slow-"),
+        delays=injected.delays,
         pipeline=outcome.report,
     )
     batches = {

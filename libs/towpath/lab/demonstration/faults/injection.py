@@ -1,56 +1,49 @@
-"""Loads rules into a mesh and out of it again, notes when, and hears what the rules measure."""
+"""Rules that are loaded into a mesh, when that was, and what they measure."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from towpath.contracts.faults import Rule
 from towpath.contracts.metrics import Metric
 from towpath.lab.demonstration.faults.report import Mark
+from towpath.lab.demonstration.faults.rules import SLOW
 from towpath.lab.harness.held_rules import HeldRules
-from towpath.lab.harness.journal import Journal
+from towpath.lab.harness.journal import Entry, Journal
 from towpath.lab.harness.stage import Stage
 
 
 @dataclass
 class Injection:
-    """What was loaded and unloaded. Use `injection()`."""
+    """The rules of an experiment. Use `injection()`."""
 
     rules: HeldRules
-    marks: list[Mark] = field(default_factory=list)
+    journal: Journal
     metrics: list[Metric] = field(default_factory=list)
 
-    async def load(self, rule: Rule, what: str | None = None) -> None:
-        """Load a rule, which ends by itself should this process die. Raises `TowpathError`.
+    @property
+    def marks(self) -> list[Mark]:
+        """The moments when rules that slow something down were loaded and unloaded."""
+        return [
+            Mark(at=line["at"], rule=rule, what=rule.rpartition("-")[2], loaded=line["kind"] == Entry.LOADED)
+            for line in self.journal.of(Entry.LOADED, Entry.UNLOADED)
+            for rule in line["rules"]
+            if rule.startswith(SLOW)
+        ]
 
-        `what`, where it acts, makes a mark of it.
-        """
-        await self.rules.load([rule])
-        self._mark(rule.name, what, loaded=True)
-
-    async def unload(self, rule: Rule, what: str | None = None) -> None:
-        """Unload a rule. Raises `TowpathError`."""
-        await self.rules.unload([rule.name])
-        self._mark(rule.name, what, loaded=False)
-
-    def acted(self, prefix: str) -> dict[str, int]:
-        """How often each rule whose name begins so has acted, as last heard."""
-        counts = self.rules.counts.items()
-        return {name: count.acted for name, count in counts if name.startswith(prefix)}
-
-    def _mark(self, rule: str, what: str | None, *, loaded: bool) -> None:
-        if what is not None:
-            self.marks.append(Mark(at=time.time(), rule=rule, what=what, loaded=loaded))
+    @property
+    def delays(self) -> dict[str, int]:
+        """For each rule that slows something down, how often it has acted, as last heard."""
+        return {name: count.acted for name, count in self.rules.counts.items() if name.startswith(SLOW)}
 
 
 @asynccontextmanager
 async def injection(stage: Stage) -> AsyncIterator[Injection]:
-    """Rules can be loaded inside; none of them is in the end. Raises `TowpathError`."""
-    async with await stage.connected("metrics") as bus, HeldRules(stage.bus, Journal(None)) as rules:
-        injected = Injection(rules)
+    """Load rules inside the block. None of them stays loaded. Raises `TowpathError`."""
+    journal = Journal(None)
+    async with await stage.connected("metrics") as bus, HeldRules(stage.bus, journal) as rules:
+        injected = Injection(rules, journal)
 
         async def hear(metric: Metric) -> None:
             injected.metrics.append(metric)

@@ -1,4 +1,4 @@
-"""What the experiments found: `demo/faults.json`."""
+"""The report of the experiments: `demo/faults.json`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Batch(Model):
     """Unix seconds."""
     events: int
     processing_s: float
-    """What its tasks took."""
+    """Seconds that its tasks took."""
     scheduling_s: float
-    """What else it took from its trigger on: planning, and the logs before and after."""
+    """Seconds that all else took since its trigger: planning, and the logs before and after."""
     total_s: float
 
     @property
@@ -32,9 +32,9 @@ class Mark(Model):
     """Unix seconds, when the injector had confirmed it."""
     rule: str
     what: str
-    """Where it acts, in a few words."""
+    """The worker or site that it slows down."""
     loaded: bool
-    """Whether it was loaded; else it was unloaded."""
+    """True if it was loaded, false if it was unloaded."""
 
 
 class StaircasePhase(Model):
@@ -82,11 +82,11 @@ class WordCountReport(Model):
     staircases: list[Staircase]
     words_sent: int
     words_counted: int
-    """Of windows that have closed: all of them, when all lines were counted exactly once."""
+    """Words of closed windows: all words, if all lines were counted exactly once."""
 
     @property
     def exact(self) -> bool:
-        """Whether every word was counted exactly once."""
+        """True if every word was counted exactly once."""
         return self.words_sent == self.words_counted > 0
 
 
@@ -110,7 +110,7 @@ class HandoverReport(Model):
 
 
 class FaultsReport(Model):
-    """Both experiments; one that was not asked for is missing."""
+    """Both experiments, or the one that was asked for."""
 
     seconds: float = 0.0
     """Of the whole run, start and stop of meshes included."""
@@ -121,6 +121,6 @@ class FaultsReport(Model):
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, repeated or wrong."""
+        """True if nothing was lost, repeated or wrong."""
         counted = self.word_count is None or self.word_count.exact
         return counted and (self.handover is None or self.handover.pipeline.clean)

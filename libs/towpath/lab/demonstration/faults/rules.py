@@ -1,4 +1,4 @@
-"""The rules of the experiments: what measures batches, and what slows workers and sites down."""
+"""The rules of the experiments: one measures micro-batches, others slow workers and sites down."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ PROCESSING, SCHEDULING, TOTAL, SIZE = (
 )
 """Names of the metrics of a micro-batch."""
 
+SLOW = "slow-"
+"""Names of rules that slow something down begin so. What they slow down follows the last `-`."""
+
 _DURATIONS = "event.durationMs"
 
 
 def batch_metrics(job: str) -> Rule:
-    """The instrumentation rule: four metrics of each micro-batch of a job that found events.
+    """Return the instrumentation rule: four metrics of each micro-batch of a job that found events.
 
     Processing time is what the tasks take (Spark's `addBatch`); scheduling delay is what else a micro-batch
     takes from its trigger on: planning, and the logs before and after; total delay is both.
@@ -45,9 +48,9 @@ def batch_metrics(job: str) -> Rule:
 
 
 def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
-    """A delay in the Python workers of one Spark executor, with every Nth line that they read."""
+    """Return a rule that delays the Python workers of one Spark executor, with every Nth line."""
     return Rule(
-        name=f"slow-worker-{worker}",
+        name=f"{SLOW}worker-{worker}",
         event=AtPoint(point=DataPoint.OPERATOR_EVENT),
         where=Where(site=site, worker=worker),
         every=every,
@@ -56,9 +59,9 @@ def slow_worker(worker: str, site: str, every: int, delay_ms: float) -> Rule:
 
 
 def slow_site(site: str, job: str, every: int, delay_ms: float) -> Rule:
-    """A delay with every Nth event that a site reads for a job."""
+    """Return a rule that delays every Nth event that a site reads for a job."""
     return Rule(
-        name=f"slow-{site}",
+        name=f"{SLOW}{site}",
         event=AtPoint(point=DataPoint.SOURCE_READ),
         where=Where(site=site, job=job),
         every=every,

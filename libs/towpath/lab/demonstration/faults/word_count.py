@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
+import contextlib
+import importlib
+import io
+import itertools
 import json
+import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +22,13 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Input, JobSpec, Output
 from towpath.contracts.operators import FieldType, Python
 from towpath.contracts.site import EngineSpec, FaultSettings, MeshSpec, SiteSpec
-from towpath.lab.demonstration.faults import text
 from towpath.lab.demonstration.faults.batches import batches_of, phases_of
 from towpath.lab.demonstration.faults.injection import Injection, injection
 from towpath.lab.demonstration.faults.report import Staircase, WordCountReport
 from towpath.lab.demonstration.faults.rules import batch_metrics, slow_worker
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.stage import Say, Stage, quiet
-from towpath.lab.workload.replay import Replay
+from towpath.lab.workload.replay import ReplayReport
 from towpath.streams.pages import read_after
 from towpath.tasks import end
 
@@ -32,7 +37,7 @@ WORKERS = ("one", "two", "three")
 """Of the Spark cluster."""
 
 EXECUTORS = ("0", "1", "2")
-"""Spark numbers the executors of a session so: one on each worker, which has one core."""
+"""Spark's numbers of the executors of a session: one on each worker, which has one core."""
 
 TASKS = 9
 """Three for each worker: while one is slow, the others take more of them."""
@@ -46,22 +51,22 @@ CLOSING_WORD = "fin"
 
 @dataclass(frozen=True)
 class WordCountOptions:
-    """How large a run is."""
+    """The size of a run."""
 
     rate: float = 4_000.0
-    """Lines per second; what two cores can just bear."""
+    """Lines per second. Two cores cannot bear much more."""
     step_s: float = 10.0
-    """Between one rule and the next. The thesis has a minute."""
+    """Seconds between one rule and the next. The thesis has a minute."""
     delays: tuple[tuple[int, float], ...] = ((1000, 10.0), (40, 10.0))
-    """One staircase for each: a delay of so many milliseconds with every Nth line."""
+    """N and milliseconds, one staircase for each: a delay with every Nth line."""
     warm_up_s: float = 45.0
-    """Lines that come before the first phase: the first micro-batches start Python workers, and they get
-    faster for the better part of a minute."""
+    """Seconds before the first phase: the first micro-batches start Python workers, and they get faster for
+    the better part of a minute."""
     trigger_s: float = 1.0
 
 
 def mesh_spec(master: str) -> MeshSpec:
-    """One site whose tasks run on the cluster at `master`, with one executor on each worker."""
+    """Return a mesh of one site whose tasks run on the cluster at `master`, with one executor per worker."""
     engine = EngineSpec(
         spark_master=master,
         memory="640m",
@@ -73,7 +78,7 @@ def mesh_spec(master: str) -> MeshSpec:
 
 
 def provide_code(artefacts: Path) -> None:
-    """Put the user code where the mesh takes artefacts from. Raises `TowpathError` when it is nowhere."""
+    """Copy the user code into the mesh's artefacts. Raises `TowpathError` if it is not installed."""
     beside = Path(__file__).with_name(f"{CODE}_code.py")
     repository = Path(__file__).parents[5] / "examples" / "user_code" / f"{CODE}.py"
     source = next((path for path in (beside, repository) if path.exists()), None)
@@ -87,7 +92,7 @@ def provide_code(artefacts: Path) -> None:
 
 
 def job_spec(trigger_s: float) -> JobSpec:
-    """Counts words per second, in Python functions of a user."""
+    """Return a job that counts words per second in Python functions of a user."""
     return JobSpec(
         name=JOB,
         site=SITE,
@@ -106,7 +111,7 @@ def job_spec(trigger_s: float) -> JobSpec:
 
 @dataclass
 class WordCount:
-    """The experiment on a mesh that is up. `say` is told in a few words what is under way."""
+    """The experiment on a mesh that is up. `say` shows people what is under way."""
 
     stage: Stage
     options: WordCountOptions
@@ -114,7 +119,7 @@ class WordCount:
     _sent: int = 0
 
     async def run(self) -> WordCountReport:
-        """Everything, in order. Raises `TowpathError` when a command is refused or fails."""
+        """Run everything in order. Raises `TowpathError` if a command is refused or fails."""
         options = self.options
         self.say("deploying the word count")
         await self.stage.bus.request(
@@ -125,7 +130,7 @@ class WordCount:
         for every, delay_ms in options.delays:
             staircase = await self._staircase(every, delay_ms)
             staircases.append(staircase)
-            words += text.words_of_events(staircase.sent)
+            words += words_of_events(staircase.sent)
         return WordCountReport(
             workers=len(WORKERS),
             rate=options.rate,
@@ -140,10 +145,9 @@ class WordCount:
         options = self.options
         seconds = options.warm_up_s + (2 * len(EXECUTORS) + 1) * options.step_s
         count = int(options.rate * seconds)
-        replay = self._devices(options.rate)
         async with injection(self.stage) as injected:
-            await injected.load(batch_metrics(JOB))
-            sending = asyncio.create_task(replay.run(text.events(count)), name="lines")
+            await injected.rules.load([batch_metrics(JOB)])
+            sending = asyncio.create_task(self._send(line_events(count), options.rate), name="lines")
             try:
                 begun_at = await self._steps(injected, every, delay_ms)
                 ended_at = time.time()
@@ -160,11 +164,11 @@ class WordCount:
             phases=phases_of(batches, injected.marks, begun_at, ended_at),
             marks=injected.marks,
             batches=batches,
-            delays=injected.acted("slow-"),
+            delays=injected.delays,
         )
 
     async def _steps(self, injected: Injection, every: int, delay_ms: float) -> float:
-        """Load the delays one by one, then unload them one by one; when the first phase began."""
+        """Load the delays one by one, then unload them one by one. Return the begin of the first phase."""
         rules = [slow_worker(executor, SITE, every, delay_ms) for executor in EXECUTORS]
         self.say(f"{delay_ms:g} ms with every {every:,}th line: warming up")
         await asyncio.sleep(self.options.warm_up_s)
@@ -172,32 +176,32 @@ class WordCount:
         for executor, rule in zip(EXECUTORS, rules, strict=True):
             await asyncio.sleep(self.options.step_s)
             self.say(f"slowing worker {executor} down")
-            await injected.load(rule, executor)
+            await injected.rules.load([rule])
         for executor, rule in zip(EXECUTORS, rules, strict=True):
             await asyncio.sleep(self.options.step_s)
             self.say(f"worker {executor} is as fast as before")
-            await injected.unload(rule, executor)
+            await injected.rules.unload([rule.name])
         await asyncio.sleep(self.options.step_s)
         return begun_at
 
     async def _quiet(self, injected: Injection) -> None:
-        """Wait until what was sent has been worked off, so that the next staircase begins where this did."""
+        """Wait until all lines are processed, so that the next staircase begins like this one."""
         end = time.monotonic() + SETTLE_S
         count = -1
         while len(injected.metrics) > count and time.monotonic() < end:
             count = len(injected.metrics)
             await asyncio.sleep(4 * self.options.trigger_s)
 
-    def _devices(self, rate: float) -> Replay:
-        return devices_of(self.stage.mesh.site(SITE), TOPIC, f"devices-{SITE}", rate=rate)
+    async def _send(self, payloads: Iterable[bytes], rate: float) -> ReplayReport:
+        return await send(self.stage.mesh.site(SITE), TOPIC, payloads, rate)
 
     async def _counted(self, expected: int) -> int:
-        """How many words all closed windows together hold, once they are as many as expected, or late."""
+        """Return the number of words of all closed windows, once it is the expected one, or too late."""
         end = time.monotonic() + SETTLE_S
-        closing = [DueEvent(json.dumps({"line": CLOSING_WORD}).encode())]
+        closing = [json.dumps({"line": CLOSING_WORD}).encode()]
         self.say("waiting for the last windows")
         while True:
-            await self._devices(1.0).run(closing)
+            await self._send(closing, 1.0)
             await asyncio.sleep(2 * self.options.trigger_s)
             stored = await read_after(self.stage.bus.connection, SITE, output_stream(JOB), 0)
             counted = words_of_results([message.body for message in stored])
@@ -206,6 +210,32 @@ class WordCount:
 
 
 def words_of_results(bodies: Sequence[bytes]) -> int:
-    """How many words these results hold together, the closing one left out."""
+    """Return the number of words of these results, without the closing word."""
     values = [json.loads(body)["values"] for body in bodies]
     return sum(int(value["occurrences"]) for value in values if value["word"] != CLOSING_WORD)
+
+
+def lines() -> list[str]:
+    """Return the lines of PEP 20 that hold words. Its author placed it in the public domain."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        zen = importlib.import_module("this")
+    text = codecs.decode(zen.s, "rot13")
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def words_in(line: str) -> int:
+    """Return the number of words in a line."""
+    return len(re.findall(r"[A-Za-z']+", line))
+
+
+def line_events(count: int) -> Iterator[bytes]:
+    """Yield `count` events with a line each. The text begins again when it is over."""
+    payloads = [json.dumps({"line": line}).encode() for line in lines()]
+    return itertools.islice(itertools.cycle(payloads), count)
+
+
+def words_of_events(count: int) -> int:
+    """Return the number of words in the first `count` events."""
+    each = [words_in(line) for line in lines()]
+    rounds, rest = divmod(count, len(each))
+    return rounds * sum(each) + sum(each[:rest])

@@ -24,7 +24,7 @@ from towpath.lab.demonstration.fog.load import MALFORMED_EVERY
 from towpath.lab.demonstration.fog.report import ChangeReport
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC
 from towpath.lab.demonstration.truth import identity_in_pipeline
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.receiving import subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
@@ -48,40 +48,40 @@ MOST_DEPARTURES = 30_000
 """From January to November: in event time they go back by a day at most."""
 
 WARM_RESULTS = 20
-"""Windows that D closes at the edge before the change, so that it has state that must not get lost, and at
-the cloud after it, while events still come."""
+"""Windows that D closes at the edge before the change, so that it has state to lose, and at the cloud after
+it, while events still come."""
 
 SETTLE_S = 180.0
 
 QUIET_S = 5.0
-"""More than two triggers: so long nothing may come before all has come."""
+"""Seconds without a result after which all have come: more than two triggers."""
 
 
 @dataclass
 class _Devices:
-    """What the devices of the edge send until they are told to stop; the last event closes all windows."""
+    """Events of the edge's devices until they are told to stop. The last event closes all windows."""
 
     stopped: bool = False
     exhausted: bool = False
-    """There were no more departures before they were told to stop."""
+    """True if the departures ended before they were told to stop."""
     sent: list[bytes] = field(default_factory=list)
 
-    def events(self) -> Iterator[DueEvent]:
+    def payloads(self) -> Iterator[bytes]:
         """Departures as they become due."""
         airport = EDGE.upper()
         real = with_malformed(departures(airport, MOST_DEPARTURES), MALFORMED_EVERY)
         for event in itertools.takewhile(lambda _: not self.stopped, real):
             self.sent.append(event.payload)
-            yield DueEvent(event.payload)
+            yield event.payload
         self.exhausted = not self.stopped
         closing = closing_event(airport).payload
         self.sent.append(closing)
-        yield DueEvent(closing)
+        yield closing
 
 
 @dataclass
 class ChangeUnderLoad:
-    """The second part of a run. `say` is told in a few words what is under way."""
+    """The second part of a run. `say` shows people what is under way."""
 
     stage: Stage
     rate: float
@@ -90,20 +90,17 @@ class ChangeUnderLoad:
     _devices: _Devices = field(default_factory=_Devices)
 
     async def run(self) -> ChangeReport:
-        """Apply, send, change, send on, judge. Raises `TowpathError` when a command is refused or fails."""
+        """Apply, send, change, send on, judge. Raises `TowpathError` if a command is refused or fails."""
         before = pipelines.described("delays-1")
         self.say(f"applying {before.name}: {', '.join(job.name for job in before.jobs)}")
         await pipelines.apply(self.stage.bus, before)
         async with subscribers(self.stage.mesh, TOPICS, identity_in_pipeline) as collectors:
             changing = asyncio.Future[_Changed]()
-            await together(self._send(), self._change_and_stop(collectors, changing))
+            sending = send(self.stage.mesh.site(EDGE), DEVICE_TOPIC, self._devices.payloads(), self.rate)
+            await together(sending, self._change_and_stop(collectors, changing))
             if self._devices.exhausted:
                 raise TowpathError(ErrorCode.FAILED, "the departures ended before the change was made")
             return await self._judge(collectors, before, changing.result())
-
-    async def _send(self) -> None:
-        replay = devices_of(self.stage.mesh.site(EDGE), DEVICE_TOPIC, f"devices-{EDGE}", rate=self.rate)
-        await replay.run(self._devices.events())
 
     async def _change_and_stop(self, collectors: ResultCollectors, changed: asyncio.Future[_Changed]) -> None:
         """Change the pipeline once its last job has state, let data flow on for a while, then stop it."""
@@ -132,7 +129,7 @@ class ChangeUnderLoad:
     async def _judge(
         self, collectors: ResultCollectors, before: PipelineSpec, changed: _Changed
     ) -> ChangeReport:
-        """Judge again and again until nothing is missing any more, or the time is over."""
+        """Judge repeatedly until nothing is missing, or the time is over."""
         sent = self._devices.sent
         self.say(f"{len(sent):,} events sent; waiting for the last results")
 
@@ -164,7 +161,7 @@ class ChangeUnderLoad:
 
 @dataclass(frozen=True)
 class _Changed:
-    """What was applied, when, and how much was sent meanwhile."""
+    """The change that was applied, when, and how much was sent meanwhile."""
 
     plan: list[PlannedChange]
     apply_s: float
@@ -175,7 +172,7 @@ class _Changed:
 
 
 def describe(change: PlannedChange) -> str:
-    """What is done to a job, on one line."""
+    """Describe the change of a job on one line."""
     moves = Action.MOVE in change.actions
     route = f" {change.source} → {change.target} by {change.strategy}" if moves else ""
     after = f", after {', '.join(change.after)}" if change.after else ""
@@ -183,6 +180,6 @@ def describe(change: PlannedChange) -> str:
 
 
 def _windows(collectors: ResultCollectors, site: str) -> int:
-    """How many windows the pipeline's last job has closed so far while it was at this site."""
+    """Count the windows that the pipeline's last job has closed at this site so far."""
     seen = (o for collector in collectors.collectors for o in collector.observations)
     return sum(isinstance(o.identity, WindowIdentity) and o.body["site"] == site for o in seen)

@@ -1,4 +1,4 @@
-"""What a pipeline that was changed under load should have brought, and the verdict on what it brought.
+"""The expected results of a pipeline that was changed under load, and the verdict on the actual ones.
 
 Which event meets which version of a job is decided while events flow, so the truth takes one thing from
 what was received: how many events the redirected job (C) wrote to its old topic. Everything else follows:
@@ -41,7 +41,7 @@ _ADDED_FIELDS = ("id", "carrier", "delay", "departed_at")
 
 @dataclass(frozen=True)
 class ChangeTruth:
-    """What there should be, and how the redirected job divided it."""
+    """The expected results, and how the redirected job divided them."""
 
     truth: Truth
     old_topic: int
@@ -80,7 +80,7 @@ def change_truth(
 
 
 def judge_change(expected: ChangeTruth, observations: Sequence[ReceivedMessage]) -> Verdict:
-    """Compare what was received with the truth; results on the wrong side of the change are wrong."""
+    """Compare the received results with the truth. Results on the wrong side of the change are wrong."""
     verdict = verdict_on(expected.truth, [*observations])
     verdict.wrong += len(expected.mixed)
     for event in expected.mixed:

@@ -26,18 +26,18 @@ from towpath.lab.demonstration.fog.report import ArrangementReport, TurnReport
 from towpath.lab.demonstration.fog.truth import of_departures
 from towpath.lab.demonstration.pipeline import CLOUD, DEVICE_TOPIC, EDGES
 from towpath.lab.demonstration.truth import Expected, identity_in_pipeline
-from towpath.lab.harness.load import DueEvent, devices_of
+from towpath.lab.harness.load import send
 from towpath.lab.harness.receiving import Fresh, subscribers, together, until, until_quiet
 from towpath.lab.harness.report import Judgement
 from towpath.lab.harness.stage import Say, Stage
 
 REPORTS_WITHIN_S = 60.0
-"""Sites report every second; so long the experiment waits for a report on what it has seen the results of."""
+"""Seconds to wait for the sites' reports on events whose results have come. Sites report every second."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One input rate: what the devices of all edges send, and what should come of it."""
+    """One input rate: the events of the devices of all edges, and the expected results."""
 
     rate: float
     portions: Sequence[Portion]
@@ -46,7 +46,7 @@ class Turn:
 
 @dataclass
 class ArrangementRun:
-    """One scenario over all turns. `say` is told in a few words what is under way."""
+    """One scenario over all turns. `say` shows people what is under way."""
 
     stage: Stage
     scenario: Arrangement
@@ -55,11 +55,11 @@ class ArrangementRun:
     watermark_s: float
     trigger_s: float
     settle_s: float
-    """How long results may take after the last event of a turn."""
+    """Seconds that results may take after the last event of a turn."""
     say: Say
 
     async def run(self) -> ArrangementReport:
-        """Deploy, run every turn, delete. Raises `TowpathError` when a command is refused or fails."""
+        """Deploy, run every turn, delete. Raises `TowpathError` if a command is refused or fails."""
         spec = arranged_pipeline(self.scenario, EDGES, self.watermark_s, self.trigger_s)
         self.say(f"{self.scenario}: applying {len(spec.jobs)} jobs")
         begun = time.monotonic()
@@ -94,7 +94,8 @@ class ArrangementRun:
         crossed_before, before = await links.passed(self.stage.bus), await self._statuses()
         fresh = Fresh(seen)
         begun_at = time.time()
-        await together(*(self._replay(portion) for portion in turn.portions))
+        sites = self.stage.mesh.site
+        await together(*(send(sites(p.edge), DEVICE_TOPIC, p.events, p.rate) for p in turn.portions))
         missing = {*turn.truth}
         observations: list[ReceivedMessage] = []
 
@@ -112,11 +113,6 @@ class ArrangementRun:
         self.say(f"{self.scenario}: {warming}{turn.rate:g} events/s at each edge: {rates}")
         return report
 
-    async def _replay(self, portion: Portion) -> None:
-        access = self.stage.mesh.site(portion.edge)
-        replay = devices_of(access, DEVICE_TOPIC, f"devices-{portion.edge}", rate=portion.rate)
-        await replay.run(DueEvent(payload) for payload in portion.events)
-
     async def _measured(
         self,
         turn: Turn,
@@ -125,7 +121,7 @@ class ArrangementRun:
         before: dict[str, JobStatus],
         crossed_before: dict[str, int],
     ) -> TurnReport:
-        """The figures of a turn, as soon as the jobs' own reports cover it, or are late."""
+        """Return the figures of a turn, as soon as the jobs' own reports cover it, or are late."""
         end = time.monotonic() + REPORTS_WITHIN_S
         while True:
             after = await self._statuses()
@@ -146,5 +142,5 @@ class ArrangementRun:
 
     async def _statuses(self) -> dict[str, JobStatus]:
         """Job → what its site last reported."""
-        found = await pipelines.jobs(self.stage.bus)
-        return {name: view.status for name, view in found.items() if view.status is not None}
+        views = await self.stage.ask_jobs()
+        return {view.spec.name: view.status for view in views if view.status is not None}

@@ -1,4 +1,4 @@
-"""The links between the sites: how they are shaped, and what crossed them."""
+"""The links between the sites: their conditions, and the bytes that crossed them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Crossed(Model):
 
 
 def conditions(bandwidth_bytes_per_s: int) -> LinkConditions:
-    """Of each link, so that two of them in a row take as long as the paper's sites are apart."""
+    """Return the conditions of each link. Two in a row are as slow as the way between the paper's sites."""
     return LinkConditions(delay_ms=SITE_TO_SITE_MS / 2, bandwidth_bytes_per_s=bandwidth_bytes_per_s)
 
 
@@ -55,7 +55,7 @@ async def passed(bus: Bus) -> dict[str, int]:
 
 
 def crossed(before: Mapping[str, int], after: Mapping[str, int], cloud: str) -> Crossed:
-    """What crossed the links in between."""
+    """Return the bytes that crossed the links in between."""
     gained = {site: count - before.get(site, 0) for site, count in after.items()}
     return Crossed(
         edge_links=sum(count for site, count in gained.items() if site != cloud),

@@ -1,4 +1,4 @@
-"""What devices send: of each airport one portion of departures for each input rate.
+"""The events of devices: of each airport one portion of departures for each input rate.
 
 A scenario's jobs run through all rates without a restart, so event time must go on from one portion to
 the next: each takes up the file behind the one before. And every portion must have all its results out
@@ -33,7 +33,7 @@ MALFORMED_EVERY = 200
 """After so many departures one malformed record."""
 
 MARGIN_S = 3600.0
-"""How much longer windows wait than the disorder of the file demands."""
+"""Seconds that windows wait beyond the disorder of the file."""
 
 _BEYOND_S = 2 * 3600.0
 """From the newest departure of a portion to the end of what is closed: more than the hour it lies in."""
@@ -44,7 +44,7 @@ _CLOSING_DELAY = 999.0
 
 @dataclass(frozen=True)
 class Portion:
-    """What one airport's devices send at one rate."""
+    """The events of one airport's devices at one rate."""
 
     edge: str
     rate: float
@@ -54,7 +54,7 @@ class Portion:
 
 
 def watermark_s(airports: Sequence[str]) -> float:
-    """How long windows wait for late departures, seconds of event time: none of the file is too late."""
+    """Return the seconds of event time that windows wait, so that no departure of the file is too late."""
     disorder = max(max_disorder_s(airport, MOST_DEPARTURES) for airport in airports)
     return float(math.ceil(disorder + MARGIN_S))
 

@@ -6,7 +6,6 @@ from importlib.resources import files
 
 from towpath.bus import Bus
 from towpath.composition.documents import read_document
-from towpath.contracts.commands import JobView, ListJobs
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.pipeline import ApplyState, ApplyView, ChangeView, PipelinePlan, PipelineSpec
 from towpath.contracts.pipeline_commands import ApplyPipeline, DeletePipeline, PlanPipeline
@@ -34,14 +33,8 @@ async def delete(bus: Bus, pipeline: str) -> ApplyView:
 
 
 async def plan(bus: Bus, spec: PipelineSpec) -> PipelinePlan:
-    """What `apply` would do."""
+    """Return the changes that `apply` would make."""
     return await bus.request(PlanPipeline(spec=spec), deadline_s=LOOK_S, attempt_s=LOOK_ATTEMPT_S)
-
-
-async def jobs(bus: Bus) -> dict[str, JobView]:
-    """All jobs by name, as their sites last reported."""
-    found = await bus.request(ListJobs(), deadline_s=LOOK_S, attempt_s=LOOK_ATTEMPT_S)
-    return {view.spec.name: view for view in found.jobs}
 
 
 def _completed(view: ApplyView) -> ApplyView:

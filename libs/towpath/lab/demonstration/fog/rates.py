@@ -24,11 +24,11 @@ from towpath.contracts.message import Model
 from towpath.lab.demonstration.fog.truth import events_in
 
 STAGES = {"job 3": "hourly-", "job 4": "delays-"}
-"""Job of the paper → how its jobs for the edges are called."""
+"""Job of the paper → beginning of the names of its jobs for the edges."""
 
 
 class StageRate(Model):
-    """How fast a job, of all edges together, was in one scenario at one input rate."""
+    """The rate of a job, of all edges together, in one scenario at one input rate."""
 
     events: int
     """Accepted events whose results were received."""
@@ -37,9 +37,9 @@ class StageRate(Model):
     seconds: float
     """From the first event sent to the last result received."""
     rate: float
-    """Events per second: the quotient."""
+    """Events per second."""
     reported_events: int
-    """What the jobs say they read; the events that close windows are among them."""
+    """Events that the jobs say they read, with those that close windows."""
     reported_rate: float | None
     """`reported_events` over the time from the first event sent to the last micro-batch committed."""
 
@@ -50,7 +50,7 @@ def differential_output_rate(fog: float, cloud: float) -> float | None:
 
 
 def is_of_stage(identity: Identity, stage: str, edges: Sequence[str]) -> bool:
-    """Whether a result is one of the paper's job `stage`, of one of the edges."""
+    """True if a result is one of the paper's job `stage`, of one of the edges."""
     if not isinstance(identity, WindowIdentity):
         return False
     return identity.job in {f"{STAGES[stage]}{edge}" for edge in edges}

@@ -1,4 +1,4 @@
-"""What a run found: `demo/fog.json`."""
+"""The report of a run: `demo/fog.json`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChangeReport(Model):
     """A pipeline that was changed while data flowed."""
 
     plan: list[PlannedChange]
-    """What was applied, in order."""
+    """The changes that were applied, in order."""
     apply_s: float
     sent_before: int
     """Events sent before the change was applied."""
@@ -76,5 +76,5 @@ class FogReport(Model):
 
     @property
     def clean(self) -> bool:
-        """Whether everything that was checked arrived exactly once and right."""
+        """True if everything that was checked arrived exactly once and right."""
         return all(s.judgement.clean for s in self.scenarios) and self.change.judgement.clean

@@ -23,12 +23,12 @@ WARM_UP = (60.0, 4.0)
 
 @dataclass(frozen=True)
 class FogOptions:
-    """How large a run is. Raises `TowpathError` (invalid) for what makes no sense."""
+    """The size of a run. Raises `TowpathError` (invalid) for values that make no sense."""
 
     rates: tuple[float, ...] = (100.0, 200.0, 400.0)
     """Events per second at each edge."""
     seconds: float = 15.0
-    """How long devices send at each rate."""
+    """Seconds for which devices send at each rate."""
     bandwidth_bytes_per_s: int = links.BANDWIDTH_BYTES_PER_S
     """Of each link, in each direction."""
     change_rate: float = 100.0
@@ -36,10 +36,10 @@ class FogOptions:
     trigger_s: float = 3.0
     """Thirteen jobs share two cores, and a micro-batch costs 0.2 to 0.4 core seconds however small it is."""
     settle_s: float = 180.0
-    """How long results may take after the last event of a rate."""
+    """Seconds that results may take after the last event of a rate."""
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything is started."""
+        """Check the values before anything is started."""
         for name, values in (("rates", self.rates), ("seconds", (self.seconds,))):
             if not values or not all(value > 0 for value in values):
                 shown = ", ".join(f"{value:g}" for value in values)
@@ -50,14 +50,14 @@ class FogOptions:
 
 @dataclass(frozen=True)
 class Turns:
-    """What is sent in each turn, with its truth."""
+    """The events of each turn, with the expected results."""
 
     warm_up: Turn
     """Comes before the others in each scenario, and is judged like them, but not measured: the first
     micro-batches of a job start its Python workers, in the first scenario also compile half of Spark."""
     turns: list[Turn]
     watermark_s: float
-    """How long the windows wait for late departures, seconds of event time."""
+    """Seconds of event time that the windows wait for late departures."""
 
     @classmethod
     def of(cls, options: FogOptions) -> Turns:

@@ -1,4 +1,4 @@
-"""What jobs 3 and 4 should bring, by a batch computation over the events that were sent."""
+"""The expected results of jobs 3 and 4, by a batch computation over the events that were sent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def windows_of(events: pd.DataFrame, job: str, operator: Window | None = None) -
 
 
 def is_closing(identity: Identity) -> bool:
-    """Whether a result is the window of a closing event, which stands for no departure."""
+    """True if a result is the window of a closing event, which stands for no departure."""
     return isinstance(identity, WindowIdentity) and ("carrier", CLOSING_CARRIER) in identity.key
 
 
@@ -53,5 +53,5 @@ def of_departures(observations: Sequence[ReceivedMessage]) -> list[ReceivedMessa
 
 
 def events_in(values: dict[str, Any]) -> int:
-    """How many departures a window's result stands for."""
+    """Return the number of departures in a window."""
     return int(values[COUNT])

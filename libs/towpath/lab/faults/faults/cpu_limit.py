@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from towpath.contracts.message import Model
-from towpath.lab.containers.lowering import (
+from towpath.lab.containers.limits import (
     limit_processors,
     processor_limits,
     processors,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from towpath.containers.running import MEGABYTE
 from towpath.contracts.message import Model
-from towpath.lab.containers.lowering import limit_memory, memory_limits, restore_memory
+from towpath.lab.containers.limits import limit_memory, memory_limits, restore_memory
 from towpath.lab.faults.container_fault import Before, ContainerFault
 from towpath.lab.faults.registry import fault
 

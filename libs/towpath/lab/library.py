@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from towpath.contracts.errors import ErrorCode, TowpathError
 
 _SUFFIX = ".yaml"
 
+M = TypeVar("M", bound=BaseModel)
+
 
 @dataclass(frozen=True)
-class Library:
+class Library(Generic[M]):
     """The ready-made descriptions of one kind."""
 
     package: str
@@ -21,6 +26,7 @@ class Library:
     """Their kind, for error messages: `scenario`, `topology`."""
     listing: str
     """The command that lists them."""
+    model: type[M]
 
     def names(self) -> list[str]:
         """Return all names in alphabetical order."""
@@ -48,3 +54,12 @@ class Library:
                 value=given,
                 allowed=f"a YAML or JSON file, or a name that `{self.listing}` shows",
             ) from error
+
+    def validated(self, content: Any, source: str) -> M:
+        """Return plain content as a model. Raises `TowpathError` with source, field, value and allowed."""
+        try:
+            return self.model.model_validate(content)
+        except ValidationError as error:
+            detail = TowpathError.of_validation(error).detail
+            message = f"{source}: {detail.message}"
+            raise TowpathError.of(detail.model_copy(update={"message": message})) from error
