@@ -44,7 +44,6 @@ NOT_YET = (
     "services/towpath/lab/",
     "tests/bench/",
     "tests/conftest.py",
-    "tests/contract/",
     "tests/end_to_end/",
     "tests/parts.py",
     "tests/unit/",

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid, and says of every route what the table says."""
+"""The OpenAPI document is valid and agrees with the table of routes."""
 
 from __future__ import annotations
 
