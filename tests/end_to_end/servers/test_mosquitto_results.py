@@ -1,4 +1,4 @@
-"""From a site's outputs to Mosquitto: results arrive at QoS 1 subscribers in order, from where it stood."""
+"""From a site's outputs to Mosquitto: results reach QoS 1 subscribers in order, from the saved position."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def site(version: str, tmp_path: Path) -> AsyncIterator[Site]:
 
 @asynccontextmanager
 async def subscriber(site: Site, *topics: str) -> AsyncIterator[list[tuple[str, bytes]]]:
-    """What arrives at a QoS 1 subscriber of these topics."""
+    """Subscribe to these topics with QoS 1. Yield the list of messages that arrive."""
     came: list[tuple[str, bytes]] = []
     async with site.device(identifier="subscriber") as client:
         await client.subscribe([(topic, 1) for topic in topics])
@@ -106,7 +106,7 @@ async def test_results_when_bridge_is_killed_in_their_midst_then_none_is_lost_or
             await eventually(lambda: len(came) >= len(RESULTS))
     bodies = [body for _, body in came]
     assert list(dict.fromkeys(bodies)) == RESULTS
-    # What was repeated is one piece, from the bridge's place to where it was killed.
+    # The repeated results are one piece, from the bridge's saved position to its kill.
     repeated = [at for at in range(1, len(bodies)) if int(bodies[at]) != int(bodies[at - 1]) + 1]
     assert len(repeated) <= 1
 
@@ -144,9 +144,9 @@ async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carrie
         await eventually(lambda: len(came) >= 2)
         assert site.binder.trouble() is None
         await site.streams.set_epoch("j", 1, OUTPUT)
-        await site.emit("j", [b"anew"])
+        await site.emit("j", [b"third"])
         await eventually(lambda: len(came) >= 3)
-    assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"anew")]
+    assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"third")]
 
 
 async def test_subscriber_when_its_password_is_wrong_then_is_refused(site: Site) -> None:

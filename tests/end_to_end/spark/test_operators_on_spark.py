@@ -1,4 +1,4 @@
-"""What each operator makes of events, on a real Spark session."""
+"""The results of each operator on a real Spark session."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_any_operator_when_a_message_is_no_json_object_then_it_is_rejected_as_it
         '{"a":1},"b":{}',
     ]
     if kind != "forward":
-        bad.remove('{"a":1},"b":{}')  # Harmless where the text itself is not embedded in the result.
+        bad.remove('{"a":1},"b":{}')  # Harmless if the text itself is not embedded in the result.
     source = messages(session, {"a": 1}, *bad, b'{"a":1,"s":"\xff"}')
 
     outcome = run({"kind": kind, **operator}, source)
@@ -417,7 +417,7 @@ def test_python_when_the_code_does_not_fit_then_the_error_names_the_entry(
 
 
 class Topic:
-    """A streaming input whose messages are put there one micro-batch at a time."""
+    """A streaming input to which a test adds the messages of one micro-batch at a time."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self.spark, self.folder = session, folder
@@ -441,7 +441,7 @@ class Running:
         self.query = writer.outputMode("append").option("checkpointLocation", str(checkpoint)).start()
 
     def settle(self) -> Outcome:
-        """Everything published once all that is there was processed."""
+        """Process everything that is there. Return all results."""
         self.query.processAllAvailable()
         return Outcome(self.published)
 
