@@ -1,4 +1,4 @@
-"""Pictures of migrations: what subscribers saw, how total times are distributed, and heat maps."""
+"""Pictures of migrations: results at subscribers, distributions of total times, and heat maps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STYLE: dict[Any, Any] = {
 }
 BIN_S = 0.5
 MANY = 300
-"""From so many results on they are drawn as small points."""
+"""Number of results from which on they are drawn as small points."""
 
 
 def draw_courses(path: Path, job: str, courses: Mapping[str, Course]) -> None:

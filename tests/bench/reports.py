@@ -37,7 +37,7 @@ _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 
 
 def template(size: int) -> bytes:
-    """A report of `size` bytes; everything that varies is at its start value."""
+    """Return a report of `size` bytes; everything that varies is at its start value."""
     fill = size - len(_HEAD) - len(_TAIL)
     if fill < 0:
         raise ValueError(f"a report has at least {len(_HEAD) + len(_TAIL)} bytes")
