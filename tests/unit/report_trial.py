@@ -1,4 +1,4 @@
-"""Facts for reports, made up; and what an HTML page consists of."""
+"""Invented facts for reports, and the elements of an HTML page."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def trace() -> Trace:
 
 
 def facts(**changes: Any) -> MigrationFacts:
-    """Everything there can be."""
+    """Return facts with every optional part."""
     content: dict[str, Any] = {"view": view(), "measured": measured(), "trace": trace()}
     return MigrationFacts(**(content | changes))
 
 
 @dataclass
 class Page(HTMLParser):
-    """What an HTML file consists of."""
+    """Elements of an HTML file."""
 
     titles: list[str] = field(default_factory=list)
     pictures: list[dict[str, str | None]] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Page(HTMLParser):
 
 
 def check_self_contained(text: str) -> Page:
-    """The page, which must need nothing else, and tell its pictures to who cannot see them."""
+    """Return the page. It must need no other file, and describe its pictures in text."""
     page = Page.of(text)
     assert page.external == []
     assert "://" not in text

@@ -34,7 +34,7 @@ def alone(name: str, container: JobContainer | None = None) -> Assignment:
 
 @dataclass
 class Client:
-    """An engine that runs at once what it is told to, as long as it is there."""
+    """An engine that runs every job at once, as long as it is there."""
 
     engine: str
     is_there: bool = True
@@ -46,7 +46,7 @@ class Client:
 
     async def queries(self) -> QueryList:
         if not self.is_there:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
         return QueryList(incarnation="one", queries=list(self.running))
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
@@ -64,7 +64,7 @@ class Client:
 
 
 class Images:
-    """All are there; which ones were asked for."""
+    """Images that are all there; it records which ones were requested."""
 
     def __init__(self) -> None:
         self.wanted: list[JobContainer | None] = []

@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def board(file: Path) -> Iterator[Board]:
-    """A board that looks when it is told to."""
+    """Return a board that reads its file when a test says so."""
     board = Board(file, "jfk-engine")
     yield board
     board.close()

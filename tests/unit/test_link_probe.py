@@ -1,4 +1,4 @@
-"""A way is measured as far as it answers, and a narrow one is not filled by measuring it."""
+"""A link is measured as far as it answers, and the probe does not fill a narrow one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes a link takes exactly as long as it must: all times are simulated."""
+"""Data passes a link in exactly the right time: all times are simulated."""
 
 from __future__ import annotations
 
