@@ -51,7 +51,7 @@ class Move:
 
     @property
     def interval(self) -> Interval:
-        """From its beginning to its end, Unix seconds."""
+        """Begin and end of the migration, Unix seconds."""
         assert self.view.ended_at is not None
         return self.view.begun_at.timestamp(), self.view.ended_at.timestamp()
 
@@ -61,7 +61,7 @@ class Move:
         return self.view.state is OperationState.COMPLETED and self.view.figures is not None
 
     def between(self, first: str, last: str) -> Interval | None:
-        """From when one step was confirmed until another was begun; none if either was not."""
+        """Return the interval from the end of one step to the begin of another; None if either is missing."""
         at = {(entry.step, entry.phase): entry.at.timestamp() for entry in self.view.journal}
         begin, end = at.get((first, "confirmed")), at.get((last, "begun"))
         return None if begin is None or end is None else (begin, end)

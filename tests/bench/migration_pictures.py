@@ -33,7 +33,7 @@ MANY = 300
 
 
 def draw_courses(path: Path, job: str, courses: Mapping[str, Course]) -> None:
-    """For each strategy the first migration and its surroundings: results per second and their latency."""
+    """Draw each strategy's first migration and its surroundings: results per second and their latency."""
     drawn = {name: course for name, course in courses.items() if course.moves}
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(

@@ -50,8 +50,8 @@ CLOCK_BEHIND_S = 0.5
 that is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
 CHANGED_SHARE = 0.01
 SHORTEST_CHANGE_S, CHANGE_S_A_MEGABYTE = 4.0, 0.02
-"""For changing that share: well within what a migration of so much state takes. In a few seconds, a hundredth
-of a gigabyte would be several times the main load, and the job would pause for that, moved or not."""
+"""Time to change that share, well within a migration of this much state. Sent in a few seconds, a hundredth
+of a gigabyte would be several times the main load, and the job would pause for it without any migration."""
 
 TOKEN_BYTES = 100
 """Rough size of a report and its state without the token."""

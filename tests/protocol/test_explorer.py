@@ -19,10 +19,10 @@ RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER = StrategyName.PARALLEL, StrategyName.HANDOVER
 
 ALL = 10_000
-"""More moves than there are with one fault."""
+"""More moves than all courses with one fault need."""
 
 SAMPLE = 5_000
-"""Of those with two faults, of which there are millions: two seconds' worth."""
+"""Moves to try with two faults, two seconds' worth: there are millions of such courses."""
 
 THERE_AND_BACK: list[Plan] = [
     (RESTART, RESTART), (GENERAL, GENERAL), (PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (HANDOVER, GENERAL),

@@ -79,7 +79,7 @@ class Run:
         self.messages[at] = replace(message, body=message.body | body)
 
     def first_copies(self) -> list[int]:
-        """Where results are that came on the first connection, and whose epoch is the newest so far."""
+        """Return the places of results that came on the first connection."""
         return [at for at, message in enumerate(self.messages) if message.connection == 1]
 
 
@@ -206,7 +206,7 @@ def range_run(seed: int) -> Run:
 
 
 def running_run(seed: int) -> Run:
-    """For each event how many its key had so far."""
+    """A running count of events for each key."""
     run = event_run(seed)
     counts = dict.fromkeys(KEYS, 0)
     numbers: dict[int, int] = {}

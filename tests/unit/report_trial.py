@@ -69,7 +69,7 @@ def view(**changes: Any) -> OperationView:
 
 
 def series(metric: str, site: str, begin: float, end: float, value: float, job: str = JOB) -> Series:
-    """A value every two seconds, from so many seconds behind the migration's begin on."""
+    """Return values every two seconds, from `begin` seconds after the migration's begin on."""
     moments = range(int(begin), int(end), 2)
     points = [(BEGUN.timestamp() + at, value + math.sin(at)) for at in moments]
     return Series(site=site, entity=f"job:{job}", metric=metric, unit=unit_of(metric), points=points)

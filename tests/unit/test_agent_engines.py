@@ -1,4 +1,4 @@
-"""Which engine of a site runs which job, and how long engines of single jobs live."""
+"""The choice of a job's engine at a site, and the life of engines of single jobs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Images:
 
 
 class Streams:
-    """Nothing needs a mirror."""
+    """Streams that need no mirror."""
 
     site = "jfk"
 

@@ -1,4 +1,4 @@
-"""Which directory user code may come from, and which artefacts the coordinator keeps."""
+"""The directory that user code may come from, and the artefacts that the coordinator keeps."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Created(Exception):
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Of a machine with images, and with a daemon that has no containers."""
+    """Return the home of a machine with images, and with a daemon that has no containers."""
 
     def create(of: Project) -> None:
         raise Created

@@ -1,4 +1,4 @@
-"""Which micro-batches and events get spans, and which spans."""
+"""The spans of micro-batches and events, and those that get none."""
 
 from __future__ import annotations
 

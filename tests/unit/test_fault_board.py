@@ -21,7 +21,7 @@ AT = {"point": "source.read"}
 DROP = {"fault": "drop"}
 
 SLACK_S = 250.0
-"""Between two looks at the clock, and less than half of any skew: a test may be held up between them."""
+"""Tolerance between two readings of the clock, less than half of any skew: a busy machine delays tests."""
 
 
 @pytest.fixture

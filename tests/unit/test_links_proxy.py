@@ -41,7 +41,7 @@ async def far_end() -> AsyncIterator[tuple[FarEnd, int]]:
 
 
 def route_to(port: int) -> Route:
-    """From a port that the system chooses."""
+    """Return a route from a port that the system chooses."""
     return Route(("127.0.0.1", 0), ("127.0.0.1", port))
 
 

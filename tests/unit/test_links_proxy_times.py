@@ -67,7 +67,7 @@ class SimulatedLink:
         return sink, asyncio.create_task(carrying)
 
     async def took_s(self, size: int, direction: Direction | None = None) -> float:
-        """Until the last of so many bytes has arrived, seconds."""
+        """Return the seconds until the last of `size` bytes has arrived."""
         begun = now_s()
         sink, passing = self.pass_on(size, direction)
         await passing

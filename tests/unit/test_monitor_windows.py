@@ -1,4 +1,4 @@
-"""Which of two runs' windows the monitor forwards, and from where on the target's pass as they are."""
+"""The windows of two runs that the monitor forwards, and the place from which on the target's pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes a running query can be told."""
+"""The changes that a running query can take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which changes of a job its checkpoint survives."""
+"""The changes of a job that its checkpoint survives."""
 
 from __future__ import annotations
 

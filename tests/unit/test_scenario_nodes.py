@@ -148,7 +148,7 @@ class DeafBus:
     """Takes spans, and refuses everything else."""
 
     def ship(self, shipper: object) -> None:
-        """Nothing is shipped."""
+        """Ship nothing."""
 
     async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> Any:
         raise TowpathError(ErrorCode.NOT_ALLOWED, "refused")

@@ -36,7 +36,7 @@ RESTARTED_S = 3 * WITHIN_S
 """Long enough even for a process whose supervisor was killed with it."""
 
 MID_MIGRATION_S = 0.5
-"""After the command: a migration takes one to three seconds."""
+"""Time after the command: a migration takes one to three seconds."""
 
 pytestmark = pytest.mark.timeout(420)
 

@@ -44,7 +44,7 @@ class Running:
 
     project: str
     directory: Path
-    """Of the topology and the compose file."""
+    """Directory of the topology and the compose file."""
     mesh: MeshState
 
     @property

@@ -17,7 +17,7 @@ from running.pages import PAGES, blocks, files, script
 from running.places import ROOT
 
 PAGE_S = 1_200
-"""For the commands of one page. Some bring a mesh up twice."""
+"""Time limit for the commands of one page. Some bring a mesh up twice."""
 
 LEFT_OUT = (".git", ".venv", ".towpath", "*_cache", ".hypothesis", "__pycache__", "results")
 RUN_HERE = [page for page in PAGES if any(block.is_run for block in blocks(page))]

@@ -62,7 +62,7 @@ COURSE_IN_REPLAY = """job => {
     }
     return seen;
 }"""
-"""Where a job is as the past is scrubbed through, from its begin to its end."""
+"""Script that returns a job's sites while it scrubs through the past from begin to end."""
 
 
 @pytest.fixture(scope="module")
