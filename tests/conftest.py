@@ -1,4 +1,4 @@
-"""What all tests share: a run leaves no process behind."""
+"""Setup of all tests: a run leaves no process behind."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Start the run's reaper. Workers of pytest-xdist are part of the run that started them."""
     if not hasattr(config, "workerinput"):
         config.stash[REAPER] = Reaper.start()
-        # As Ctrl-C: fixtures stop what they started.
+        # Treat it as Ctrl-C, so that fixtures stop what they started.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Kill what a worker that crashed had started."""
+    """Kill what a crashed worker had started."""
     if error is not None:
         node.config.stash[REAPER].worker_died(node.gateway.id)
 

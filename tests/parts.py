@@ -1,4 +1,4 @@
-"""Run the tests part by part, and print what each part took and which tests were slowest.
+"""Run the tests part by part, and print each part's duration and the slowest tests.
 
 python tests/parts.py                   what `make test` runs
 python tests/parts.py --all             every part, as `make test-all`
@@ -29,7 +29,7 @@ TWO_WORKERS = ("-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder")
 """Tests that share a server, an engine or a mesh run in one worker (see `end_to_end/conftest.py`)."""
 
 ONE_WORKER = ("-n", "0")
-"""For tests that start four sites or a cluster: two of them would be in each other's way."""
+"""For tests that start four sites or a cluster: two such tests would disturb each other."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Part:
     name: str
     proves: str
     minutes: int
-    """On two free cores."""
+    """Duration on two free cores."""
 
     paths: tuple[str, ...]
     """Relative to `tests`."""
@@ -49,7 +49,7 @@ class Part:
     """A command that runs the tests, such as one that provides a Docker daemon first."""
 
     def command(self, results: Path, options: Sequence[str]) -> list[str]:
-        """What runs the part, and writes its results in JUnit's form."""
+        """Return the command that runs the part and writes its results in JUnit's format."""
         paths = [str(TESTS / path) for path in self.paths]
         return [*self.wrapper, *PYTEST, *self.options, f"--junitxml={results}", *options, *paths]
 
@@ -73,11 +73,11 @@ TEST = (
         (*TWO_WORKERS, "-m", "promise", "--ignore=tests/end_to_end/containers"),
     ),
 )
-"""What `make test` runs."""
+"""The parts that `make test` runs."""
 
 
 def folder(name: str, minutes: int, proves: str, options: tuple[str, ...] = TWO_WORKERS, **more: Any) -> Part:
-    """The part of a folder of `end_to_end`."""
+    """Return the part of a folder of `end_to_end`."""
     return Part(name, proves, minutes, (f"end_to_end/{name}",), options, **more)
 
 
@@ -96,17 +96,17 @@ REST = (
     folder("containers", 11, "sites, faults and topologies as containers", ONE_WORKER, wrapper=WITH_DOCKER),
     Part("benchmarks", "what the benchmarks compute from what they measure", 1, ("bench",), ONE_WORKER),
 )
-"""What only `make test-all` runs."""
+"""The parts that only `make test-all` runs."""
 
 
 def row(part: Part) -> str:
-    """The part in the table of `tests/README.md`."""
+    """Return the part's row in the table of `tests/README.md`."""
     return f"| `{part.name}` | {part.proves} | {part.minutes} |"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a part ended."""
+    """The end of a part: exit code, duration and tests."""
 
     part: Part
     code: int
@@ -116,12 +116,12 @@ class Outcome:
 
 
 def run(part: Part, options: Sequence[str]) -> Outcome:
-    """Run a part; pass an interrupt on to it, and wait until it has stopped what it started."""
+    """Run a part. Pass an interrupt on to it, and wait until it has stopped what it started."""
     print(f"\n=== {part.name}: {part.proves} ===", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         results = Path(directory) / "results.xml"
         begun = time.monotonic()
-        # In a group of its own: a terminal's Ctrl-C would reach it twice, and cut its clean-up short.
+        # A process group of its own: a terminal's Ctrl-C would reach it twice, and cut its clean-up short.
         process = subprocess.Popen(part.command(results, options), cwd=TESTS.parent, process_group=0)
         try:
             code = process.wait()
@@ -133,7 +133,7 @@ def run(part: Part, options: Sequence[str]) -> Outcome:
 
 
 def read_tests(results: Path) -> list[tuple[float, str]]:
-    """Seconds and name of each test; none if the part wrote no results."""
+    """Return seconds and name of each test; none if the part wrote no results."""
     if not results.exists():
         return []
     cases = ElementTree.parse(results).iter("testcase")
@@ -141,7 +141,7 @@ def read_tests(results: Path) -> list[tuple[float, str]]:
 
 
 def report(outcomes: Sequence[Outcome], interrupted: bool) -> None:
-    """Print what each part took, and the slowest tests of all."""
+    """Print each part's duration, and the slowest of all tests."""
     print(f"\n{'part':<16}{'tests':>8}{'seconds':>10}  outcome")
     for outcome in outcomes:
         ended = "passed" if outcome.code == 0 else f"FAILED (exit {outcome.code})"
@@ -155,7 +155,7 @@ def report(outcomes: Sequence[Outcome], interrupted: bool) -> None:
 
 
 def chosen(arguments: argparse.Namespace) -> list[Part]:
-    """The parts that are asked for. Ends the program if one does not exist."""
+    """Return the parts of these names. End the program if one does not exist."""
     every = {part.name: part for part in (*TEST, *REST)}
     if unknown := [name for name in arguments.parts if name not in every]:
         sys.exit(f"there is no part {unknown[0]!r}; there are: {', '.join(every)}")
@@ -165,7 +165,7 @@ def chosen(arguments: argparse.Namespace) -> list[Part]:
 
 
 def main() -> int:
-    """Run the parts that are asked for. The exit code is 1 if a part failed, 130 after an interrupt."""
+    """Run the parts that are asked for. Return 1 if a part failed, 130 after an interrupt."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

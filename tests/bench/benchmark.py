@@ -1,4 +1,4 @@
-"""What every benchmark is: a name, the sites it needs, and a measurement."""
+"""The form of every benchmark: a name, the sites it needs, and a measurement."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from towpath.contracts.site import Durability, SiteSpec
 
 
 class Scale(IntEnum):
-    """How much is measured."""
+    """Extent of a measurement."""
 
     QUICK = 0
-    """Everything reduced: shows that it runs, the figures are rough."""
+    """Everything reduced: it shows that the benchmark runs. The figures are rough."""
     DEFAULT = 1
     FULL = 2
     """The whole grid of migrations."""
@@ -36,6 +36,6 @@ class Benchmark:
     name: str
     title: str
     sites: tuple[SiteSpec, ...]
-    """Sites of the mesh it runs on; none: it makes a mesh of its own."""
+    """Sites of the mesh that it runs on; none if it makes a mesh of its own."""
     measure: Callable[[MeasuredMesh | None, Scale, Say, Measured], Awaitable[None]]
-    """Adds cases to what was measured, one by one, so that a failure does not take them along."""
+    """Adds cases to the result one by one, so that a failure keeps the earlier ones."""

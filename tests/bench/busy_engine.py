@@ -19,16 +19,16 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.site import SiteSpec
 
 BATCH = 10_000
-"""Events of a micro-batch: some in each setting of each round."""
+"""Events in a micro-batch: each turn of a setting has several micro-batches."""
 
 BACKLOG = 60_000
-"""Events that wait, at least, whenever something is measured."""
+"""Smallest number of waiting events while a turn is measured."""
 
 WARM_UP = 150_000
 """Events. The first micro-batches compile and start workers; the last third says how fast the job is."""
 
 MARGIN = 1.5
-"""How much faster than it was a job may become, and still have a backlog."""
+"""Factor by which a job may become faster and still have a backlog."""
 
 LOOK_S, LOAD_S = 0.2, 120.0
 
@@ -38,7 +38,7 @@ class Turn:
     """One setting in one round."""
 
     begin: float
-    """Unix seconds: a micro-batch was committed."""
+    """Unix seconds at which a micro-batch was committed."""
     end: float
     events: int
     cpu_s: float
@@ -66,7 +66,7 @@ class Engine:
     turns: defaultdict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
 
     async def provide(self, seconds: float) -> None:
-        """Have a backlog for so many seconds. Raises `LoadFailed`, `TimeoutError`."""
+        """Make a backlog for this many seconds. Raises `LoadFailed`, `TimeoutError`."""
         waiting = await self.mesh.last_serial(self.job.site) - await self.mesh.processed(self.job)
         await self.send(int(seconds * MARGIN * self.rate) + BACKLOG - waiting)
 
@@ -76,7 +76,7 @@ class Engine:
             await send(self.mesh.load_spec(self.job.site, events=events, connections=2), LOAD_S)
 
     async def turn(self, setting: str, seconds: float) -> None:
-        """Measure for so long, from one committed micro-batch to another."""
+        """Measure for this many seconds, from one committed micro-batch to another."""
         seen: list[tuple[float, int]] = []
         begin = time.time()
         while time.time() < begin + seconds:
@@ -114,7 +114,7 @@ async def deployed(mesh: MeasuredMesh, site: SiteSpec, samples: list[Sample]) ->
 
 
 async def settled(engine: Engine, say: Say) -> None:
-    """The first micro-batches compile and start workers: they are not measured."""
+    """Let the first micro-batches pass unmeasured: they compile code and start workers."""
     say(f"{engine.job.site}: warming up")
     begin = await engine.mesh.last_serial(engine.job.site)
     await engine.send(WARM_UP)

@@ -1,4 +1,4 @@
-"""How fast `towpath check` judges files: a million events for each rule, a process of its own for each.
+"""Speed of `towpath check` on files: a million events for each rule, each in a process of its own.
 
 `python tests/bench/checker.py [EVENTS]` prints one JSON object: rule → events/s, seconds and peak memory,
 beside the targets (a million events in 60 s and 4 GB).
@@ -39,7 +39,7 @@ TERMS: dict[str, tuple[str, Terms]] = {
     "window-average": ("window-average", _WINDOW),
     "range-sum": ("range-sum", Terms(key=("device",), value_field="level")),
 }
-"""What is measured → the rule and its terms."""
+"""Name of a measurement → the rule and its terms."""
 
 
 def event(number: int, chance: random.Random) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def event(number: int, chance: random.Random) -> dict[str, Any]:
 
 
 def results(name: str, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What a pipeline that works makes of the events."""
+    """Return the results of a correct pipeline for the events."""
     if name in ("pass-through", "filter"):
         yield from events
     elif name == "pass-through of an OUT stream":
@@ -108,7 +108,7 @@ def events_in(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def judge(name: str, events: Path, output: Path) -> dict[str, Any]:
-    """Judge, and say what it took. Raises `AssertionError` unless everything is as it should be."""
+    """Judge, and return time and memory used. Raises `AssertionError` unless the verdict is clean."""
     rule, terms = TERMS[name]
     begun, used = time.perf_counter(), time.process_time()
     verdict = judge_by_rule(
@@ -131,7 +131,7 @@ def judge(name: str, events: Path, output: Path) -> dict[str, Any]:
 
 
 def main(count: int) -> None:
-    """Measure every rule on so many events."""
+    """Measure every rule on `count` events."""
     measured: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as directory:
         events, output = Path(directory) / "events.jsonl", Path(directory) / "results.jsonl"

@@ -21,13 +21,13 @@ CPU, AT_REST = "CPU s", "at rest, % of a core"
 HELP, JOBS = Target(at_most=0.3), Target(at_most=0.6)
 SERVICE, AGENT = Target(at_most=1.0), Target(at_most=2.0)
 SERVERS = ("hub", "redis")
-"""Not ours; a site's server is one, too."""
+"""Processes that are not Towpath's. A site's server is one, too."""
 
 TIMES = 10
 COMMAND_S = 60.0
 
 REST_S = 20.0
-"""Long enough to see what a process uses while it only waits: some do something every few seconds."""
+"""Long enough to measure a waiting process: some work every few seconds."""
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
@@ -54,7 +54,7 @@ async def _command(measured: Measured, arguments: list[str], target: Target, tim
 
 
 def _spent_s(arguments: list[str]) -> float:
-    """Processor time of one call. Nothing else that we started may end meanwhile."""
+    """Return the processor time of one call. No other child of this process may end meanwhile."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "towpath.cli", *arguments]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=COMMAND_S)

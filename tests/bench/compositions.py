@@ -1,4 +1,4 @@
-"""`make bench-compositions`: pipelines of many jobs, deployed, modified and deleted; and what they cost.
+"""`make bench-compositions`: the cost of pipelines of many jobs that are deployed, modified and deleted.
 
 Exit code 1 if a part could not finish, or an event was lost or repeated; a target that is not met does not
 change it. `tests/bench/README.md` says what each figure means.

@@ -15,7 +15,7 @@ from towpath.contracts.site import SiteSpec
 SITES = tuple(SiteSpec(name=name) for name in ("ewr", "jfk", "lga", "bos", "phl", "cloud"))
 SITE_COUNT = {Scale.QUICK: 2, Scale.DEFAULT: 6, Scale.FULL: 6}
 SIZES = {Scale.QUICK: (1, 5, 10), Scale.DEFAULT: (1, 10, 25, 50, 100), Scale.FULL: (1, 10, 25, 50, 75, 100)}
-"""Jobs of the chains; of a chain as many are modified as the smaller ones have, and then all."""
+"""Jobs in each chain. In a chain, as many jobs are modified as the smaller chains have, and then all."""
 
 SAMPLE_S = {Scale.QUICK: 3.0, Scale.DEFAULT: 20.0, Scale.FULL: 20.0}
 
@@ -74,7 +74,7 @@ def _gap_figures(found: list[Gaps]) -> dict[str, Value]:
 
 
 def fits(seen: dict[int, Seen]) -> list[Case]:
-    """How each time grows with the number of jobs."""
+    """Fit a line to each time over the number of jobs."""
     points = {
         "deploy": [(n, s.deploy_s) for n, s in seen.items()],
         "modify": [(k, took) for s in seen.values() for k, took in s.modify_s.items()],
@@ -97,7 +97,7 @@ def fits(seen: dict[int, Seen]) -> list[Case]:
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """One chain after the other."""
+    """Measure one chain after the other."""
     assert mesh is not None
     sites = [site.name for site in SITES[: SITE_COUNT[scale]]]
     measured.upright = True

@@ -1,4 +1,4 @@
-"""One chain of trivial jobs, from its deployment to its deletion, and what is seen of it."""
+"""One chain of trivial jobs, observed from its deployment to its deletion."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ gets an event every n / 5 s, and never more than four a second."""
 
 SETTLE_S = 5.0
 QUIET_INTERVALS = 4
-"""A job's usual interval is taken from so many results at least."""
+"""Smallest number of results from which a job's usual interval is computed."""
 
 APPLY_S, PER_JOB_S = 120.0, 15.0
 HOP_S = 8.0
 ATTEMPT_S = 30.0
 STEPS_OF = 25
-"""So many operations of an apply are looked at step by step."""
+"""Number of an apply's operations that are analysed step by step."""
 
 
 def chain(name: str, jobs: int, sites: list[str], after: int, revisions: dict[int, int]) -> PipelineSpec:
-    """Jobs at the first site, then at the second, …; `revisions` says how often each was modified."""
+    """Return jobs at the first site, then at the second, …; `revisions` counts modifications of each."""
 
     def site(position: int) -> str:
         return sites[position * len(sites) // jobs]
@@ -73,7 +73,7 @@ def job_name(chain: str, position: int) -> str:
 
 @dataclass
 class Seen:
-    """What was measured of one chain."""
+    """Measurements of one chain."""
 
     deploy_s: float = 0.0
     modify_s: dict[int, float] = field(default_factory=dict)
@@ -86,9 +86,9 @@ class Seen:
     quiet: Interval = (0.0, 0.0)
     gaps: list[Gaps] = field(default_factory=list)
     cpu_s: dict[str, float] = field(default_factory=dict)
-    """What was done → CPU seconds of the whole mesh meanwhile."""
+    """Action → CPU seconds of the whole mesh meanwhile."""
     steps_s: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What was done → step of its operations → mean seconds."""
+    """Action → step of its operations → mean seconds."""
     events: int = 0
     faults: int = 0
 
@@ -101,9 +101,9 @@ class Chain:
     jobs: int
     sites: list[str]
     modify: tuple[int, ...]
-    """How many of its last jobs are modified, one apply after the other."""
+    """Numbers of last jobs to modify, one apply after the other."""
     sample_s: float
-    """How long it is watched without events, and with."""
+    """Seconds to watch it without events, and then with events."""
     say: Say
     seen: Seen = field(default_factory=Seen)
     after: int = 0
@@ -115,7 +115,7 @@ class Chain:
 
     @property
     def period_s(self) -> float:
-        """Between two events."""
+        """Seconds between two events."""
         return max(self.jobs / BATCHES_PER_S, 0.25)
 
     async def measure(self) -> Seen:
@@ -137,7 +137,7 @@ class Chain:
         return self.seen
 
     async def _watch(self) -> None:
-        """The chain at work while nothing changes."""
+        """Observe the chain at work while nothing changes."""
         begun = time.time()
         self.seen.busy_cores = await cores_of(self.mesh, self.sample_s)
         await asyncio.sleep(max(0.0, QUIET_INTERVALS * max(self.period_s, TRIGGER_S) + begun - time.time()))
@@ -145,7 +145,7 @@ class Chain:
         self.seen.quiet = (begun, time.time())
 
     async def _modify(self, count: int) -> None:
-        """Modify the last jobs: those before them, whose input nobody disturbs, must not notice."""
+        """Modify the last jobs. Jobs before them keep their input and must go on undisturbed."""
         for position in range(self.jobs - count, self.jobs):
             self.revisions[position] = self.revisions.get(position, 0) + 1
         begun = time.time()
@@ -171,7 +171,7 @@ class Chain:
         return took_s, view
 
     async def _steps(self, view: ApplyView) -> dict[str, float]:
-        """Where the time of an apply's operations went."""
+        """Return the mean seconds of each step of an apply's operations."""
         operations = [operation for change in view.changes for operation in change.operations]
         taken: defaultdict[str, list[float]] = defaultdict(list)
         for operation in operations[:STEPS_OF]:
@@ -185,11 +185,11 @@ class Chain:
         return {step: round(sum(all_s) / len(all_s), 4) for step, all_s in taken.items()}
 
     async def _until_flowing(self) -> None:
-        """Until the last job has results."""
+        """Wait until the last job has results."""
         await until(self._last_has(1), HOP_S * self.jobs + APPLY_S, "a result of the last job")
 
     async def _until_through(self) -> None:
-        """Until the last job has all results."""
+        """Wait until the last job has all results."""
         within_s = HOP_S * self.jobs + APPLY_S
         await until(self._last_has(self.seen.events), within_s, f"{self.seen.events} results of the last job")
 
@@ -201,7 +201,7 @@ class Chain:
         return check
 
     async def _judge(self) -> None:
-        """Every event must have passed every job once; untouched jobs must have gone on as before."""
+        """Check that every event passed every job once, and that untouched jobs went on as before."""
         arrivals: dict[str, np.ndarray] = {}
         for position, site in enumerate(self.site_of):
             stream = output_stream(job_name(self.name, position))
@@ -215,7 +215,7 @@ class Chain:
             self.seen.faults += verdict.lost + verdict.duplicated
             stored = np.array([m.published.timestamp() for page, _, _ in pages for m in page])
             arrivals[str(position)] = stored
-        # One that was lost or came twice has its own verdict, and then times do not compare.
+        # A lost or repeated event has its own verdict, and makes times incomparable.
         for count, interval in self.seen.changing.items() if not self.seen.faults else ():
             untouched = {p: times for p, times in arrivals.items() if int(p) < self.jobs - count}
             inputs = {p: arrivals[str(int(p) - 1)] for p in untouched if int(p)}

@@ -1,4 +1,4 @@
-"""Whether a time grows linearly with the number of jobs."""
+"""Test whether a time grows linearly with the number of jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Line:
 
 
 def line_through(points: Sequence[tuple[float, float]]) -> Line | None:
-    """The line through (x, y); none for fewer than three different x, which any line would fit."""
+    """Return the line through (x, y); None for fewer than three different x, which any line would fit."""
     if len({x for x, _ in points}) < 3:
         return None
     x, y = np.array(points, float).T

@@ -1,4 +1,4 @@
-"""Whether jobs that an apply leaves alone go on publishing as before."""
+"""Gaps in the results of jobs that an apply leaves unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Gaps:
-    """How long outputs were without a new result."""
+    """Longest times without a new result."""
 
     jobs: int
     """Jobs that had results before and after."""
@@ -23,11 +23,11 @@ class Gaps:
     longest_s: float
     """Longest time that overlaps a change, of all jobs."""
     beyond_usual_s: float
-    """By how much a job's longest time in a change exceeds its longest one before, at worst; 0 up to the
-    tolerance. It holds what all jobs before it in the chain were late."""
+    """Largest excess of a job's longest time in a change over its longest one before; 0 within the tolerance.
+    It includes the delays of all jobs before it in the chain."""
     own_s: float
-    """The same of the time that a job adds: between two results, less that between the events they are of.
-    A job that paused has it, and those behind it have not."""
+    """The same excess of the time that a job itself adds: the time between two results less the time between
+    their events. A paused job shows it, and the jobs behind it do not."""
 
 
 def gaps(
@@ -37,11 +37,11 @@ def gaps(
     tolerance_s: float,
     inputs: dict[str, np.ndarray] | None = None,
 ) -> Gaps | None:
-    """Compare each job with itself; none when no job has enough results to tell.
+    """Compare each job with itself; None if no job has enough results.
 
-    `arrivals` has, by job, when its results were stored, ascending, and `inputs` when the event of each was;
-    of a job without any, events are taken to come evenly. `tolerance_s` is by how much two intervals differ
-    without cause, a whole trigger interval: one event just meets a trigger, the next one just misses it.
+    `arrivals` has the times at which each job's results were stored, ascending, and `inputs` the times of
+    their events. Without those, events are assumed to come evenly. `tolerance_s` is the normal difference
+    between two intervals, a whole trigger interval: one event just meets a trigger, the next just misses it.
     """
     found: list[tuple[float, float, float, float]] = []
     for job, times in arrivals.items():

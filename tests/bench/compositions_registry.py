@@ -1,4 +1,4 @@
-"""What the registry of a thousand jobs takes on disk, written by a real coordinator. Sites run no Spark."""
+"""Size on disk of the registry of a thousand jobs, written by a real coordinator. Sites run no Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JOBS = {Scale.QUICK: 100, Scale.DEFAULT: 1_000, Scale.FULL: 1_000}
 
 ON_DISK, PER_THOUSAND = "on disk, KB", "KB per 1,000 jobs"
 TARGETS = {PER_THOUSAND: Target(at_most=754.0)}
-"""What SpecK's paper reports."""
+"""The figure that SpecK's paper reports."""
 
 BEAT_S = 1.0
 READY_S, APPLY_S, REWRITE_S = 60.0, 600.0, 60.0
@@ -53,7 +53,7 @@ READY_S, APPLY_S, REWRITE_S = 60.0, 600.0, 60.0
 
 @dataclass
 class _Agents:
-    """Agents that do at once whatever they are told, and report that the jobs run."""
+    """Agents that execute every command at once and report that the jobs run."""
 
     state: MeshState
     jobs: dict[str, dict[str, Assignment]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class _Agents:
 
 
 async def measure(_: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Apply pipelines of a hundred jobs each; then look at the file of Redis, as it is and rewritten."""
+    """Apply pipelines of a hundred jobs each. Then measure the file of Redis, as it is and rewritten."""
     jobs = JOBS[scale]
     measured.notes += [
         f"{jobs} forward jobs in pipelines of {JOBS_OF_A_PIPELINE}, applied by a real coordinator; agents "
@@ -148,7 +148,7 @@ async def _apply_all(state: MeshState, jobs: int, say: Say) -> float:
 
 
 async def _rewritten(home: Home) -> tuple[int, dict[str, int]]:
-    """Bytes of the registry's file after Redis wrote it anew, and what each kind of keys has of it."""
+    """Let Redis rewrite the registry's file. Return its bytes, and the share of each kind of keys."""
     socket = home.redis / "socket"
     options = ["--dir", str(home.redis), "--port", "0", "--unixsocket", str(socket), "--appendonly", "yes"]
     process = await asyncio.create_subprocess_exec(
@@ -158,7 +158,7 @@ async def _rewritten(home: Home) -> tuple[int, dict[str, int]]:
         async with Redis(unix_socket_path=str(socket)) as redis:
             await until(lambda: _answers(redis), READY_S, "Redis")
             await redis.bgrewriteaof()
-            await until(lambda: _is_rewritten(redis), REWRITE_S, "the file written anew")
+            await until(lambda: _is_rewritten(redis), REWRITE_S, "the rewritten file")
             return _bytes_in(home.redis), await _bytes_by_kind(redis)
     finally:
         process.terminate()
@@ -179,13 +179,13 @@ async def _is_rewritten(redis: Redis) -> bool:
 async def _bytes_by_kind(redis: Redis) -> dict[str, int]:
     kinds: Counter[str] = Counter()
     async for key in redis.scan_iter(count=1000):
-        # What DUMP gives is how the file has it.
+        # DUMP returns the form that the file has.
         kinds[key.decode().split(":")[1]] += len(key) + len(await redis.dump(key) or b"")
     return dict(kinds)
 
 
 def _bytes_in(directory: Path) -> int:
-    """Of Redis's append-only files, whatever its version calls them."""
+    """Return the bytes of Redis's append-only files, under the names of any version."""
     return sum(path.stat().st_size for path in directory.rglob("appendonly*") if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""Memory and CPU time of all processes of a mesh, by what they are."""
+"""Memory and CPU time of all processes of a mesh, by kind."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from migration_usage import owner_of
 from towpath.mesh import lifecycle
 
 KINDS = ("engine", "agent", "nats")
-"""Of each site; everything else belongs to the services."""
+"""Kinds of processes at each site. All others belong to the services."""
 SERVICES = "services"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What one kind of process uses together."""
+    """Memory and CPU time of all processes of one kind."""
 
     processes: int = 0
     resident_mb: float = 0.0
     """Pages that processes share count for each of them."""
     proportional_mb: float = 0.0
-    """Pages that processes share count once in all (proportional set size)."""
+    """Pages that processes share count once in total (proportional set size)."""
     cpu_s: float = 0.0
-    """Used so far, children that have ended included."""
+    """CPU seconds used so far, ended children included."""
 
 
 def kind_of(process: str) -> str:
-    """What a process of the mesh is: the end of `jfk-engine`, or the services."""
+    """Return the kind of a process: `engine` for `jfk-engine`, or the services."""
     ending = process.rpartition("-")[2]
     return ending if ending in KINDS else SERVICES
 
 
 def usage(roots: Mapping[int, str]) -> dict[str, Usage]:
-    """By kind, given the kind of each outermost process. Blocks for some 100 ms."""
+    """Return usage by kind, given the kind of each outermost process. Blocks for some 100 ms."""
     running = {process.pid: process for process in psutil.process_iter(["ppid"])}
     parents = {pid: process.info["ppid"] or 0 for pid, process in running.items()}
     members: defaultdict[str, list[psutil.Process]] = defaultdict(list)
@@ -63,15 +63,18 @@ def total(usages: Mapping[str, Usage]) -> Usage:
 
 
 async def usage_of(mesh: MeasuredMesh) -> dict[str, Usage]:
-    """What the mesh uses now."""
+    """Return the present usage of the mesh."""
     listed = await asyncio.to_thread(lifecycle.processes, mesh.home)
     roots = {process.pid: kind_of(process.name) for process in listed if process.pid is not None}
     return await asyncio.to_thread(usage, roots)
 
 
 async def cores_of(mesh: MeasuredMesh, seconds: float) -> dict[str, float]:
-    """Cores that each kind keeps busy, on average over the seconds to come. What a process used that ended
-    meanwhile is lost where its parent did not wait for it; then a kind may seem to have used nothing."""
+    """Return the cores that each kind keeps busy, on average over the next seconds.
+
+    The usage of a process that ends meanwhile is lost if its parent does not wait for it. Then a kind may
+    seem to use nothing.
+    """
     begun, before = time.monotonic(), await usage_of(mesh)
     await asyncio.sleep(seconds)
     after = await usage_of(mesh)

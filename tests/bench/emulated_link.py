@@ -1,6 +1,6 @@
-"""How near an emulated link comes to the delay and the bandwidth that it is told.
+"""Delay and bandwidth of an emulated link, compared with its settings.
 
-What servers and processes of a busy machine add to a trip is in the figures: on an idle machine it is little.
+The figures include the time that servers and processes add to a trip. On an idle machine it is short.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ TARGET = Target(at_most=10.0)
 
 @dataclass
 class Ways:
-    """The ways of a site's parts over its link."""
+    """The connections of a site's parts over its link."""
 
     operator: Bus
     agent: Bus
     redis: Redis
 
     async def passed_to_hub(self) -> int:
-        """Bytes, of all that goes over the link."""
+        """Return the bytes of everything that has passed the link to the hub."""
         links: LinkList = await self.operator.request(ListLinks(), deadline_s=COMMAND_S)
         return next(link.bytes_to_hub for link in links.links if link.site == SITE)
 
     async def passing(self, at_least: int) -> tuple[float, int]:
-        """When as many bytes have passed to the hub, and how many they were then."""
+        """Return the time at which this many bytes have passed to the hub, and their number then."""
         while (passed := await self.passed_to_hub()) < at_least:
             await asyncio.sleep(LOOK_S)
         return time.monotonic(), passed
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """A site whose link is told its delay and its bandwidth: a probe, bulk alone, and all together."""
+    """Measure a link with given delay and bandwidth: a probe, bulk alone, and all together."""
     measured.notes.append("the link is told 50 ms each way and 10 Mbit/s; times in seconds, rates in bytes/s")
     rounds = {Scale.QUICK: 3, Scale.DEFAULT: 9, Scale.FULL: 25}[scale]
     with temporary_home() as home:
@@ -79,7 +79,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 
 @asynccontextmanager
 async def shaped(mesh: MeasuredMesh) -> AsyncIterator[Ways]:
-    """The link is as told from here on, and perfect in the end."""
+    """Apply delay and bandwidth within the context, and restore the link in the end."""
     access = mesh.state.site(SITE)
     host, port = mesh.state.redis_remote(access)
     async with AsyncExitStack() as stack:
@@ -98,7 +98,7 @@ async def shaped(mesh: MeasuredMesh) -> AsyncIterator[Ways]:
 
 
 async def _probed(ways: Ways, rounds: int, measured: Measured) -> None:
-    """What the mesh's own probe of the link says."""
+    """Measure with the mesh's own probe of the link."""
     await probe(ways.agent, "hub")
     probes = [{each.metric: each.value for each in await probe(ways.agent, "hub")} for _ in range(rounds)]
     whole = [each for each in probes if each]
@@ -107,7 +107,7 @@ async def _probed(ways: Ways, rounds: int, measured: Measured) -> None:
 
 
 async def _bulk(ways: Ways, rounds: int, measured: Measured) -> None:
-    """State that goes to Redis takes the time of its bytes, and a round trip."""
+    """Measure state on its way to Redis: it needs the time of its bytes, and a round trip."""
     await ways.redis.xlen(KEY)
     took_s: list[float] = []
     for _ in range(rounds):
@@ -118,7 +118,7 @@ async def _bulk(ways: Ways, rounds: int, measured: Measured) -> None:
 
 
 async def _together(ways: Ways, rounds: int, measured: Measured) -> None:
-    """State and messages that go at the same time have the bandwidth together, and each has a share."""
+    """Measure state and messages at the same time: they share the bandwidth."""
     sent = {"redis": 0, "messages": 0}
 
     async def fill_redis() -> None:
@@ -128,7 +128,7 @@ async def _together(ways: Ways, rounds: int, measured: Measured) -> None:
 
     async def fill_bus() -> None:
         while True:
-            # Nothing that servers could make smaller on the way.
+            # Random bytes, which servers cannot compress on the way.
             payload = b64encode(os.urandom(45_000)).decode()
             await ways.agent.request(Echo(site="hub", payload=payload), deadline_s=COMMAND_S)
             sent["messages"] += 1

@@ -1,4 +1,4 @@
-"""What a point of the data path costs, per event: without rules, with some that never act, with some that do.
+"""Cost per event of a point of the data path: without rules, with idle rules, with rules that act.
 
 `python tests/bench/fault_overhead.py` prints a table. All cases are interleaved, so that a change of the
 machine's speed falls on all of them.
@@ -58,7 +58,7 @@ def bundle(first: int) -> list[ChangedMessage]:
 
 
 class _Log:
-    """In place of a stream: the same bundles again and again, from memory."""
+    """A stand-in for a stream: the same bundles again and again, from memory."""
 
     def __init__(self) -> None:
         self.bundles = [bundle(1 + k * EVENTS_A_BUNDLE) for k in range(BUNDLES)]
@@ -130,7 +130,7 @@ def reading_ns(rules: dict[str, tuple[PointRule, ...]]) -> dict[str, float]:
 
 def _timed(work: Callable[[], None]) -> Callable[[], float]:
     def measure() -> float:
-        # CPU time: others on the machine are not what is measured.
+        # CPU time, because other processes on the machine must not count.
         begun = time.thread_time_ns()
         work()
         return (time.thread_time_ns() - begun) / (BUNDLES * EVENTS_A_BUNDLE)
@@ -142,7 +142,7 @@ def _interleaved(timings: dict[str, Callable[[], float]]) -> dict[str, float]:
     found: dict[str, list[float]] = {name: [] for name in timings}
     order, chance = list(timings), random.Random(0)
     for _ in range(ROUNDS):
-        chance.shuffle(order)  # What one leaves in caches and heap is not always the same one's trouble.
+        chance.shuffle(order)  # So that a case's caches and heap do not always slow the same next case.
         for name in order:
             found[name].append(timings[name]())
     return {name: statistics.median(values) for name, values in found.items()}

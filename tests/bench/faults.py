@@ -1,4 +1,4 @@
-"""`make bench-faults`: what fault rules cost, loaded and not loaded, and how soon they are felt.
+"""`make bench-faults`: the cost of fault rules, loaded and not loaded, and the delay of their effect.
 
 Exit code 1 if a part could not finish; a target that is not met does not change it. `tests/bench/README.md`
 says what each figure means.
@@ -21,7 +21,7 @@ WITHOUT_FAULTS = Path(__file__).with_name("without_faults")
 
 
 def without_faults_at(site: str) -> None:
-    """Have all processes of a site, started by this one from now on, know of no rules."""
+    """Keep rules from all processes of a site that this process starts from now on."""
     paths = [str(WITHOUT_FAULTS), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     os.environ["TOWPATH_BENCH_WITHOUT_FAULTS"] = site

@@ -1,4 +1,4 @@
-"""What rules cost a job that is as busy as it can be: settings by turns, on one running query.
+"""Cost of rules for a job at full load: settings by turns, on one running query.
 
 A windowed count works off a backlog, so that each event's cost shows as throughput. Rules are loaded and
 unloaded without a restart; each round goes through all settings, in another order. A second engine of the
@@ -33,7 +33,7 @@ BARE = SiteSpec(name="bare", engine=ENGINE)
 """Its processes have no TOWPATH_HOOKS: see `without_faults/sitecustomize.py`."""
 
 SETTLE_S = 1.0
-"""After rules have changed."""
+"""Pause after a change of rules."""
 
 RULES_S = 30.0
 
@@ -77,7 +77,7 @@ TARGETS = {
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Both engines by turns, then the settings by turns on one."""
+    """Measure both engines by turns, then the settings by turns on one."""
     assert mesh is not None
     rounds, seconds = {Scale.QUICK: (3, 4.0), Scale.DEFAULT: (12, 5.0), Scale.FULL: (40, 6.0)}[scale]
     pids = await _engines(mesh)

@@ -15,7 +15,7 @@ from migration_pictures import COLOURS, STYLE
 
 
 def draw_distributions(path: Path, title: str, unit: str, values: Mapping[str, Sequence[float]]) -> None:
-    """One line for each setting: which share of its samples is at most so large."""
+    """Draw one line for each setting: the share of its samples up to each value."""
     with plt.rc_context(STYLE):
         figure, axis = plt.subplots(figsize=(7.5, 4.2))
         for colour, (setting, found) in zip(COLOURS * 2, values.items(), strict=False):

@@ -1,4 +1,4 @@
-"""What a point costs where nothing or little is done at it: in one process, by turns, without a mesh."""
+"""Cost of a point with no or little work: in one process, by turns, without a mesh."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ AT_THE_POINT: Mapping[str, dict[str, Any]] = {
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Points and conditions; then the thread that looks for rules."""
+    """Measure points and conditions, then the thread that reads rules."""
     turns = {Scale.QUICK: 20, Scale.DEFAULT: 100, Scale.FULL: 400}[scale]
     with tempfile.TemporaryDirectory(prefix="towpath-bench-") as directory:
         await asyncio.to_thread(_all, Path(directory), turns, say, measured)

@@ -1,4 +1,4 @@
-"""Compares two settings that were measured by turns: the ratio of their costs, and how sure it is."""
+"""Compare two settings that were measured by turns: the ratio of their costs, with its uncertainty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SEED = 7
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much more one setting costs than the other, percent, with a 95 % interval."""
+    """Additional cost of one setting over the other, percent, with a 95 % interval."""
 
     percent: float
     low: float
@@ -25,10 +25,10 @@ class Ratio:
 
 
 def dearer(costs: Sequence[float], than: Sequence[float]) -> Ratio:
-    """By how much `costs` exceed `than`, of the same rounds: the median of the rounds' ratios.
+    """Return the excess of `costs` over `than` in the same rounds: the median of the rounds' ratios.
 
-    Not their mean: a single round in which the machine did something else would say more than twenty others.
-    The interval is a bootstrap over rounds: what lasts longer than a round meets both settings alike.
+    It is not the mean, because a single disturbed round would outweigh twenty others. The interval is a
+    bootstrap over rounds: a disturbance that lasts longer than a round affects both settings alike.
     """
     ratios = np.asarray(costs, float) / np.asarray(than, float)
     random = np.random.default_rng(SEED)

@@ -1,7 +1,7 @@
-"""How soon a running job feels a rule that is loaded, and feels it no longer when it is unloaded.
+"""Delay until a loaded rule affects a running job, and until an unloaded one ceases to.
 
 The rule emits a metric with some of the events that the job reads. A metric carries the time at which a
-task emitted it: the first one says when the rule was there, the last one when it was gone.
+task emitted it: the first one shows when the rule took effect, the last one when it ceased.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from towpath.contracts.faults import Rule
 from towpath.contracts.operators import Forward
 
 RATE, EVERY = 500.0, 10
-"""Events per second, and of how many one is told of: fifty metrics a second."""
+"""Events per second, and the number of events per metric: fifty metrics per second."""
 
 FOLLOWED_S = 3.0
-"""Longer than a rule takes to come or go: nothing is told of it any more after that."""
+"""Longer than a rule needs to take effect or to cease: after it no more metrics arrive."""
 
 METRIC = "reached"
 RULE = Rule.model_validate(
@@ -39,7 +39,7 @@ TARGET = Target(at_most=1.0)
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """One job under load; the rule comes and goes."""
+    """Load and unload the rule again and again while one job is under load."""
     assert mesh is not None
     measured.notes.append("medians over rounds, from the command to the time a task emitted a metric")
     rounds = {Scale.QUICK: 3, Scale.DEFAULT: 10, Scale.FULL: 40}[scale]
@@ -49,7 +49,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
     async with load(mesh.load_spec(EDGE.name, rate=RATE)):
         for number in range(rounds + 1):
             came, went = await _turn(mesh)
-            # The first rule of all makes processes import what carries rules out.
+            # The very first rule makes processes import the faults.
             if number:
                 felt.append(came)
                 gone.append(went)
@@ -62,7 +62,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 
 
 async def _turn(mesh: MeasuredMesh) -> tuple[float, float]:
-    """Seconds until a rule was felt, and until it was gone."""
+    """Return the seconds until a rule took effect, and until it ceased."""
     before = (await _heard(mesh, 0)).last
     loaded = time.time()
     await mesh.bus.request(LoadRules(rules=[RULE]), deadline_s=COMMAND_S)

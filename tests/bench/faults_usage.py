@@ -17,12 +17,12 @@ from towpath.tasks import end
 
 SAMPLE_S = 0.25
 LOOK_S = 2.0
-"""Between looks for processes that have come: Spark keeps its Python workers."""
+"""Interval between searches for new processes. It may be long because Spark keeps its Python workers."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What the engine and its processes have used by a moment."""
+    """Usage of the engine and its processes up to one moment."""
 
     at: float
     """Unix seconds."""
@@ -40,7 +40,7 @@ class Family:
         self._looked_at = 0.0
 
     def sample(self) -> Sample:
-        """What they have used by now; blocks for a millisecond or two."""
+        """Return their usage up to now. Blocks for a millisecond or two."""
         now = time.monotonic()
         if now - self._looked_at > LOOK_S:
             self._members = [self._root, *self._root.children(recursive=True)]

@@ -1,4 +1,4 @@
-"""What a benchmark found: cases with figures, targets beside them, as a table and as JSON."""
+"""Results of a benchmark: cases with figures, targets beside them, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Value = float | int | str | None
 
 @dataclass(frozen=True)
 class Target:
-    """What a figure should reach: exactly one of the two limits."""
+    """A limit for a figure: exactly one of the two."""
 
     at_least: float | None = None
     at_most: float | None = None
 
     def met(self, value: Value) -> bool:
-        """Whether a figure reaches it. A figure that is missing, or is no number, does not."""
+        """True if a figure reaches it. A figure that is missing, or is no number, does not."""
         if not isinstance(value, int | float):
             return False
         if self.at_least is not None:
@@ -46,39 +46,39 @@ class Case:
 
 @dataclass
 class Measured:
-    """What one benchmark found."""
+    """Results of one benchmark."""
 
     benchmark: str
     title: str
     cases: list[Case] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """How figures were taken, as far as titles do not say it."""
+    """Notes on how figures were measured, where titles do not say it."""
     seconds: float = 0.0
     load_before: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """The machine's load averages when the benchmark began."""
     error: str | None = None
-    """Why it is not complete."""
+    """Reason why it is not complete."""
     upright: bool = False
-    """Whether the table shows cases as columns: for few cases with many figures."""
+    """True if the table shows cases as columns: for few cases with many figures."""
     raw: dict[str, Any] = field(default_factory=dict)
-    """What figures were computed from, for the JSON."""
+    """Raw data behind the figures, for the JSON."""
     pictures: dict[str, Callable[[Path], None]] = field(default_factory=dict)
-    """Name of a picture → draws it into a PNG file. Drawn when nothing is measured any more."""
+    """Name of a picture → function that draws it into a PNG file, after all measurements."""
 
     @property
     def sound(self) -> bool:
-        """Whether it is complete and nothing was lost, repeated or wrong."""
+        """True if it is complete and nothing was lost, repeated or wrong."""
         return self.error is None and not any(case.faults for case in self.cases)
 
     def verdicts(self) -> Iterator[tuple[str, str, Value, Target, bool]]:
-        """(case, figure, value, target, met) wherever there is a target."""
+        """Yield (case, figure, value, target, met) for every target."""
         for case in self.cases:
             for title, target in case.targets.items():
                 value = case.figures.get(title)
                 yield case.name, title, value, target, target.met(value)
 
     def table(self) -> Table:
-        """For people."""
+        """Return the table for people."""
         titles = list(dict.fromkeys(title for case in self.cases for title in case.figures))
         cells = [[_cell(case, title) for title in titles] for case in self.cases]
         columns, rows = titles, [case.name for case in self.cases]
@@ -92,11 +92,11 @@ class Measured:
         return table
 
     def remarks(self) -> list[str]:
-        """What to print below the table."""
+        """Return the lines to print below the table."""
         return [*self.notes, *([f"NOT COMPLETE: {self.error}"] if self.error else [])]
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return everything for programs."""
         return {
             "benchmark": self.benchmark,
             "title": self.title,
@@ -136,5 +136,5 @@ def _number(value: float | None) -> str:
 
 
 def rounded(value: float | None, digits: int = 3) -> float | None:
-    """A figure with as many digits as it deserves."""
+    """Return a figure rounded to `digits` significant digits."""
     return None if value is None else round(float(value), digits)

@@ -1,4 +1,4 @@
-"""MQTT → Spark → result events, at a steady rate: nothing lost or repeated, and how late results are."""
+"""MQTT → Spark → result events at a steady rate: lost and repeated events, and the latency of results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOST = "lost"
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """`forward` at rising rates, then a windowed count at the highest."""
+    """Measure `forward` at rising rates, then a windowed count at the highest."""
     assert mesh is not None
     measured.notes.append(
         "latency: stored in OUT less stored in IN, both by the server's clock; at "
@@ -64,7 +64,7 @@ async def _forward(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
             subscriber = await stack.enter_async_context(subscription(mesh, site, job.output.topic))
         behind_s, drain_s = await _load(mesh, job, rate, seconds)
         through = await mesh.last_serial(site)
-        await mesh.counted(job, through - start, DRAIN_S)  # What has not come by then is lost.
+        await mesh.counted(job, through - start, DRAIN_S)  # What has not arrived by then is lost.
         received = await subscriber.report(through - after, DRAIN_S) if subscriber else None
     verdict = await passed(mesh, job, start, through, measured_after=after)
     await mesh.remove(job)
@@ -93,7 +93,7 @@ def _latencies(verdict: Passed) -> dict[str, Value]:
 
 
 async def _warm(mesh: MeasuredMesh, job: JobSpec) -> None:
-    """The first results of a query take seconds; they are not measured, but they are counted."""
+    """Let a query warm up: its first results take seconds. They are counted, but not measured."""
     await send(mesh.load_spec(job.site, events=500, rate=500), DRAIN_S)
     last = await mesh.last_serial(job.site)
 
@@ -104,7 +104,7 @@ async def _warm(mesh: MeasuredMesh, job: JobSpec) -> None:
 
 
 async def _load(mesh: MeasuredMesh, job: JobSpec, rate: int, seconds: float) -> tuple[float, float]:
-    """How far the load was behind at worst, and how long the job worked after its end."""
+    """Run a load. Return its largest delay behind schedule, and the job's time after its end."""
     connections = max(1, rate // CONNECTION_RATE)
     spec = mesh.load_spec(job.site, rate=float(rate), seconds=seconds, connections=connections)
     sent = await send(spec, seconds + DRAIN_S)
@@ -134,7 +134,7 @@ async def _counted(mesh: MeasuredMesh, rate: int, seconds: float, measured: Meas
     await send(mesh.load_spec(site, events=1), DRAIN_S)
     through = await mesh.last_serial(site)
     truth = await window_truth(mesh, site, after, through, size_s, by_own_time=False)
-    await mesh.counted(job, len(truth), DRAIN_S)  # What has not come by then is lost.
+    await mesh.counted(job, len(truth), DRAIN_S)  # What has not arrived by then is lost.
     verdict = judge_windows(truth, await window_results(mesh, job))
     await mesh.remove(job)
     figures: dict[str, Value] = {

@@ -1,4 +1,4 @@
-"""`make bench-fog`: how many emulated nodes this machine holds, each with a job, and how many events/s.
+"""`make bench-fog`: numbers of emulated nodes with a job each, and events/s, that this machine can hold.
 
 Needs a Docker daemon and the images of `infra/docker/images.sh`. `tests/bench/README.md` says what each
 figure means.
@@ -35,29 +35,29 @@ from towpath.tasks import to_the_end
 
 NODES = {Scale.QUICK: (2,), Scale.DEFAULT: (2, 5, 10), Scale.FULL: (2, 4, 6, 8, 10, 12, 14)}
 RATES = {Scale.QUICK: (50, 200), Scale.DEFAULT: (25, 50, 100, 200, 400, 800, 1600), Scale.FULL: ()}
-"""Events per second and node, one after the other until a job does not keep up. Of the whole scale: as of the
-default one."""
+"""Events per second and node, one after the other until a job does not keep up. The full scale has the rates
+of the default one."""
 
 NODE_MEMORY_MB = 1152
 ENGINE = EngineSpec(spark_master="local[1]", memory="480m", state_memory_mb=32)
 TRIGGER_S = 2.0
 
 IDLE_S = 8.0
-"""Over which it is measured what everything takes that has nothing to do."""
+"""Interval over which the usage of the idle topology is measured."""
 
 SETTLE_S, HELD_S = 8.0, 16.0
-"""A load is on for so long before, and while, it is measured whether jobs keep up."""
+"""Duration of a load before the measurement, and during it."""
 
 KEPT_UP = 0.9
-"""Of the events that came while it was measured, at least so many processed meanwhile: the rest may be the
-batch under way."""
+"""Smallest processed share of the events that arrived during the measurement. The rest may be the batch under
+way."""
 
 UP, MEMORY, SERVICES, NODE = "up, s", "memory, MB", "of it services, MB", "a node, MB"
 IDLE, JOBS, EVENTS, BUSY = "idle, cores", "jobs", "events/s", "busy, cores"
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Topologies of more and more small nodes, each brought up, loaded until it is too much, taken down."""
+    """Bring up topologies of more and more small nodes, raise the load until it fails, take it down."""
     measured.notes.append(
         f"nodes of one core and {NODE_MEMORY_MB} MB, engines of one thread and a heap of {ENGINE.memory}, a "
         f"windowed count per sensor on each, batches every {TRIGGER_S:g} s; events/s: of all nodes together, "
@@ -101,19 +101,19 @@ async def _figures(home: Home, count: int, rates: tuple[int, ...], say: Say) -> 
 
 
 class Usage:
-    """What the containers of a topology take. It all blocks."""
+    """Processor time and memory of a topology's containers. All methods block."""
 
     def __init__(self, containers: dict[str, str]) -> None:
         self._containers = containers
         self._last = time.monotonic(), self._taken()
 
     def cores(self) -> float:
-        """Processor time per second since this was asked last."""
+        """Return the processor time per second since the last call."""
         before, self._last = self._last, (time.monotonic(), self._taken())
         return (self._last[1] - before[1]) / (self._last[0] - before[0])
 
     def memory(self) -> dict[str, float]:
-        """Of each container, MB."""
+        """Return the memory of each container, MB."""
         return {service: memory_bytes(name) / 1e6 for service, name in self._containers.items()}
 
     def _taken(self) -> float:
@@ -122,7 +122,7 @@ class Usage:
 
 @asynccontextmanager
 async def deployed(home: Home, nodes: list[str]) -> AsyncIterator[tuple[MeasuredMesh, dict[str, JobSpec]]]:
-    """A job on each node."""
+    """Deploy a job on each node."""
     state = await asyncio.to_thread(MeshState.load, home)
     async with emulation(home) as running:
         mesh = MeasuredMesh(home, state, running.bus)
@@ -137,7 +137,7 @@ async def deployed(home: Home, nodes: list[str]) -> AsyncIterator[tuple[Measured
 async def _most(
     mesh: MeasuredMesh, jobs: dict[str, JobSpec], usage: Usage, rates: tuple[int, ...], say: Say
 ) -> tuple[int | None, float | None]:
-    """The most events per second with which all jobs keep up, and the cores that were busy then."""
+    """Return the highest total of events per second with which all jobs keep up, and the cores in use."""
     found: tuple[int | None, float | None] = None, None
     for rate in rates:
         kept_up, cores = await _held(mesh, jobs, usage, rate)
@@ -149,7 +149,7 @@ async def _most(
 
 
 async def _held(mesh: MeasuredMesh, jobs: dict[str, JobSpec], usage: Usage, rate: int) -> tuple[bool, float]:
-    """Whether every job keeps up with a load of so many events per second, and what that takes."""
+    """Load every job with `rate` events per second. Return whether all keep up, and the cores in use."""
     async with AsyncExitStack() as stack:
         for node in jobs:
             await stack.enter_async_context(load(mesh.load_spec(node, rate=float(rate))))
@@ -167,7 +167,7 @@ async def _held(mesh: MeasuredMesh, jobs: dict[str, JobSpec], usage: Usage, rate
 
 
 async def _serials(mesh: MeasuredMesh, jobs: dict[str, JobSpec]) -> dict[str, tuple[int, int]]:
-    """Of each node, the newest event, and the newest that its job has processed."""
+    """Return for each node the newest event, and the newest that its job has processed."""
     return {node: (await mesh.last_serial(node), await mesh.processed(job)) for node, job in jobs.items()}
 
 

@@ -1,8 +1,8 @@
-"""Whether a node of half the clock does half the work, and a link between containers is as bad as it is told.
+"""Work of a node at half its clock, and delay and bandwidth of a link between containers.
 
-What a node does is measured by a job on a backlog, so that the processor is all that it waits for, and by a
-program that only loops. Full and half clock are measured by turns, so that what becomes faster or slower
-meanwhile does so for both.
+A job on a backlog measures the node's work, so that it waits for the processor alone, and a program that only
+loops does so, too. Full and half clock are measured by turns, so that changes of the machine's speed affect
+both.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 EDGE = "edge"
 CORES = 0.8
-"""Of the node whose work is measured: the machine has two, and runs all else, too."""
+"""Cores of the measured node: the machine has two, and runs everything else, too."""
 
 TOPOLOGY = {
     "name": "clock",
@@ -69,17 +69,17 @@ FULL_HALF_HALF_FULL = (1.0, 0.5, 0.5, 1.0)
 """Parts of the clock, in the order in which they are measured."""
 
 ENOUGH = 0.88
-"""Of its share that a node must have had: what it does on a busy machine says nothing of its clock."""
+"""Part of its share that a node must have had: on a busy machine, its work says nothing about its clock."""
 
 LOOP = "import time; e = time.time() + 4\nwhile time.time() < e: pass\nprint(time.process_time())"
-"""A program that always has something to do says how much of a processor it had, in seconds.
+"""A busy program that prints the processor time it got, in seconds.
 
-How often it went round would say as much of the machine's other guests: a core does a third less in one
-minute than in the next.
+The number of its loops would depend on the machine's other guests: a core does a third less in one minute
+than in the next.
 """
 
 DELAY_S, RATE = 0.05, 1_250_000
-"""What the link is told: seconds each way, and bytes per second, which are 10 Mbit/s."""
+"""Settings of the link: seconds each way, and bytes per second, which are 10 Mbit/s."""
 
 COMMAND_S = 90.0
 RATIO, OFF, TOLD, FOUND = "half to full", "off, %", "told", "measured"
@@ -87,7 +87,7 @@ HALF, NEAR = Target(at_most=15.0), Target(at_most=10.0)
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """A topology of an edge and a cloud: the edge's clock, and the edge's link."""
+    """Measure the edge's clock, and the edge's link, in a topology of an edge and a cloud."""
     measured.notes.append(
         "what a loop and a job do with half the clock, against all of it; a link at what it is told"
     )
@@ -114,7 +114,7 @@ async def _link(stage: Stage, measured: Measured) -> None:
         await stage.emulation.link(EDGE, NodeLink(delay_ms=DELAY_S * 1000, bandwidth_mbit_s=RATE * 8 / 1e6))
         given = await _probed(bus)
     await stage.emulation.link(EDGE, None)
-    # What servers and processes take comes on top of what the link does, with and without it.
+    # Servers and processes add their own time, with and without the link.
     added_s = min(given["link.round_trip"]) - min(perfect["link.round_trip"])
     for name, told, found in (
         ("link: round trip added, s", 2 * DELAY_S, added_s),
@@ -125,7 +125,7 @@ async def _link(stage: Stage, measured: Measured) -> None:
 
 
 async def _probed(bus: Bus) -> dict[str, list[float]]:
-    """Metric → what the mesh's own probe of the way to the hub says, nine times."""
+    """Return metric → nine values of the mesh's own probe of the link to the hub."""
     await probe(bus, "hub")
     found: dict[str, list[float]] = {}
     for _ in range(9):
@@ -136,7 +136,7 @@ async def _probed(bus: Bus) -> dict[str, list[float]]:
 
 async def _clock(home: Home, stage: Stage, rounds: int, measured: Measured) -> None:
     container = (await asyncio.to_thread(Project(home).containers))[EDGE]
-    # While the node has nothing else to do: a job that was removed leaves its engine work for a while.
+    # While the node has no other work: a removed job keeps its engine busy for a while.
     _, upkeep = await _with_cores(stage, partial(asyncio.sleep, MEASURED_S))
     loop = partial(asyncio.to_thread, _looped_s, container)
     _report(measured, "a loop", await _at_both_clocks(stage, loop, rounds, upkeep))
@@ -209,7 +209,7 @@ async def _end_of_batch(stage: Stage, behind_s: float) -> tuple[float, int]:
 async def _at_both_clocks(
     stage: Stage, measure: Callable[[], Awaitable[float]], rounds: int, upkeep: float
 ) -> dict[float, list[float]]:
-    """Part of the host's clock → what the node does per second with it, in the order measured."""
+    """Return part of the host's clock → work per second of the node, in the order measured."""
     found: dict[float, list[float]] = {}
     for part in FULL_HALF_HALF_FULL * rounds:
         await stage.emulation.resize(EDGE, clock_ghz=stage.emulation.host.clock_ghz * part)

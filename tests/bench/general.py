@@ -38,7 +38,7 @@ CONNECTION_RATE = 5_000
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Each point of the grid: jfk → cloud and back while events come."""
+    """Measure each point of the grid: jfk → cloud and back while events come."""
     assert mesh is not None
     measured.notes += [
         "downtime: last input processed at the source → first one at the target, less the trigger (1 s); "
@@ -120,7 +120,7 @@ def _way(move: OperationView) -> str:
 
 
 def migration_figures(move: OperationView) -> dict[str, float | int | str | None]:
-    """What a migration cost, by the operation's own figures. Raises `RuntimeError` unless it completed."""
+    """Return a migration's cost by the operation's own figures. Raises `RuntimeError` unless it completed."""
     if move.state is not OperationState.COMPLETED or move.figures is None:
         raise RuntimeError(f"migration {move.operation} is {move.state}: {move.note}")
     downtime_s, total_s = move.figures.downtime_s, move.figures.total_s

@@ -1,4 +1,4 @@
-"""MQTT QoS 1 → stored: how many events per second a site's own broker takes from devices."""
+"""MQTT QoS 1 → stored: events per second that a site's own broker takes from devices."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from measured_mesh import MeasuredMesh, within
 TARGET = Target(at_least=50_000)
 END_S = 90.0
 STORED_S = 10.0
-"""How long IN may take to hold everything that was acknowledged."""
+"""Time limit for IN to hold everything that was acknowledged."""
 
 RATE = "stored/s"
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """One process, two processes, and one against a broker that flushes before it acknowledges."""
+    """Measure one process, two processes, and one against a broker that flushes before it acknowledges."""
     assert mesh is not None
     seconds = 3.0 if scale is Scale.QUICK else 10.0
     measured.notes.append(
         "150-byte reports, 1,000 in flight per connection; acknowledged = counted by the generator, "
         "stored = counted in IN afterwards; generator and broker share the machine"
     )
-    await _run(mesh, EDGE.name, 1, 0.5, 1)  # The first thousands are slower; nobody wants to know.
+    await _run(mesh, EDGE.name, 1, 0.5, 1)  # Warm up: the first thousands of events are slower.
     say("one generator")
     one = await _run(mesh, EDGE.name, 1, seconds, 1)
     measured.cases.append(_case("fast, 1 process × 1 connection", one, None, TARGET))
@@ -46,12 +46,12 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 class _Run:
     acknowledged: int
     stored_at_once: int
-    """What IN held when the last acknowledgement had come."""
+    """Events in IN when the last acknowledgement had arrived."""
     stored: int
-    """What it held in the end."""
+    """Events in IN in the end."""
     seconds: float
     cpu_s: float
-    """Of the generators."""
+    """CPU seconds of the generators."""
 
     @property
     def rate(self) -> float:

@@ -1,4 +1,4 @@
-"""What one process does with many events, without a mesh: encode departures, judge results."""
+"""Speed of one process with many events, without a mesh: encode departures, judge results."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HOUR = timedelta(hours=1)
 
 RATE, CPU = "events/CPU s", "CPU s"
 ENCODED, JUDGED = Target(at_least=50_000), Target(at_least=16_000)
-"""100,000 departures in 2 s, as many results judged in 6 s, of processor time."""
+"""100,000 departures encoded in 2 s of processor time, and as many results judged in 6 s."""
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Processor time, which hardly depends on what else the machine does."""
+    """Measure processor time, which hardly depends on other work of the machine."""
     count = COUNT // 10 if scale is Scale.QUICK else COUNT
     measured.notes.append(f"{count:,} events in one process; reading the data set is not counted")
     say("departures")

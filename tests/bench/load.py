@@ -21,20 +21,20 @@ import numpy as np
 import reports
 
 BLOCK = 500
-"""Packets made and sent at a time, at most."""
+"""Largest number of packets made and sent at a time."""
 
 TICK_S = 0.005
-"""Between looks at the schedule of a paced load."""
+"""Interval between checks of the schedule of a paced load."""
 
 SILENCE_S = 30.0
-"""Without any acknowledgement for so long, the broker is taken for dead."""
+"""Time without any acknowledgement after which the broker is taken for dead."""
 
 _STDIN = 0
 
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """What to send, and how fast."""
+    """The events to send, and their rate."""
 
     host: str
     port: int
@@ -42,35 +42,35 @@ class LoadSpec:
     password: str
     client_id: str
     events: int | None = None
-    """How many; none: until told to stop."""
+    """Number of events; None: until told to stop."""
     seconds: float | None = None
     rate: float | None = None
-    """Events per second; none: as fast as the broker acknowledges."""
+    """Events per second; None: as fast as the broker acknowledges."""
     connections: int = 1
     in_flight: int = 1000
     """Unacknowledged events per connection."""
     sensors: int = 100
     size: int = reports.SIZE
     random: bool = False
-    """Whether tokens are random."""
+    """True if tokens are random."""
     first: int = 0
     """Number of the first event."""
     ahead_s: float = 0.0
-    """How far in the future the reports' own time lies."""
+    """Seconds by which the reports' own time lies in the future."""
 
 
 @dataclass
 class LoadReport:
-    """What was sent."""
+    """Counts and times of a load that was sent."""
 
     sent: int = 0
     acknowledged: int = 0
     seconds: float = 0.0
     """From the first event to the last acknowledgement."""
     behind_s: float = 0.0
-    """How far a paced load was behind its schedule, at worst."""
+    """Largest delay of a paced load behind its schedule."""
     cpu_s: float = 0.0
-    """Of the generator itself."""
+    """CPU seconds of the generator itself."""
     began_at: float = 0.0
     """Unix seconds."""
     error: str | None = None
@@ -87,7 +87,7 @@ class _Connection:
     packet_id: int = 0
     unacknowledged: int = 0
     waiting: memoryview = field(default_factory=lambda: memoryview(b""))
-    """Encoded, not yet taken by the socket."""
+    """Encoded bytes that the socket has not taken yet."""
     received: int = 0
     """Bytes of acknowledgements."""
 
@@ -99,7 +99,7 @@ class _Connection:
                 return
 
     def acknowledgements(self) -> int:
-        """How many came. They are 4 bytes each, and nothing else comes."""
+        """Number of acknowledgements. They are 4 bytes each, and nothing else arrives."""
         try:
             data = self.socket.recv(1 << 18)
         except BlockingIOError:
@@ -118,7 +118,7 @@ class _Connection:
 
 
 class Generator:
-    """Sends what a spec says."""
+    """Sends the events of a spec."""
 
     def __init__(self, spec: LoadSpec) -> None:
         self.spec = spec
@@ -138,7 +138,7 @@ class Generator:
         return _Connection(connected)
 
     def run(self) -> LoadReport:
-        """Send everything; returns when the last event is acknowledged. Raises `OSError`."""
+        """Send everything. Return when the last event is acknowledged. Raises `OSError`."""
         begun = heard = time.monotonic()
         self.report.began_at = time.time()
         while True:
@@ -165,7 +165,7 @@ class Generator:
         return self._stopped or by_number or (spec.seconds is not None and elapsed >= spec.seconds)
 
     def _due(self, elapsed: float) -> int:
-        """How many events should be sent now."""
+        """Return the number of events to send now."""
         spec = self.spec
         if self._ended(elapsed) and (spec.rate is None or self._stopped or spec.seconds is None):
             return 0
@@ -205,7 +205,7 @@ class Generator:
         return rows.tobytes()
 
     def _exchange(self, elapsed: float) -> int:
-        """Write and read what is possible; returns how many acknowledgements came."""
+        """Write and read as much as possible. Return the number of acknowledgements that arrived."""
         for connection in self._connections:
             connection.flush()
         by_socket = {c.socket.fileno(): c for c in self._connections}

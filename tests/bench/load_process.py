@@ -14,7 +14,7 @@ from pathlib import Path
 from load import LoadReport, LoadSpec
 
 END_S = 60.0
-"""For the last acknowledgements after a load was told to stop."""
+"""Time limit for the last acknowledgements after a load was told to stop."""
 
 
 class LoadFailed(RuntimeError):
@@ -48,13 +48,13 @@ class Load:
 
 @asynccontextmanager
 async def load(spec: LoadSpec) -> AsyncIterator[Load]:
-    """A load that runs inside the context, and never longer."""
+    """Run a load within the context, and never longer."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(Path(__file__).with_name("load.py")),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is for us: we end it in order.
+        start_new_session=True,  # Ctrl-C reaches only this process, which ends the load in order.
     )
     assert process.stdin is not None
     try:

@@ -1,4 +1,4 @@
-"""A mesh in a temporary directory, and what benchmarks ask of it."""
+"""A mesh in a temporary directory, and the questions of benchmarks to it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class NotInTime(RuntimeError):
 
 @contextmanager
 def temporary_home() -> Iterator[Home]:
-    """A home whose mesh, whatever happens, is brought down and deleted in the end. Blocks.
+    """Yield a home whose mesh is brought down and deleted in the end, even after failures. Blocks.
 
     Neither Ctrl-C nor SIGTERM interrupts that. For the main thread only.
     """
@@ -75,7 +75,7 @@ def temporary_home() -> Iterator[Home]:
 
 @dataclass
 class MeasuredMesh:
-    """A mesh that is up."""
+    """A running mesh."""
 
     home: Home
     state: MeshState
@@ -83,11 +83,11 @@ class MeasuredMesh:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def fresh_name(self, prefix: str) -> str:
-        """A name no job or client had before."""
+        """Return a name that no job or client had before."""
         return f"{prefix}-{next(self._numbers)}"
 
     def load_spec(self, site: str, **options: object) -> LoadSpec:
-        """A load into a site, as its device user; `options` are fields of `LoadSpec`."""
+        """Return a load into a site, as its device user; `options` are fields of `LoadSpec`."""
         access = self.state.site(site)
         return LoadSpec(
             host=access.mqtt_host,
@@ -137,9 +137,9 @@ class MeasuredMesh:
         factor: int | None = None,
         within_s: float = COMMAND_S,
     ) -> OperationView:
-        """Move a job. Whether that succeeded says the operation's state.
+        """Move a job. The operation's state shows whether that succeeded.
 
-        Raises `TowpathError` if the mesh refuses, `NotInTime` if it does not come to an end.
+        Raises `TowpathError` if the mesh refuses, `NotInTime` if the operation does not end.
         """
         command = MigrateJob(job=spec.name, to=to, strategy=strategy, check=check, factor=factor, wait=False)
         answer = await self.bus.request(command, deadline_s=COMMAND_S, attempt_s=ATTEMPT_S)
@@ -147,7 +147,7 @@ class MeasuredMesh:
 
         async def ended() -> bool:
             nonlocal view
-            # A new question each time: a repeated one has its first answer.
+            # A new command each time: a repeated one gets its first answer.
             question = ShowOperation(operation=answer.operation)
             view = await self.bus.request(question, deadline_s=LOOK_S)
             return view.ended_at is not None
@@ -157,12 +157,12 @@ class MeasuredMesh:
         return view
 
     async def status(self, spec: JobSpec) -> JobStatus | None:
-        """How a job goes, by its site's newest heartbeat."""
+        """Return a job's status by its site's newest heartbeat."""
         jobs = (await self.bus.request(ListJobs(), deadline_s=LOOK_S)).jobs
         return next((view.status for view in jobs if view.spec.name == spec.name), None)
 
     async def counted(self, spec: JobSpec, results: int, seconds: float) -> bool:
-        """Whether a job's output holds so many results in time."""
+        """True if a job's output holds `results` results in time."""
 
         async def complete() -> bool:
             return await self.results(spec) >= results
@@ -170,29 +170,29 @@ class MeasuredMesh:
         return await within(complete, seconds)
 
     async def processed(self, spec: JobSpec) -> int:
-        """The newest serial number a job has processed and committed; 0 before the first."""
+        """Return the newest serial number that a job has processed and committed; 0 before the first."""
         status = await self.status(spec)
         return 0 if status is None else max(status.serials.values(), default=0)
 
     async def stored(self, site: str, stream: str) -> tuple[int, int]:
-        """How many messages a stream holds, and its last serial number."""
+        """Return the number of messages in a stream, and its last serial number."""
         subject = f"{api_prefix(site)}.STREAM.INFO.{stream}"
         answer = await self.bus.connection.request(subject, b"", timeout=LOOK_S)
         state = json.loads(answer.data)["state"]
         return state["messages"], state["last_seq"]
 
     async def last_serial(self, site: str) -> int:
-        """The newest event of a site."""
+        """Return the serial number of a site's newest event."""
         return (await self.stored(site, IN_STREAM))[1]
 
     async def results(self, spec: JobSpec) -> int:
-        """How many results a job's output holds."""
+        """Return the number of results in a job's output."""
         return (await self.stored(spec.output_site, output_stream(spec.name)))[0]
 
     async def read(
         self, site: str, stream: str, after: int, through: int, take: Callable[[list[JetStreamMessage]], T]
     ) -> list[T]:
-        """What `take` makes of each page of a stream, read in a thread with the engine's credentials."""
+        """Apply `take` to each page of a stream, read in a thread with the engine's credentials."""
         engine = self.state.site(site).engine
         file = self.home.root / f"bench-{site}.json"
         write_private_file(file, json.dumps({"user": engine.user, "password": engine.password}))
@@ -212,8 +212,10 @@ async def mesh_of(
     *,
     emulate_links: bool = False,
 ) -> AsyncIterator[MeasuredMesh]:
-    """Bring a mesh up, with fault rules allowed, as when figures were first measured. Whoever made the home
-    brings it down. Raises `TowpathError`."""
+    """Bring a mesh up, with fault rules allowed, as when figures were first measured.
+
+    The caller who made the home brings it down. Raises `TowpathError`.
+    """
     spec = MeshSpec(sites=sites, emulate_links=emulate_links, faults=FaultSettings(enabled=True))
     state = await asyncio.to_thread(lifecycle.up, home, spec)
     await wait_until_up(home, [site.name for site in sites], UP_S, lambda text: None)
@@ -223,7 +225,7 @@ async def mesh_of(
 
 
 async def within(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-    """Whether a condition comes true in time."""
+    """True if a condition comes true in time."""
     end = time.monotonic() + seconds
     while not await condition():
         if time.monotonic() > end:
@@ -235,7 +237,7 @@ async def within(condition: Callable[[], Awaitable[bool]], seconds: float) -> bo
 async def until(
     condition: Callable[[], Awaitable[bool]], within_s: float, what: Callable[[], str] | str
 ) -> None:
-    """Wait until a condition holds. Raises `NotInTime` that says `what` was waited for."""
+    """Wait until a condition holds. Raises `NotInTime`, which names `what` was awaited."""
     if not await within(condition, within_s):
         text = what if isinstance(what, str) else what()
         raise NotInTime(f"after {within_s:.0f} s still not: {text}")

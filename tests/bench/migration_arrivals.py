@@ -1,4 +1,4 @@
-"""What a subscriber saw of a moving job: gaps, latencies, throughput. Pure."""
+"""Results of a moving job as a subscriber received them: gaps, latencies, throughput. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Interval = tuple[float, float]
 """From and until, Unix seconds."""
 
 SAME_MOMENT = 0.1
-"""Windows that come within this part of their size come from one micro-batch."""
+"""Windows that arrive within this part of their size come from one micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Arrivals:
     received: np.ndarray
     """Unix seconds, by the subscriber's clock."""
     latencies_s: np.ndarray
-    """Received less the storing of the newest event in the result."""
+    """Time of receipt less the time at which the newest event in the result was stored."""
     windows: np.ndarray
-    """What tells windows apart: beginning in microseconds, or last serial number."""
+    """Identity of each window: its beginning in microseconds, or its last serial number."""
     events: np.ndarray
-    """How many events each result stands for."""
+    """Number of events that each result stands for."""
     sites: np.ndarray
-    """Where each was computed."""
+    """Site that computed each result."""
 
     @classmethod
     def of(cls, bodies: Sequence[tuple[float, dict[str, Any]]]) -> Arrivals:
-        """Columns from (time of receipt, result)."""
+        """Make columns from (time of receipt, result)."""
         stored = [utc(body["stored_at"]).timestamp() for _, body in bodies]
         received = np.array([at for at, _ in bodies], float)
         return cls(
@@ -48,7 +48,7 @@ class Arrivals:
         )
 
     def inside(self, intervals: Sequence[Interval]) -> np.ndarray:
-        """Which results came within any of the intervals (from ≤ t < until)."""
+        """Return a mask of results that arrived within any of the intervals (from ≤ t < until)."""
         chosen = np.zeros(len(self.received), bool)
         for begin, end in intervals:
             chosen |= (self.received >= begin) & (self.received < end)

@@ -24,10 +24,10 @@ from towpath.contracts.job import JobSpec
 CATCH_UP_S = 120.0
 REPORT_S = 60.0
 PATIENCE_S = 300.0
-"""For a migration that does not wait for windows to end."""
+"""Time limit of a migration that does not wait for windows to end."""
 
 PATIENCE_WINDOWS = 32
-"""So many windows more for one that does: the mesh itself gives up after 30."""
+"""Additional windows for a migration that waits: the mesh itself gives up after 30."""
 
 SETTLE_EVENTS_S = 3.0
 """Seconds' worth of events that a job may be behind when it moves, its window aside."""
@@ -35,7 +35,7 @@ SETTLE_EVENTS_S = 3.0
 
 @dataclass(frozen=True)
 class Wish:
-    """How a job shall move."""
+    """A migration to run: strategy and settings."""
 
     strategy: StrategyName
     check: ConsistencyCheck = ConsistencyCheck.SERIALS
@@ -51,17 +51,17 @@ class Move:
 
     @property
     def interval(self) -> Interval:
-        """From its beginning to its end, Unix seconds."""
+        """Begin and end of the migration, Unix seconds."""
         assert self.view.ended_at is not None
         return self.view.begun_at.timestamp(), self.view.ended_at.timestamp()
 
     @property
     def completed(self) -> bool:
-        """Whether the job moved."""
+        """True if the job moved."""
         return self.view.state is OperationState.COMPLETED and self.view.figures is not None
 
     def between(self, first: str, last: str) -> Interval | None:
-        """From when one step was confirmed until another was begun; none if either was not."""
+        """Return the interval from the end of one step to the begin of another; None if either is missing."""
         at = {(entry.step, entry.phase): entry.at.timestamp() for entry in self.view.journal}
         begin, end = at.get((first, "confirmed")), at.get((last, "begun"))
         return None if begin is None or end is None else (begin, end)
@@ -69,7 +69,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Course:
-    """What was seen."""
+    """Observations of a course."""
 
     job: JobSpec
     size_s: float
@@ -78,37 +78,37 @@ class Course:
     verdict: Verdict
     usage: Usage
     loaded: Interval
-    """While events came."""
+    """Interval in which events came."""
     sent: LoadReport
-    """Of the main load."""
+    """Report of the main load."""
     changes_alone: Interval | None = None
-    """While the job stayed where it was, and got what else it gets while it moves."""
+    """Interval in which the job stayed, but got the additional load that it gets while it moves."""
 
     @property
     def during(self) -> list[Interval]:
-        """The migrations."""
+        """Intervals of the migrations."""
         return [move.interval for move in self.moves]
 
     @property
     def quiet(self) -> list[Interval]:
-        """Before the first, between them, and after the last: one more than there are migrations."""
+        """Intervals before the first, between them, and after the last: one more than migrations."""
         first = self.arrivals.received[0] if len(self.arrivals.received) else self.loaded[1]
         begins = [min(float(first), self.loaded[1]), *(end for _, end in self.during)]
         return list(zip(begins, [*(begin for begin, _ in self.during), self.loaded[1]], strict=True))
 
     @property
     def before(self) -> list[Interval]:
-        """The later half of what lies before each."""
+        """The later half of the interval before each."""
         return [((begin + end) / 2, end) for begin, end in self.quiet[:-1]]
 
     @property
     def after(self) -> list[Interval]:
-        """The earlier half of what lies after each."""
+        """The earlier half of the interval after each."""
         return [(begin, (begin + end) / 2) for begin, end in self.quiet[1:]]
 
     @property
     def faults(self) -> int:
-        """Everything that may never be."""
+        """Number of results that are lost, repeated, wrong or out of order."""
         verdict = self.verdict
         return verdict.lost + verdict.duplicated + verdict.wrong + verdict.unexpected + verdict.out_of_order
 
@@ -124,9 +124,9 @@ class Runner:
     _moves: list[Move] = field(default_factory=list)
 
     async def run(self) -> Course:
-        """Deploy, load, move as often as wished, let all results come, judge, remove the job.
+        """Deploy the job, load and move it, wait for all results, judge them, and remove the job.
 
-        Raises `TowpathError` if the mesh refuses, `NotInTime` if the job falls behind for good.
+        Raises `TowpathError` if the mesh refuses, `NotInTime` if the job falls behind permanently.
         """
         after = await self.mesh.last_serial(EDGE.name)
         job = await self.workload.start(self.mesh, after)

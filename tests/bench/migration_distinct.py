@@ -1,8 +1,7 @@
-"""A job that remembers what it has seen, for ever: Spark never looks through its state, only up what comes.
+"""A job that remembers every token it has seen, without end. Spark only looks up the tokens that arrive.
 
-Of windows Spark looks through the whole state in every micro-batch, for those that can be closed. With a
-gigabyte of them two runs of a job that share two cores are slower for that alone; here they are not, so what
-is left is what the migration itself costs.
+With windows, Spark scans the whole state in every micro-batch for windows to close. A gigabyte of them alone
+slows two runs of a job that share two cores. This job has no scans, so the migration's own cost remains.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from towpath.contracts.operators import FieldType, Python
 CODE = Path(__file__).with_name("user_code")
 
 EVERY = 100
-"""One in so many of the backlog's reports gives a result: enough to see a state that was forgotten."""
+"""Reports of the backlog per result: enough results to notice a lost state."""
 
 FIRST_CHANGE = 500_000_000
-"""Numbers of reports that come while the job moves start here, far from those of the backlog."""
+"""First number of the reports sent while the job moves, far from those of the backlog."""
 
 CHANGES_APART = 10_000_000
 SLICE_MS = 200
-"""As in the user code, which stands alone."""
+"""The same value as in the user code, which imports nothing from here."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,7 +66,7 @@ class DistinctReports(StatefulJob):
         return self._backlog
 
     def operator(self, mesh: MeasuredMesh) -> Python:
-        """User code, which it brings to where the mesh looks for it."""
+        """Copy the user code into the mesh's folder and return its operator."""
         shutil.copytree(CODE, mesh.home.artefacts / CODE.name, dirs_exist_ok=True)
         shared = json.loads(reports.template(reports.SIZE))["token"]
         return Python(
@@ -88,11 +87,11 @@ class DistinctReports(StatefulJob):
         return [self.main_load(mesh)]
 
     async def while_moving(self, mesh: MeasuredMesh) -> None:
-        """Brings tokens that were never seen."""
+        """Send tokens that were never seen."""
         await send(self.changes(mesh, first=next(self._changes)), STORE_S)
 
     async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
-        """The whole backlog comes once more: of what the state still has, nothing is shown again."""
+        """Send the whole backlog once more: tokens that the state still has give no result."""
         site = EDGE.name
         await send(self.backlog(mesh), STORE_S)
         last = await mesh.last_serial(site)
@@ -110,8 +109,10 @@ class DistinctReports(StatefulJob):
 
 
 def in_order_of_its_sender(identity: Identity) -> tuple[Hashable, Any]:
-    """Slices are the main load's, other results that of the changes: two senders, each with an order of its
-    own, and none between them."""
+    """Return the sender of a result, and its place in that sender's order.
+
+    Slices come from the main load, other results from the changes. There is no order between the two senders.
+    """
     assert isinstance(identity, WindowIdentity)
     return identity.end - identity.start == timedelta(milliseconds=SLICE_MS), identity.start
 

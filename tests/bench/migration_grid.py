@@ -46,11 +46,11 @@ def by_results(*factors: int) -> tuple[Wish, ...]:
 
 
 Points = Sequence[tuple[tuple[int, float], tuple[Wish, ...]]]
-"""((rate, window), how the job moves there, one after the other)."""
+"""((rate, window), the migrations there, one after the other)."""
 
 
 def points(scale: Scale) -> Points:
-    """What is measured."""
+    """Return the points to measure."""
     if scale is Scale.QUICK:
         return [(SHORT, (SERIALS, *by_results(5)))]
     if scale is Scale.DEFAULT:
@@ -63,7 +63,7 @@ def points(scale: Scale) -> Points:
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """The grid; then what synchronisation costs; with `--full` the heat map."""
+    """Measure the grid, then the cost of synchronisation; with `--full` the heat map."""
     assert mesh is not None
     measured.notes += [
         "total: median of one migration there and one back; offset: events by which the source was ahead "
@@ -92,7 +92,7 @@ class _Grid:
     failures: list[str] = field(default_factory=list)
 
     async def point(self, rate: int, size_s: float, wishes: Sequence[Wish]) -> None:
-        """One job that moves as wished, one migration after the other; a case for each different wish."""
+        """Run one job through its migrations, one after the other. Add a case for each different wish."""
         name = f"{rate:,}/s × {size_s:g} s"
         self.say(name)
         try:
@@ -100,7 +100,7 @@ class _Grid:
         except (TowpathError, NotInTime, RuntimeError) as error:
             self.failures.append(f"{name}: {error}")
             return
-        # The verdict is on all of the course: its faults are counted with its first case.
+        # The verdict covers the whole course: its faults are counted with its first case.
         faults = course.faults
         for wish in dict.fromkeys(wishes):
             moves = [move for move in course.moves if move.wish == wish]

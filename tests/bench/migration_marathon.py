@@ -18,11 +18,11 @@ RATE = 2_000
 NONE = Target(at_most=0)
 TARGETS = {"rolled back": NONE, LOST: NONE, REPEATED: NONE, WRONG: NONE, DISORDERED: NONE}
 ENDS = 3
-"""So many migrations at either end are compared, as far as there are enough."""
+"""Number of migrations at either end to compare, if there are enough."""
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """One job, one load, all migrations."""
+    """Measure all migrations of one job under one load."""
     assert mesh is not None
     wishes = [Wish(StrategyName.HANDOVER)] * MIGRATIONS[scale]
     measured.upright = True

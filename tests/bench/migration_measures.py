@@ -1,4 +1,4 @@
-"""Figures of a course: what its migrations cost, and what subscribers noticed. Pure."""
+"""Figures of a course: the cost of its migrations, and their effects on subscribers. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOTAL, DOWNTIME, GAP, USUAL = "total, s", "downtime, s", "largest gap, s", "usua
 LARGEST_TOTAL, GAP_IN_INTERVALS = "largest total, s", "largest gap ÷ usual interval"
 LOST, REPEATED, WRONG, DISORDERED = "lost", "repeated", "wrong", "out of order"
 COMPARED = (TOTAL, DOWNTIME, GAP)
-"""Figures that are set against those of another strategy."""
+"""Figures that are compared with those of another strategy."""
 
 
 def costs(course: Course) -> dict[str, Value]:
@@ -102,7 +102,7 @@ def completeness(course: Course) -> dict[str, Value]:
 
 
 def against(figures: dict[str, Value], reference: dict[str, Value], name: str) -> dict[str, Value]:
-    """Ratios of what migrations cost to what they cost in another case of the same run."""
+    """Return the ratios of migration costs to those of another case of the same run."""
     return {f"{title} ÷ {name}": ratio(figures.get(title), reference.get(title)) for title in COMPARED}
 
 
@@ -114,7 +114,7 @@ def ratio(value: Value, reference: Value) -> float | None:
 
 
 def raw(course: Course) -> dict[str, Any]:
-    """Each migration by itself, with what it noticed, for the JSON."""
+    """Return each migration with its measurements, for the JSON."""
     gaps = gaps_s(course)
     return {
         "job": course.job.model_dump(mode="json"),

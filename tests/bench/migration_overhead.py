@@ -1,4 +1,4 @@
-"""What `parallel` costs while results are diverted through the monitor: thesis, Table 6.9."""
+"""Cost of `parallel` while results are diverted through the monitor: thesis, Table 6.9."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ FACTOR = 10
 LOOK_EVERY_S = 0.5
 
 Stream = tuple[str, str, str]
-"""Site, name, when it was made."""
+"""Site, name, time of creation."""
 Extent = tuple[int, int]
 """The serial number before its first message, and that of its last one."""
 
 
 @dataclass
 class StoredMessages:
-    """How many messages the streams of all sites have taken, as time goes by."""
+    """Number of messages in the streams of all sites over time."""
 
     times: list[float] = field(default_factory=list)
     totals: list[int] = field(default_factory=list)
@@ -44,16 +44,16 @@ class StoredMessages:
     _first: dict[Stream, int] = field(default_factory=dict)
 
     def take(self, at: float, found: Mapping[Stream, Extent]) -> None:
-        """Note how far streams are. One that is gone meanwhile keeps its count."""
+        """Record the extents of streams. A stream that is gone keeps its count."""
         for stream, (begun, last) in found.items():
-            # What streams held at the first look is old; what those made later hold is new.
+            # Messages at the first look are old; messages in streams made later are new.
             self._first.setdefault(stream, begun if self.times else last)
             self._last[stream] = last
         self.times.append(at)
         self.totals.append(sum(last - self._first[stream] for stream, last in self._last.items()))
 
     def per_s(self, interval: Interval) -> float | None:
-        """Messages per second within an interval; none unless it was looked at."""
+        """Return messages per second within an interval; None unless it was observed."""
         begin, end = interval
         if not self.times or end <= begin or self.times[0] > begin:
             return None
@@ -61,7 +61,7 @@ class StoredMessages:
         return float((counted[1] - counted[0]) / (end - begin))
 
     async def follow(self, mesh: MeasuredMesh) -> None:
-        """Look again and again, until cancelled."""
+        """Record extents again and again, until cancelled."""
         while True:
             found: dict[Stream, Extent] = {}
             for site in (EDGE.name, CLOUD.name):
@@ -85,7 +85,7 @@ async def _streams(mesh: MeasuredMesh, site: str) -> dict[Stream, Extent]:
 
 
 async def measure_overhead(mesh: MeasuredMesh, scale: Scale, say: Say, measured: Measured) -> list[str]:
-    """Adds a case per rate. Returns what failed."""
+    """Add a case per rate. Return the failures."""
     failures: list[str] = []
     if RATES[scale]:
         measured.notes.append(

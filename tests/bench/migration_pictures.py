@@ -1,4 +1,4 @@
-"""Pictures of migrations: what subscribers saw, how total times are distributed, and heat maps."""
+"""Pictures of migrations: results at subscribers, distributions of total times, and heat maps."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ STYLE: dict[Any, Any] = {
 }
 BIN_S = 0.5
 MANY = 300
-"""From so many results on they are drawn as small points."""
+"""Number of results from which on they are drawn as small points."""
 
 
 def draw_courses(path: Path, job: str, courses: Mapping[str, Course]) -> None:
-    """For each strategy the first migration and its surroundings: results per second and their latency."""
+    """Draw each strategy's first migration and its surroundings: results per second and their latency."""
     drawn = {name: course for name, course in courses.items() if course.moves}
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(

@@ -1,4 +1,4 @@
-"""`handover` of a job with much state: what grows with the state, and what does not."""
+"""`handover` of a job with much state: costs that grow with the state, and costs that do not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SMALLEST, MIDDLE, LARGEST = 10, 36, 1_000
 
 @dataclass(frozen=True)
 class Point:
-    """What is measured at once."""
+    """One point of the measurement: a rate and a size of state."""
 
     rate: int
     """Events per second."""
@@ -40,7 +40,7 @@ class Point:
 
     @property
     def name(self) -> str:
-        """Its column."""
+        """Title of its column."""
         return f"{self.workload.prefix}, {self.megabytes:,} MB, {self.rate:,}/s"
 
 
@@ -129,8 +129,10 @@ def gap_alone_s(course: Course) -> float | None:
 
 
 def shipment(course: Course, megabytes: int) -> dict[str, Value]:
-    """Bytes of the first round and of the later ones. The latter are compared with the state: the first round
-    back to a site where that was before is small, too."""
+    """Return the bytes of the first round and of the later ones.
+
+    The later ones are compared with the state. The first round back to a former site is small, too.
+    """
     rounds = [m.view.figures.round_bytes for m in course.moves if m.completed and m.view.figures]
     shipped = [one for one in rounds if one]
     if not shipped:

@@ -1,4 +1,4 @@
-"""Jobs with as much state as wished that nevertheless have results every second; here a windowed one.
+"""Jobs with any amount of state that still have results every second; here a windowed one.
 
 Windows stay open for the watermark's delay. Three loads use that, all by the time that events carry: a
 backlog of random tokens, made *now*, is state that stays; the main load lies almost the delay in the past, so
@@ -32,10 +32,10 @@ from towpath.contracts.job import JobSpec
 from towpath.contracts.operators import Aggregate, AggregateFunction, FieldType, Operator, Window
 
 DELAY_S = 3_600.0
-"""How long windows stay open: longer than any benchmark takes."""
+"""Time for which windows stay open: longer than any benchmark takes."""
 
 AHEAD_OF_WATERMARK_S = 2.0
-"""How far the main load is ahead of the watermark: more than two generators' clocks are apart."""
+"""Lead of the main load over the watermark: more than the difference between two generators' clocks."""
 
 SENSORS = 2_000
 """Keys of the backlog in each window."""
@@ -50,11 +50,11 @@ CLOCK_BEHIND_S = 0.5
 that is on time, chance would decide in each batch whether an event lies before that boundary or behind it."""
 CHANGED_SHARE = 0.01
 SHORTEST_CHANGE_S, CHANGE_S_A_MEGABYTE = 4.0, 0.02
-"""For changing that share: well within what a migration of so much state takes. In a few seconds, a hundredth
-of a gigabyte would be several times the main load, and the job would pause for that, moved or not."""
+"""Time to change that share, well within a migration of this much state. Sent in a few seconds, a hundredth
+of a gigabyte would be several times the main load, and the job would pause for it without any migration."""
 
 TOKEN_BYTES = 100
-"""What a report and its state hold beside the token, roughly."""
+"""Rough size of a report and its state without the token."""
 
 LARGEST_BATCH = 50_000
 STORE_S, FILL_S, CLOSE_S = 300.0, 900.0, 240.0
@@ -63,16 +63,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class StatefulJob(Workload):
-    """A job that has a backlog of distinct tokens behind it, which is its state."""
+    """A job whose state is a backlog of distinct tokens."""
 
     size_s = 1.0
     shows_changes_alone = True
 
     def __init__(self, rate: int, megabytes: int) -> None:
         self.rate = rate
-        # What was just filled is written anew for a while, in fewer and larger files.
+        # RocksDB compacts the new state into fewer and larger files for a while.
         self.settle_s = 5.0 + megabytes * SETTLE_S_A_MEGABYTE
-        # Few large events for much state: it is the migration that is measured, not the filling.
+        # Few large events for much state, because the filling is not measured.
         self._size = 250 if megabytes <= 100 else 1_100
         self._change_s = max(SHORTEST_CHANGE_S, megabytes * CHANGE_S_A_MEGABYTE)
         self._backlog = int(megabytes * 1e6 / (self._size - TOKEN_BYTES + 20))
@@ -81,7 +81,7 @@ class StatefulJob(Workload):
     @property
     @abstractmethod
     def keys(self) -> int:
-        """How many the state has, once the backlog is in it."""
+        """Number of keys in the state once the backlog is processed."""
 
     @property
     def change_rate(self) -> float:
@@ -90,10 +90,10 @@ class StatefulJob(Workload):
 
     @abstractmethod
     def operator(self, mesh: MeasuredMesh) -> Operator:
-        """What the job computes."""
+        """Return the job's operator."""
 
     async def start(self, mesh: MeasuredMesh, after: int) -> JobSpec:
-        """Deploys the job on a backlog, and waits until that is its state."""
+        """Deploy the job on a backlog, and wait until that is its state."""
         site = EDGE.name
         self._stored_from = time.time()
         await send(self.backlog(mesh), STORE_S)
@@ -115,13 +115,13 @@ class StatefulJob(Workload):
         return job
 
     def backlog(self, mesh: MeasuredMesh) -> LoadSpec:
-        """The same reports with the same tokens each time; only their time is another."""
+        """Return the same reports with the same tokens each time. Only their time differs."""
         return mesh.load_spec(
             EDGE.name, events=self._backlog, connections=4, sensors=SENSORS, size=self._size, random=True
         )
 
     def main_load(self, mesh: MeasuredMesh, ahead_s: float = 0.0) -> LoadSpec:
-        """What comes all the time, and hardly changes how much state there is."""
+        """Return the load that flows all the time, and hardly changes the size of the state."""
         connections = max(1, self.rate // CONNECTION_RATE)
         return mesh.load_spec(
             EDGE.name,
@@ -132,7 +132,7 @@ class StatefulJob(Workload):
         )
 
     def changes(self, mesh: MeasuredMesh, **options: object) -> LoadSpec:
-        """Reports that change so many keys of the state as `CHANGED_SHARE` says."""
+        """Return reports that change a share of `CHANGED_SHARE` of the state's keys."""
         return mesh.load_spec(
             EDGE.name,
             rate=self.change_rate,
@@ -180,11 +180,11 @@ class StatefulWindows(StatefulJob):
         ]
 
     async def while_moving(self, mesh: MeasuredMesh) -> None:
-        """Changes some keys of the backlog, each once: one second further for every second that passes."""
+        """Change some keys of the backlog, each once: one second further for every second that passes."""
         await send(self.changes(mesh, ahead_s=self._stored_from - time.time()), STORE_S)
 
     async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
-        """One event far in the future closes all windows, also those of the backlog."""
+        """Close all windows, even those of the backlog, with one event far in the future."""
         site = EDGE.name
         await send(mesh.load_spec(site, events=1, ahead_s=2 * DELAY_S), CLOSE_S)
         through = await mesh.last_serial(site)

@@ -45,7 +45,7 @@ PROCESSING_RATE = 100
 
 @dataclass(frozen=True)
 class _Job:
-    """A job, and the strategies that it is moved with."""
+    """A job, and the strategies with which it moves."""
 
     name: str
     workload: Callable[[], Workload]
@@ -69,7 +69,7 @@ def _jobs(scale: Scale) -> list[_Job]:
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Each job with each strategy, back and forth. One that fails does not take the others along."""
+    """Measure each job with each strategy, back and forth. A failure does not stop the others."""
     assert mesh is not None
     measured.upright = True
     measured.notes += [
@@ -100,7 +100,7 @@ class _Strategies:
     measured: Measured
 
     async def measure(self) -> list[str]:
-        """Adds cases, raw figures and pictures. Returns what failed."""
+        """Add cases, raw figures and pictures. Return the failures."""
         failures: list[str] = []
         courses: dict[str, Course] = {}
         reference: dict[str, Value] = {}

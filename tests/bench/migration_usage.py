@@ -1,4 +1,4 @@
-"""What the processes of a mesh use while it is measured: CPU, memory, and what its servers read and write."""
+"""Usage of the processes of a measured mesh: CPU, memory, and bytes that its servers read and write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END_S = 10.0
 
 @dataclass(frozen=True)
 class Sample:
-    """What a group of processes has used by a moment."""
+    """Usage of a group of processes up to one moment."""
 
     at: float
     """Unix seconds."""
@@ -93,7 +93,7 @@ def _together(processes: Iterable[psutil.Process]) -> Sample:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied), process.oneshot():
             times = process.cpu_times()
-            # Of children that have ended as well: processes come and go, what they used must not shrink.
+            # Ended children count, too: processes come and go, but the sum must not shrink.
             cpu += times.user + times.system + times.children_user + times.children_system
             memory += process.memory_info().rss
             if process.name().startswith(SERVER):

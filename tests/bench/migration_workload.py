@@ -1,4 +1,4 @@
-"""Jobs and loads that migrations are measured with, and what their results should be."""
+"""Jobs and loads with which migrations are measured, and their expected results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONNECTION_RATE = 5_000
 """Events per second per connection: 1,000 in flight then bridge 0.2 s."""
 
 CLOSE_S = 60.0
-"""For the last results."""
+"""Time limit for the last results."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNTED = "events"
@@ -44,26 +44,26 @@ class Workload(ABC):
     rate: int
     size_s: float
     settle_s: float
-    """How long to look at the job before and after each migration, seconds."""
+    """Seconds to observe the job before and after each migration."""
     trigger_s = 1.0
     shows_changes_alone = False
-    """Whether what is sent while the job moves is first sent while it stays: to see what that does alone."""
+    """True if the load of a move is first sent while the job stays, to measure its effect alone."""
 
     @abstractmethod
     async def start(self, mesh: MeasuredMesh, after: int) -> JobSpec:
         """Deploy the job, for events after a serial number. Raises `TowpathError`."""
 
     def loads(self, mesh: MeasuredMesh) -> list[LoadSpec]:
-        """What is sent all the time until it is told to stop."""
+        """Return the loads that flow all the time until they are told to stop."""
         connections = max(1, self.rate // CONNECTION_RATE)
         return [mesh.load_spec(EDGE.name, rate=float(self.rate), connections=connections)]
 
     async def while_moving(self, mesh: MeasuredMesh) -> None:  # noqa: B027 - most send nothing more.
-        """What else is sent while the job moves; cancelled when it has moved."""
+        """Send additional load while the job moves; cancelled when it has moved."""
 
     @abstractmethod
     async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
-        """When the load has stopped: see to it that all results come, and wait for them."""
+        """After the load has stopped, cause all results and wait for them."""
 
     @abstractmethod
     def judged(self, job: JobSpec, observations: Sequence[ReceivedMessage]) -> Verdict:
@@ -86,7 +86,7 @@ class EventTimeWindows(Workload):
         return await mesh.job(self.prefix, EDGE.name, operator, after=after, trigger_s=self.trigger_s)
 
     async def close(self, mesh: MeasuredMesh, job: JobSpec, after: int) -> None:
-        """One event far in the future closes all windows."""
+        """Close all windows with one event far in the future."""
         site = EDGE.name
         await send(mesh.load_spec(site, events=1, ahead_s=10 * self.size_s + 100.0), CLOSE_S)
         through = await mesh.last_serial(site)
@@ -98,7 +98,7 @@ class EventTimeWindows(Workload):
 
 
 class ProcessingTimeWindows(Workload):
-    """A count of what each micro-batch finds: a window ends when the operator's clock says so."""
+    """A count of the events of each micro-batch: windows end by the operator's clock."""
 
     prefix = "processing"
 

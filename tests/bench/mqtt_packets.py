@@ -13,7 +13,7 @@ _CONNACK_S = 10.0
 
 
 def connect(host: str, port: int, user: str, password: str, client_id: str) -> socket.socket:
-    """A connection that the broker has accepted. Raises `OSError`, also when it refuses."""
+    """Open a connection. Raises `OSError`, also when the broker refuses it."""
     connection = socket.create_connection((host, port), timeout=_CONNACK_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # Clean session, user, password; keep-alive 0: the broker expects no pings.

@@ -1,8 +1,6 @@
-"""What observation costs a job that is as busy as it can be: a site that measures itself against one that
-does not, by turns.
+"""Cost of observation for a job at full load: a site that measures itself and one that does not, by turns.
 
-Both work off the same backlogs with a windowed count. CPU is that of everything the site runs: agent, engine
-and server.
+Both work off the same backlogs with a windowed count. CPU is that of the site's agent, engine and server.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ LIMIT = Target(at_most=2.0)
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """Both sites by turns."""
+    """Measure both sites by turns."""
     assert mesh is not None
     rounds, seconds = {Scale.QUICK: (3, 4.0), Scale.DEFAULT: (12, 5.0), Scale.FULL: (40, 6.0)}[scale]
     listed = await asyncio.to_thread(lifecycle.processes, mesh.home)

@@ -1,4 +1,4 @@
-"""How long the live page takes to draw a change of a large mesh, in a real browser."""
+"""Time in which the live page draws a change of a large mesh, in a real browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from running.browser import large_mesh
 CHANGES = 15
 DRAWN, TASK, WORST = "drawn ms", "longest task ms", "worst task ms"
 TARGETS = {DRAWN: Target(at_most=75), TASK: Target(at_most=250), WORST: Target(at_most=2000)}
-"""Medians, and the worst of all changes. Seen on an idle machine: 9 ms, and no task long enough to count."""
+"""Medians, and the worst of all changes. An idle machine needs 9 ms, and no task is long enough to count."""
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:

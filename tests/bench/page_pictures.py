@@ -1,7 +1,7 @@
-"""Takes a picture of the live page while a job moves: `python tests/bench/page_pictures.py [picture.png]`.
+"""Take a picture of the live page while a job moves: `python tests/bench/page_pictures.py [picture.png]`.
 
-Starts a mesh of three sites in a directory of its own, applies the pipeline of the examples, replays
-departures, and has hourly-jfk moved by the page's own dialog.
+The program starts a mesh of three sites in a directory of its own, applies the pipeline of the examples,
+replays departures, and moves hourly-jfk by the page's own dialog.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ STEP_S = 300.0
 
 
 def towpath(home: Path, *arguments: str) -> str:
-    """What a command prints. Raises `CalledProcessError`."""
+    """Run a command. Return what it prints. Raises `CalledProcessError`."""
     command = [sys.executable, "-m", "towpath.cli", "--home", str(home), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=STEP_S).stdout
 
 
 @contextmanager
 def running_mesh(home: Path) -> Iterator[str]:
-    """A mesh with a pipeline that has something to do; gives the address of its page."""
+    """Run a mesh with a busy pipeline. Yield the address of its page."""
     try:
         towpath(home, "up", "--sites", "jfk,lga,cloud", "--within", "240")
         towpath(home, "pipeline", "apply", str(PIPELINE))
@@ -56,7 +56,7 @@ def running_mesh(home: Path) -> Iterator[str]:
 
 
 def open_page(browser: Browser, address: str) -> Page:
-    """The page, when data flows on it."""
+    """Open the page, and wait until it shows data."""
     page = browser.new_page(viewport={"width": 1360, "height": 860}, device_scale_factor=1.5)
     page.goto(address)
     expect(page.locator(".flow.flowing").nth(2)).to_be_attached(timeout=SEEN_MS)
@@ -64,7 +64,7 @@ def open_page(browser: Browser, address: str) -> Page:
 
 
 def picture_of_a_move(page: Page, picture: Path) -> None:
-    """Move the job, and take the picture while it is on its way."""
+    """Move the job, and take the picture meanwhile."""
     page.get_by_role("button", name=f"Migrate {JOB}").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("To site").select_option("cloud")

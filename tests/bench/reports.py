@@ -26,7 +26,7 @@ _HEAD = b'{"sensor":"s%05d","n":%010d,"at":"2026-01-01T00:00:00.000Z","value":21
 _TAIL = b'"}'
 
 SENSOR = slice(11, 17)
-"""Where the sensor's name stands, `s` included."""
+"""Position of the sensor's name, `s` included."""
 NUMBER = slice(23, 33)
 AT = slice(40, 64)
 
@@ -37,7 +37,7 @@ _LETTERS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0
 
 
 def template(size: int) -> bytes:
-    """A report of `size` bytes; everything that varies is at its start value."""
+    """Return a report of `size` bytes; everything that varies is at its start value."""
     fill = size - len(_HEAD) - len(_TAIL)
     if fill < 0:
         raise ValueError(f"a report has at least {len(_HEAD) + len(_TAIL)} bytes")

@@ -1,4 +1,4 @@
-"""`make bench`: measures, prints one table per benchmark with its targets, writes everything as JSON.
+"""`make bench`: measure, print one table per benchmark with its targets, write everything as JSON.
 
 Exit code 1 if a benchmark could not finish, or anything was lost, repeated or wrong; a target that is
 not met does not change it. `tests/bench/README.md` says what each figure means.
@@ -54,7 +54,7 @@ def main(
     program: str = "run.py",
     prefix: str = "",
 ) -> int:
-    """Measure what the command line chooses of `every`; files of results are called `<prefix><time>`."""
+    """Run the benchmarks that the command line chooses. Files of results are called `<prefix><time>`."""
     chosen = _arguments(arguments, every, program)
     if chosen.list:
         for benchmark in every.values():
@@ -101,8 +101,10 @@ def _arguments(
 
 
 async def _measure(benchmarks: list[Benchmark], scale: Scale, output: Path, found: list[Measured]) -> None:
-    """Those with a mesh of their own first, while nothing else runs; the others share one, and a new one
-    after a failure, whose logs are kept beside the results.
+    """Run benchmarks with a mesh of their own first, while nothing else runs.
+
+    The others share a mesh. After a failure they get a new one, and the old one's logs are kept beside the
+    results.
     """
     begun = time.monotonic()
     for benchmark in (b for b in benchmarks if not b.sites):
@@ -127,13 +129,13 @@ async def _one(
     benchmark: Benchmark, mesh: MeasuredMesh | None, scale: Scale, begun: float, found: list[Measured]
 ) -> None:
     measured = Measured(benchmark.name, benchmark.title, load_before=os.getloadavg(), error="interrupted")
-    found.append(measured)  # Before it is complete: also what an interrupted one has measured is written.
+    found.append(measured)  # Before it is complete, so that an interrupted benchmark has results, too.
     at = time.monotonic()
     try:
         await benchmark.measure(mesh, scale, lambda text: _say(begun, f"{benchmark.name}: {text}"), measured)
         measured.error = None
     except Exception as error:
-        # One that fails must not take the others along; it is reported, and decides the exit code.
+        # A failure must not stop the others. It is reported, and decides the exit code.
         measured.error = f"{type(error).__name__}: {error}"
     finally:
         measured.seconds = time.monotonic() - at

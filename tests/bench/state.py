@@ -19,7 +19,7 @@ SIZE = 250
 """Bytes of a report: 160 of them are a random token, which the state keeps."""
 
 WINDOW_S = 7 * 24 * 3600.0
-"""Longer than the benchmark: nothing closes."""
+"""Longer than the benchmark, so that no window closes."""
 
 TRICKLE = 50.0
 """Events per second during the migration, to see its downtime; each touches a whole key's state."""
@@ -29,7 +29,7 @@ WORK_S = 420.0
 
 
 def distinct_tokens() -> Window:
-    """Counts different tokens per sensor, for which it must keep them all."""
+    """Return an operator that counts different tokens per sensor, and so must keep them all."""
     return Window(
         fields={"sensor": FieldType.STRING, "token": FieldType.STRING},
         size_s=WINDOW_S,

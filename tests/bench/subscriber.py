@@ -21,10 +21,10 @@ import mqtt_packets
 import numpy as np
 
 SILENCE_S = 10.0
-"""After the second line: nothing for so long means that nothing more comes."""
+"""Silence after the second line that means that nothing more arrives."""
 
 SURPLUS_S = 1.0
-"""How long repetitions may take after everything has come."""
+"""Time limit for repetitions after everything has arrived."""
 
 _STDIN = 0
 _HEAD = re.compile(rb'"serial":(\d+),(?:"input":"[^"]*",)?"stored_at":"([^"]+?)Z?"')
@@ -42,10 +42,10 @@ class Subscriber:
         self._stored: list[str] = []
         self._received: list[float] = []
         self._marked = 0
-        """Copies that the broker itself marks as sent before."""
+        """Number of copies that the broker itself marks as repeated."""
 
     def receive(self) -> None:
-        """Take what is there and acknowledge it."""
+        """Read the waiting results and acknowledge them."""
         data = self._connection.recv(1 << 18)
         if not data:
             raise ConnectionResetError("the broker closed the connection")
@@ -74,7 +74,7 @@ class Subscriber:
         return buffer[payload - 2 : payload]
 
     def write(self) -> None:
-        """Write all results to the file that takes them, each after the time it came at (Unix seconds)."""
+        """Write all results to the `keep` file, each after its time of arrival (Unix seconds)."""
         if self._keep is None:
             return
         with self._keep.open("wb") as file:
@@ -82,7 +82,7 @@ class Subscriber:
                 file.write(b"%.6f %s\n" % (at, payload))
 
     def report(self) -> dict[str, Any]:
-        """What came."""
+        """Return counts and latencies of the results that arrived."""
         received = np.array(self._received)
         stored = np.array(self._stored, "datetime64[us]").astype(np.int64) / 1e6
         latencies = np.percentile(received - stored, (50, 90, 99)).tolist() if len(received) else None

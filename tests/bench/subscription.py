@@ -29,7 +29,7 @@ class Subscription:
                 raise ConnectionError("the subscriber was refused")
 
     async def report(self, expected: int, within_s: float) -> dict[str, Any]:
-        """Tell how many results there are, and get what came. Raises `TimeoutError`, `ConnectionError`."""
+        """Send the expected number of results, get the report. Raises `TimeoutError`, `ConnectionError`."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"%d\n" % expected)
         async with asyncio.timeout(within_s):
@@ -47,7 +47,7 @@ class Subscription:
 async def subscription(
     mesh: MeasuredMesh, site: str, topic: str, keep: Path | None = None
 ) -> AsyncIterator[Subscription]:
-    """A QoS 1 subscriber at a site, as its device user. With `keep`, it writes there what came."""
+    """Run a QoS 1 subscriber at a site, as its device user. With `keep`, it writes the results there."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(Path(__file__).with_name("subscriber.py")),

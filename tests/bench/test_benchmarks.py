@@ -1,4 +1,4 @@
-"""Benchmarks are run by hand, and take minutes; that they can begin at all is seen here."""
+"""Every benchmark can begin: people run benchmarks by hand, and they take minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the composition benchmark say what they are said to, and it runs: `pytest tests/bench`."""
+"""The figures of the composition benchmark are right, and it runs: `pytest tests/bench`."""
 
 from __future__ import annotations
 

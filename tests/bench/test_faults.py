@@ -1,4 +1,4 @@
-"""How settings that were measured by turns are compared."""
+"""Comparison of settings that were measured by turns."""
 
 from __future__ import annotations
 

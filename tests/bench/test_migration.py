@@ -1,4 +1,4 @@
-"""The figures of the migration benchmarks say what they are said to. Run with `pytest tests/bench`."""
+"""The figures of the migration benchmarks are right. Run with `pytest tests/bench`."""
 
 from __future__ import annotations
 

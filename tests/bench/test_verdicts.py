@@ -1,4 +1,4 @@
-"""The verdicts of the benchmarks see what they are there to see. Run with `pytest tests/bench`."""
+"""The verdicts of the benchmarks find loss, repetition and wrong results. Run with `pytest tests/bench`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a mesh of four sites takes to start and to stop."""
+"""Time to start and to stop a mesh of four sites."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITES = ("jfk", "lga", "ewr", "cloud")
 
 
 async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: Measured) -> None:
-    """A new mesh up, down, up again with what it stored, and down."""
+    """Measure a new mesh: up, down, up again with its stored data, and down."""
     measured.notes.append("up: until the coordinator lists every site as up; down: until no process is left")
     sites = [SiteSpec(name=name) for name in SITES]
     with temporary_home() as home:

@@ -1,4 +1,4 @@
-"""Was anything lost, repeated or wrong: from what the streams hold, compared as numpy arrays."""
+"""Find loss, repetition and wrong results: compare the contents of streams as numpy arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _HEAD = re.compile(rb'"serial":(\d+),(?:"input":"[^"]*",)?"stored_at":"([^"]+?)Z
 
 @dataclass(frozen=True)
 class Passed:
-    """What a job that passes every event on made of a range of serial numbers."""
+    """Results for a range of serial numbers of a job that passes every event on."""
 
     expected: int
     lost: int
     duplicated: int
     latencies_s: np.ndarray
-    """Of each result: stored in OUT less stored in IN, both by the server's clock."""
+    """Latency of each result: time stored in OUT less time stored in IN, both by the server's clock."""
 
     def percentile(self, percent: float) -> float | None:
         """A percentile of the latencies, seconds."""
@@ -35,7 +35,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Windows:
-    """What a windowed count made of a range of serial numbers."""
+    """Results of a windowed count for a range of serial numbers."""
 
     expected: int
     """Windows, each with its key."""
@@ -46,11 +46,11 @@ class Windows:
     lost: int
     duplicated: int
     wrong: int
-    """Results with another count, or of a window that nobody expected."""
+    """Results with another count, or of an unexpected window."""
 
     @property
     def faults(self) -> int:
-        """Everything that may not be."""
+        """Number of lost, repeated and wrong results."""
         return self.lost + self.duplicated + self.wrong
 
 
@@ -65,19 +65,20 @@ def serials_and_latencies(page: list[JetStreamMessage]) -> tuple[np.ndarray, np.
 
 
 def judge_passed(serials: np.ndarray, latencies_s: np.ndarray, after: int, through: int) -> Passed:
-    """Every serial number in `after < serial ≤ through` must be there exactly once."""
+    """Check that every serial number in `after < serial ≤ through` is there exactly once."""
     unique = np.unique(serials)
     inside = unique[(unique > after) & (unique <= through)]
     expected = through - after
-    # What lies outside of the range is as unexpected as a repetition.
+    # A serial number outside of the range is as unexpected as a repetition.
     return Passed(expected, expected - len(inside), len(serials) - len(inside), latencies_s)
 
 
 async def passed(
     mesh: MeasuredMesh, spec: JobSpec, after: int, through: int, *, measured_after: int
 ) -> Passed:
-    """The verdict on a job that passes events on, from its output. Latencies are of serial numbers
-    beyond `measured_after` only.
+    """Return the verdict on a job that passes events on, from its output.
+
+    Latencies are those of serial numbers beyond `measured_after`.
     """
     count, last = await mesh.stored(spec.output_site, output_stream(spec.name))
     pages = await mesh.read(
@@ -95,9 +96,9 @@ Counts = dict[tuple[int, str], int]
 async def window_truth(
     mesh: MeasuredMesh, site: str, after: int, through: int, size_s: float, *, by_own_time: bool
 ) -> Counts:
-    """The windows that a range of events fills and that are closed by the range's last event.
+    """Return the windows that a range of events fills and its last event closes.
 
-    Events are placed by when they were stored, or by the time they carry.
+    Events belong to windows by their time of storage, or by the time that they carry.
     """
 
     def take(page: list[JetStreamMessage]) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +124,7 @@ def counts_of(times_us: np.ndarray, sensors: np.ndarray, size_s: float) -> Count
 
 
 def judge_windows(truth: Counts, results: list[tuple[tuple[int, str], int]]) -> Windows:
-    """Every closed window must be there exactly once, with its count."""
+    """Check that every closed window is there exactly once, with its count."""
     times = Counter(identity for identity, _ in results)
     return Windows(
         expected=len(truth),

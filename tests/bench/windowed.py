@@ -1,4 +1,4 @@
-"""Source → windowed count: how fast a site's engine works off a backlog."""
+"""Source → windowed count: the speed at which a site's engine works off a backlog."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def measure(mesh: MeasuredMesh | None, scale: Scale, say: Say, measured: M
 
 
 async def _watch(mesh: MeasuredMesh, job: JobSpec, through: int) -> list[JobStatus]:
-    """One status for each micro-batch with events that a heartbeat showed, until the backlog is gone."""
+    """Return a status for each micro-batch with events that a heartbeat showed, until the backlog is gone."""
     seen: list[JobStatus] = []
 
     async def done() -> bool:

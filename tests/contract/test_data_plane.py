@@ -1,4 +1,4 @@
-"""The wire format of the data plane stays as running meshes, stored streams and checkpoints have it."""
+"""The wire format of the data plane stays compatible with running meshes, stored streams and checkpoints."""
 
 from __future__ import annotations
 

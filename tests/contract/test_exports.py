@@ -1,4 +1,4 @@
-"""What is exported for other languages says the same as the models."""
+"""The exports for other languages agree with the models."""
 
 import json
 import re
@@ -53,13 +53,13 @@ def references_in(node: Any) -> list[str]:
 
 @pytest.fixture(scope="module")
 def documents() -> dict[str, str]:
-    """What is exported: made once, because that takes a second."""
+    """Return all exports. They are made once, because that takes a second."""
     return made()
 
 
 @pytest.fixture(scope="module")
 def commands_alone() -> dict[str, Any]:
-    """An AsyncAPI document of all commands."""
+    """Return the AsyncAPI document of all commands."""
     return asyncapi(COMMANDS, ())
 
 

@@ -1,4 +1,4 @@
-"""Every message: its example is valid, survives the wire, and nothing unknown slips in."""
+"""Every message has a valid example that survives the wire, and accepts no unknown field."""
 
 import re
 from typing import Any
@@ -33,7 +33,7 @@ def test_file_names_when_compared_then_no_two_messages_share_one() -> None:
 
 
 def test_service_commands_when_a_site_listens_to_all_of_its_own_then_it_does_not_hear_them() -> None:
-    """`command.coordinator.…` and `command.{site}.…` differ by the name alone, which sites may not have."""
+    """No site may be called `coordinator`: `command.coordinator.…` would be its `command.{site}.…`."""
     with pytest.raises(ValidationError, match="coordinator"):
         SiteSpec(name="coordinator")
 

@@ -1,4 +1,4 @@
-"""Pages say of each block of commands who runs it, and quote code that there is."""
+"""Pages say which tests run each block of commands, and quote code that exists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_RUN = [
     ("docs/getting-started.md", "installs from a package index"),
     ("docs/laboratory.md", "plays sixty scenarios, each of which the part laboratory tests"),
 ]
-"""All blocks of commands that no test runs, and why. There should be few."""
+"""All blocks of commands that no test runs, with the reason. There should be few."""
 
 
 def test_block_when_no_test_runs_it_then_is_counted_here() -> None:

@@ -1,4 +1,4 @@
-"""What the README and the pages promise is tested, and what documents say of the tests is so."""
+"""The promises of README and pages are tested, and documents describe the tests as they are."""
 
 from __future__ import annotations
 

@@ -25,36 +25,35 @@ from towpath.lab.faults.board import FAULTS, PROCESS
 from towpath.mesh.binaries import nats_server_binary, redis_server_binary
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what runs in the background so. Commands that tests start would be deaf to Ctrl-C, too.
+    # A shell starts background jobs with SIGINT ignored. Commands that tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = ("shared_mesh", "session", "servers")
-"""Fixtures that take long to start. What uses them runs first: one that came last would keep one worker busy
-alone."""
+"""Fixtures that take long to start. Their tests run first: at the end, one worker would run them alone."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares a fixture or a file, and begin with what takes longest."""
+    """Keep tests together that share a fixture or a file, and begin with those that take longest."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(shared_by(item) or item.path.stem))
     items.sort(key=rank)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse a pytest with which groups have no effect: each worker would start what one of them needs."""
+    """Refuse options of pytest that switch groups off: each worker would start every shared fixture."""
     ungrouped = [item.nodeid for item in session.items if "@" not in item.nodeid]
     if getattr(session.config.option, "loadgroup", False) and ungrouped:
         raise pytest.UsageError(f"pytest-xdist does not group tests, such as {ungrouped[0]}")
 
 
 def shared_by(item: pytest.Item) -> str | None:
-    """The costly fixture that a test shares with others."""
+    """Return the costly fixture that a test shares with others."""
     return next((name for name in SHARED if name in getattr(item, "fixturenames", ())), None)
 
 
 def rank(item: pytest.Item) -> tuple[int, bool]:
-    """The shared mesh first, then the shared engine; among them, what kills processes comes last."""
+    """Rank the shared mesh first, then the shared engine; among their tests, those that kill come last."""
     shared = shared_by(item)
     return (SHARED.index(shared) if shared else len(SHARED), item.get_closest_marker("kills") is not None)
 
@@ -98,7 +97,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, rules: Rules) -> Iterator[
     yield session
     gateway = session.sparkContext._gateway
     session.stop()
-    # The JVM ends with its standard input, which is this process' end otherwise.
+    # The JVM ends when its standard input closes, at the latest with this process.
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()

@@ -1,3 +1,3 @@
-"""What all property tests share: the number of examples."""
+"""Settings of all property tests: the number of examples."""
 
 from running import example_counts  # noqa: F401

@@ -1,4 +1,4 @@
-"""The verdict is the same for observations and for lines of a file, and it is that of plain loops."""
+"""The verdict is the same for observations and for lines of a file, and equals that of plain loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPAN = 4
 LENIENCY = Leniency(late_after_s=5.0, redelivery_span=SPAN)
 
 Came = Mapping[str, Any]
-"""A result as it came: what `received` makes."""
+"""A result as it came, made by `received`."""
 
 received = st.fixed_dictionaries(
     {
@@ -59,13 +59,13 @@ def payload_of(came: Came) -> bytes:
 
 
 def at(offset: int, epoch: int) -> Came:
-    """A result as it came to one subscriber on one connection."""
+    """Return a result as it came to one subscriber on one connection."""
     here: dict[str, Any] = {"subscriber": "a", "reconnects": False, "dup": False, "readable": True}
     return {**here, "delay": 0.1, "serial": 1, "epoch": epoch, "value": 0, "offset": offset}
 
 
 def oracle(wanted: set[int], stored: set[int], history: Sequence[Came]) -> dict[str, int]:
-    """The counts by the definitions of the words, result by result, looking back over all that came."""
+    """Count by the definitions of the words, result by result, with a look back over all earlier results."""
     counts: dict[str, int] = defaultdict(int, expected=len(wanted), results=len(history))
     counted: list[Came] = []  # Those that are not redelivered.
     for number, came in enumerate(history):
@@ -94,7 +94,7 @@ def oracle(wanted: set[int], stored: set[int], history: Sequence[Came]) -> dict[
 
 
 def falls(came: Came, before: Sequence[Came]) -> bool:
-    """The log was read backwards, or another result was at the same place when it was last read there."""
+    """True if the log was read backwards, or another result was last read at the same place."""
     highest = max((each["offset"] for each in before), default=None)
     if came["offset"] is None or highest is None:
         return False
@@ -105,7 +105,7 @@ def falls(came: Came, before: Sequence[Came]) -> bool:
 
 
 def overtaken(came: Came, before: Sequence[Came], wanted: set[int]) -> bool:
-    """A later expected result came earlier."""
+    """True if a later expected result came earlier."""
     return any(each["readable"] and came["serial"] < each["serial"] in wanted for each in before)
 
 

@@ -38,14 +38,14 @@ def result(window: int, key: str, count: int, mean: float) -> dict[str, Any]:
 
 @st.composite
 def results(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Results of a few keys, each key's windows in order, keys interleaved at random."""
+    """Draw results of a few keys: each key's windows in order, keys interleaved at random."""
     places = draw(st.sets(st.tuples(st.integers(0, 30), st.sampled_from("ABCDE")), max_size=40))
     mean = st.floats(-1e6, 1e6)
     return [result(window, key, draw(st.integers(1, 9)), draw(mean)) for window, key in sorted(places)]
 
 
 class Planted:
-    """Results with faults planted, at most one in each result, and the counts these must lead to."""
+    """Results with planted faults, at most one in each result, and the counts that must follow."""
 
     def __init__(self, bodies: list[dict[str, Any]], faults: list[str], seed: int) -> None:
         self.counts = dict.fromkeys(
@@ -96,7 +96,7 @@ class Planted:
             yield self._see(body, connection=2)
 
     def _overtaken(self, at: int) -> bool:
-        """Whether a later window of the key comes before this one, given where the others ended up."""
+        """True if a later window of the key comes before this one, given the places of the others."""
         key, swapped = self._bodies[at]["key"], [i for i in self._fault_of if self._fault_of[i] == "swap"]
         earlier = set(swapped[: swapped.index(at)])
         return any(

@@ -1,4 +1,4 @@
-"""However an input is cut into processing-time windows: a right cut is clean, and no fault stays unseen."""
+"""For any cut of an input into processing-time windows: a right cut is clean, and every fault is found."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ cuts = st.sets(st.integers(1, LAST - 1), max_size=8).map(
     lambda ends: list(pairwise([0, *sorted(ends), LAST]))
 )
 inputs = st.sets(st.integers(1, LAST), min_size=1)
-"""Serial numbers of the accepted events; the others are rejected, or of another topic."""
+"""Serial numbers of the accepted events. The others are rejected, or belong to another topic."""
 
 
 def windows(accepted: set[int], cut: list[Range]) -> list[dict[str, Any]]:
-    """The results of a job that cuts its input so."""
+    """Return the results of a job that cuts its input at these places."""
     bodies: list[dict[str, Any]] = []
     for after, through in cut:
         for key in range(3):

@@ -1,4 +1,4 @@
-"""What a difference promises, for any two descriptions and whatever runs besides."""
+"""The promises of a difference, for any two descriptions and any other jobs that run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Running = dict[str, RunningJob]
 
 @st.composite
 def jobs(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> list[PipelineJob]:
-    """Jobs without circles: each reads devices, or what jobs before it in a random order write."""
+    """Draw jobs without circles: each reads devices, or outputs of jobs before it in a random order."""
     order = draw(st.permutations(draw(st.lists(st.sampled_from(names), unique=True, max_size=6))))
     made: list[PipelineJob] = []
     for name in order:
@@ -66,7 +66,7 @@ def pipeline(made: list[PipelineJob]) -> PipelineSpec:
 
 
 def applied(spec: PipelineSpec, mine: Running, changes: list[PlannedChange]) -> Running:
-    """What runs once the changes are made, in their order, each doing what its actions say and no more."""
+    """Make the changes in their order, each by its actions alone. Return the jobs that run then."""
     state = dict(mine)
     wanted = {job.name: spelled_out(job, mine.get(job.name)) for job in spec.jobs}
     for change in in_order(changes):
@@ -102,7 +102,7 @@ def running(spec: PipelineSpec) -> Running:
 
 
 def as_described(state: Running) -> dict[str, object]:
-    """What a description can say of what runs; where inputs start matters to new jobs only."""
+    """Return running jobs as a description can state them: where inputs start matters to new jobs only."""
     return {
         name: (
             job.site,

@@ -1,4 +1,4 @@
-"""Whatever a pipeline is, its YAML reads back as the same pipeline."""
+"""The YAML of any pipeline reads back as the same pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any samples in any order: what a point says does not depend on how the samples are kept."""
+"""Any samples in any order: a point's value does not depend on how the samples are stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFERENCE: dict[Aggregation, Callable[[list[float]], float]] = {
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Sample]:
-    """Samples of one series, some seconds or minutes apart. A counter grows, and begins anew now and then."""
+    """Draw samples of one series, seconds or minutes apart. A counter grows, and sometimes restarts at 0."""
     at, value, samples = T0 + draw(st.integers(0, 200)), 0.0, []
     for _ in range(draw(st.integers(1, 60))):
         at += draw(st.sampled_from([0.5, 2.0, 2.1, 17.0, 60.0, 61.5, 240.0]))
@@ -52,7 +52,7 @@ def grown(before: Sample, sample: Sample) -> float:
 def reference(
     history: list[Sample], step_s: float, aggregation: Aggregation, since: float = T0
 ) -> dict[float, float]:
-    """Points, from the single samples, as the contract words them."""
+    """Compute points from single samples by the contract's definition."""
     steps: dict[float, list[tuple[Sample | None, Sample]]] = {}
     for before, sample in zip([None, *history], history, strict=False):
         if sample.at >= since:
@@ -69,7 +69,7 @@ def reference(
 
 @contextmanager
 def store_with(history: list[Sample], *, cuts: list[int], **options: int) -> Iterator[MetricStore]:
-    """A store that got the history in portions, and was opened anew after each."""
+    """Open a store that received the history in portions and was opened again after each."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "metrics.db"
         edges = sorted({0, len(history), *(cut % len(history) for cut in cuts)})
@@ -91,7 +91,7 @@ def points(store: MetricStore, wanted: MetricSelection) -> dict[float, float]:
 
 
 def without_samples(store: MetricStore) -> None:
-    """Only the newest minute keeps its samples: the others are gone, their minutes are not."""
+    """Delete all samples but those of the newest minute. The figures of earlier minutes stay."""
     store.read(MetricSelection(), "jfk")
     assert store._connection is not None
     newest = store._connection.execute("SELECT max(at) FROM samples").fetchone()[0]

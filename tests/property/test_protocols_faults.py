@@ -41,7 +41,7 @@ WINDOWS = JobSpec.model_validate(
         },
     }
 )
-"""Windows by processing time: what `parallel` moves."""
+"""A job with windows by processing time, which `parallel` moves."""
 
 AFTER: dict[str, dict[str, Any]] = {
     "general": {"site": "cloud", "epoch": 2},
@@ -62,7 +62,7 @@ MOMENTS = ("none", "none", "none", "none", "kill")
 
 
 class Killed(BaseException):
-    """SIGKILL of the coordinator."""
+    """Raised for SIGKILL of the coordinator."""
 
 
 def entry_before(name: str) -> JobEntry:
@@ -87,7 +87,7 @@ def operation(name: str) -> OperationRecord:
 
 
 class Schedule:
-    """A mesh whose faults a list of words decides, one word a message; all is well when it is used up."""
+    """A mesh with a list of faults, one per message. When the list is used up, no more faults occur."""
 
     def __init__(self, name: str, faults: list[str], moments: list[str]) -> None:
         before = entry_before(name)
@@ -151,7 +151,7 @@ class Schedule:
         return answer
 
     async def publish(self, event: Event) -> None:
-        """Nobody listens."""
+        """Drop the event: no one subscribes."""
 
     async def run(self) -> OperationRecord:
         while True:
@@ -162,7 +162,7 @@ class Schedule:
                 continue
 
     def reconcile(self) -> None:
-        """What the coordinator does with heartbeats, until they say what the registry says."""
+        """Correct sites as the coordinator does until heartbeats agree with the registry."""
         found: set[SiteDifference] = set()
         for _ in range(5):
             found = differences(self.ledger.jobs, [self.heartbeat(name) for name in self.mesh.sites])

@@ -22,7 +22,7 @@ FACTORS = st.sampled_from([0, 0, 1, 2, 3, 5, 8, 1000])
 
 @dataclass(frozen=True)
 class Run:
-    """Events 1..count, as two operators cut them into windows and the monitor received them."""
+    """Events 1..count, cut into windows by two operators, in the order in which the monitor received them."""
 
     count: int
     log: list[LoggedResult]
@@ -33,7 +33,7 @@ class Run:
 
 @st.composite
 def windows(draw: st.DrawFn, after: int, through: int) -> list[tuple[int, int]]:
-    """A partition of the serials `after < serial <= through` into windows."""
+    """Draw a partition of the serials `after < serial <= through` into windows."""
     longest = draw(st.sampled_from([1, 2, 3, 5, 9]))
     ends = [after]
     while ends[-1] < through:
@@ -43,7 +43,7 @@ def windows(draw: st.DrawFn, after: int, through: int) -> list[tuple[int, int]]:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
-    """Both operators read to the end; either may lag behind, by a little or by everything."""
+    """Draw a course in which both operators read to the end. Either may lag, by a little or by everything."""
     count = draw(st.sampled_from([1, 2, 3, 5, 8, 13, 20, 30, 40]))
     left = {
         Role.SOURCE: draw(windows(0, count)),
@@ -115,7 +115,7 @@ def acted(synchroniser: Synchroniser, log: list[LoggedResult]) -> list[Action]:
 
 
 def covered(actions: list[Action]) -> list[tuple[int, int]]:
-    """The intervals that reach the subscribers, in order."""
+    """Return the intervals that reach the subscribers, in order."""
     return [
         (action.after, action.through)
         if isinstance(action, AmendResult)

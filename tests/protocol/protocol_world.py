@@ -1,4 +1,4 @@
-"""The job that the explorer and the scenarios move about, and the coordinator's reconciliation."""
+"""The job that the explorer and the scenarios move between sites, and the coordinator's reconciliation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WINDOWS = {"kind": "processing_window", "size_s": 1.0, "aggregates": {"departure
 
 
 def entry(strategy: StrategyName) -> JobEntry:
-    """A job that this strategy moves: windows by processing time for `parallel`."""
+    """Return a job that this strategy can move: windows by processing time for `parallel`."""
     operator = WINDOWS if strategy is StrategyName.PARALLEL else EXAMPLE_SPEC["operator"]
     return JobEntry(
         spec=JobSpec.model_validate({**EXAMPLE_SPEC, "operator": operator}),
@@ -33,11 +33,11 @@ def entry(strategy: StrategyName) -> JobEntry:
 
 
 def trial(strategy: StrategyName, *weak: Weakness) -> Trial:
-    """A mesh on which nothing has happened yet."""
+    """Return a mesh on which nothing has happened yet."""
     return Trial.of(entry(strategy), *SITES, weak=frozenset(weak))
 
 
 def reconcile(jobs: Mapping[str, JobEntry], statuses: list[SiteStatus]) -> list[SiteCommand[Any]]:
-    """What the coordinator tells sites whose heartbeats differ from the registry."""
+    """Return the commands that correct sites whose heartbeats differ from the registry."""
     found = sorted(differences(jobs, statuses), key=lambda d: (d.site, d.what))
     return [command for d in found for command in corrections(d, jobs.get(d.job))]

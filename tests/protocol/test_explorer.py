@@ -1,4 +1,4 @@
-"""A machine looks for courses that break an invariant: in the tables as they are, and in weakened ones."""
+"""Search for courses that break an invariant, in the tables as they are and in weakened ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RESTART, GENERAL = StrategyName.RESTART, StrategyName.GENERAL
 PARALLEL, HANDOVER = StrategyName.PARALLEL, StrategyName.HANDOVER
 
 ALL = 10_000
-"""More moves than there are with one fault."""
+"""More moves than all courses with one fault need."""
 
 SAMPLE = 5_000
-"""Of those with two faults, of which there are millions: two seconds' worth."""
+"""Moves to try with two faults, two seconds' worth: there are millions of such courses."""
 
 THERE_AND_BACK: list[Plan] = [
     (RESTART, RESTART), (GENERAL, GENERAL), (PARALLEL, PARALLEL), (HANDOVER, HANDOVER), (HANDOVER, GENERAL),
@@ -62,7 +62,7 @@ def test_migrations_when_two_things_go_wrong_then_the_invariants_hold(plan: Plan
         (HANDOVER, Weakness.SETTLE_BY_MEMORY),
         (PARALLEL, Weakness.FORWARD_BY_MEMORY),
         (PARALLEL, Weakness.RESUME_TWICE),
-        (PARALLEL, Weakness.CUT_ANEW),
+        (PARALLEL, Weakness.CUT_AGAIN),
     ],
 )
 def test_search_when_a_party_neglects_a_duty_then_finds_a_scenario_that_shows_it(

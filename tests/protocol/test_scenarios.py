@@ -38,7 +38,7 @@ def test_duties_when_each_is_neglected_then_some_scenario_shows_what_follows() -
 
 @pytest.mark.parametrize(
     "text",
-    ["", "expect: holds", "migrate general cloud", "migrate general cloud\nm1-nobody: lose\nexpect: holds"],
+    ["", "expect: holds", "migrate general cloud", "migrate general cloud\nm1-missing: lose\nexpect: holds"],
 )
 def test_scenario_when_it_cannot_be_played_then_is_refused(text: str) -> None:
     with pytest.raises(TowpathError):

@@ -1,4 +1,4 @@
-"""The REST service as a process of its own, on real servers, with the services that it asks, and a client."""
+"""The REST service as a process, on real servers, with the services that it asks, and a client."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from towpath.mesh.servers import port_open
 WAIT = {"Prefer": "wait=30"}
 
 MODULES = {"injector": "towpath.lab.injector", "collector": "towpath.collector"}
-"""Services beside the interface, which ask and are asked through it."""
+"""Other services that clients reach through the interface."""
 JOB: dict[str, Any] = {
     "name": "late",
     "site": "jfk",
@@ -38,28 +38,28 @@ JOB: dict[str, Any] = {
 
 @dataclass
 class Api:
-    """A REST service that can be ended, a client that shows the token, and the coordinator's trial."""
+    """A REST service that tests can kill, a client that shows the token, and the coordinator's trial."""
 
     trial: Trial
     client: aiohttp.ClientSession
     process: asyncio.subprocess.Process | None = None
     others: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
-    """What it asks beside the coordinator."""
+    """Services that it asks beside the coordinator, by name."""
 
     @property
     def running(self) -> Mesh:
         return self.trial.running
 
     async def start(self) -> None:
-        """Start what does not run of the service and what it asks, and wait until all that was said of sites
-        is over: nothing else comes by itself."""
+        """Start the service and the services it asks, unless they run. Wait until all events about sites are
+        published: no others come by themselves."""
         if self.process is None or self.process.returncode is not None:
             self.process = await self._start("api", "towpath.api")
         await self.start_others()
         await eventually(self._sites_were_said_to_be_up)
 
     async def start_others(self) -> None:
-        """Start those of them that do not run."""
+        """Start the other services that do not run."""
         for service, module in MODULES.items():
             process = self.others.get(service)
             if process is None or process.returncode is not None:
@@ -72,7 +72,7 @@ class Api:
             return await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
 
     async def works(self) -> bool:
-        """Whether requests reach the coordinator."""
+        """True if requests reach the coordinator."""
         if not await port_open("127.0.0.1", self.running.state.spec.api_port):
             return False
         statuses = [
@@ -81,7 +81,7 @@ class Api:
         return set(statuses) == {200}
 
     async def _sites_were_said_to_be_up(self) -> bool:
-        """Whether that is the last thing this coordinator has said of every site."""
+        """True if the coordinator's last event about every site says that it is up."""
         async with self.running.coordinator() as hub:
             for site in self.running.state.sites:
                 try:
@@ -101,7 +101,7 @@ class Api:
         return await asyncio.wait_for(self.process.wait(), within_s)
 
     async def send(self, method: str, path: str, **options: Any) -> tuple[int, Any]:
-        """Status and body."""
+        """Send a request. Return status and body."""
         async with self.client.request(method, path, **options) as response:
             return response.status, await response.json(content_type=None)
 
@@ -109,7 +109,7 @@ class Api:
     async def events(
         self, query: str = "", last: int | None = None
     ) -> AsyncIterator[AsyncIterator[tuple[int, str, Any]]]:
-        """A stream of events, as serial number, subject and body."""
+        """Open a stream of events, each with serial number, subject and body."""
         headers = {} if last is None else {"Last-Event-ID": str(last)}
         async with self.client.get(f"/events{query}", headers=headers) as response:
             assert (response.status, response.content_type) == (200, "text/event-stream")
@@ -129,7 +129,7 @@ class Api:
 
 @asynccontextmanager
 async def running_api(trial: Trial) -> AsyncIterator[Api]:
-    """The REST service in front of a coordinator. It dies in the end, and what it asks, too."""
+    """Run the REST service in front of a coordinator. Kill it, and the services it asks, in the end."""
     state, timeout = trial.running.state, aiohttp.ClientTimeout(total=2 * WITHIN_S)
     headers = {"Authorization": f"Bearer {state.api_token}"}
     async with aiohttp.ClientSession(state.api_url, headers=headers, timeout=timeout) as client:

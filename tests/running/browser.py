@@ -25,12 +25,12 @@ needs_chromium = pytest.mark.skipif(
 LARGE_MESH = Path(__file__).with_name("large_mesh.js")
 
 NOWHERE = "http://page.invalid"
-"""Where the page's files are, for a browser that asks for nothing else."""
+"""Address of the page's files, for a browser that asks for nothing else."""
 
 
 @contextmanager
 def running_browser() -> Iterator[Browser]:
-    """Chromium, which ends with the block."""
+    """Run Chromium within the block."""
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -40,7 +40,7 @@ def running_browser() -> Iterator[Browser]:
 
 @contextmanager
 def page_without_mesh(browser: Browser) -> Iterator[Page]:
-    """The page's modules and styles, with nothing behind them."""
+    """Open the page's modules and styles, with no mesh behind them."""
 
     def answer(route: Route) -> None:
         name = PurePosixPath(urlsplit(route.request.url).path).name or FIRST
@@ -54,7 +54,7 @@ def page_without_mesh(browser: Browser) -> Iterator[Page]:
     try:
         page.route("**/*", answer)
         page.goto(NOWHERE)
-        # Nobody can log in here.
+        # No one can log in here.
         page.locator("#login").evaluate("dialog => dialog.close()")
         yield page
     finally:
@@ -62,10 +62,10 @@ def page_without_mesh(browser: Browser) -> Iterator[Page]:
 
 
 def large_mesh(changes: int) -> dict[str, Any]:
-    """Show a mesh of 100 jobs at 6 sites, in which everything changes so many times.
+    """Show a mesh of 100 jobs at 6 sites, in which everything changes `changes` times.
 
-    Returns how many jobs, rows and flows are drawn at the end, and for each change how long that took and the
-    longest task that it gave the browser, in milliseconds.
+    Return the numbers of jobs, rows and flows that are drawn at the end, and for each change its duration and
+    the longest task that it gave the browser, in milliseconds.
     """
     with running_browser() as browser, page_without_mesh(browser) as page:
         return page.evaluate(LARGE_MESH.read_text(encoding="utf-8"), changes)

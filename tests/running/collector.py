@@ -1,4 +1,4 @@
-"""The collector as a process of its own, on real servers, with agents that measure but do nothing else."""
+"""The collector as a process, on real servers, with agents that measure but do nothing else."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MeasuringAgent:
         await self.bus.serve(Echo, self._echo, site=self.site)
 
     async def work(self) -> None:
-        """Measure something, and say that the site is there, for ever."""
+        """Measure, and send heartbeats of the site, until cancelled."""
         beaten_at = 0.0
         while True:
             value = time.time()
@@ -91,7 +91,7 @@ class Collecting:
 
 @asynccontextmanager
 async def collecting(running: Mesh) -> AsyncIterator[Collecting]:
-    """A collector over the sites of `running`, each with an agent that measures."""
+    """Run a collector over the sites of `running`, each with an agent that measures."""
     state = running.state
     async with AsyncExitStack() as stack:
         agents: dict[str, MeasuringAgent] = {}

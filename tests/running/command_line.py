@@ -1,4 +1,4 @@
-"""Runs `towpath` as users do: in a process of its own."""
+"""Run `towpath` as users do: in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typer.testing import CliRunner
 from towpath.cli.__main__ import app
 
 UP_S = 400
-"""For engines to start: a minute, and minutes beside other tests that start some."""
+"""Engines need a minute to start, and minutes while other tests start some, too."""
 
 START_S, STEP_S, CHECK_S, DOWN_S = UP_S + 30, 150, 140, 90
-"""Longer than the command line's own deadlines, so that a failing test shows what it said."""
+"""Longer than the command line's own deadlines, so that a failing test shows its message."""
 
 MESH_TIMEOUT_S = START_S + 3 * STEP_S + DOWN_S
-"""For a module's first test, which brings the mesh up and deploys to it."""
+"""Time limit of a module's first test, which brings the mesh up and deploys to it."""
 
 
 class CommandLine:
-    """Runs `towpath` as users do: in a process of its own."""
+    """Run `towpath` as users do: in a process of its own."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -54,25 +54,25 @@ class CommandLine:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def call(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in this process, which spares seconds: for what it answers, not for how it ends."""
+        """Run a command in this process, which saves seconds, for tests of its answer, not of its end."""
         invoke = partial(CliRunner().invoke, app, ["--home", str(self.home), *arguments], input=stdin)
         with ThreadPoolExecutor(1) as thread:  # The caller may be in an event loop; commands run their own.
             ended = thread.submit(invoke).result()
         return subprocess.CompletedProcess(arguments, ended.exit_code, ended.stdout, ended.stderr)
 
     def succeed(self, *arguments: str) -> str:
-        """What a command prints that must succeed."""
+        """Run a command that must succeed. Return what it prints."""
         ended = self.call(*arguments)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
     def json(self, *arguments: str) -> Any:
-        """What a command answers with --json; it must succeed and print nothing else."""
+        """Run a command with --json. Return its answer; it must succeed and print nothing else."""
         return json.loads(self.succeed(*arguments, "--json"))
 
 
 def read_line(process: subprocess.Popen[str], stream: str) -> str:
-    """The next line a running command prints; the test's own deadline ends a wait in vain."""
+    """Return the next line that a running command prints; the test's time limit ends a wait in vain."""
     pipe = getattr(process, stream)
     text = pipe.readline()
     assert text, f"{process.args} ended with {process.wait()}"

@@ -1,4 +1,4 @@
-"""A coordinator as a process of its own, on real servers, with agents that act but run no Spark."""
+"""A coordinator as a process, on real servers, with agents that act but run no Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from towpath.coordinator.registry.pipelines import APPLIES, UNANNOUNCED
 from towpath.tasks import end
 
 END_S = 5.0
-"""What a test has left under way, and has not ended by then, is ended with its coordinator."""
+"""Time for operations that a test leaves under way. After it they end with their coordinator."""
 
 COUNT_BY_CARRIER: dict[str, Any] = {
     "kind": "window",
@@ -62,7 +62,7 @@ def spec(name: str, **changes: Any) -> JobSpec:
 
 
 def job_of(command: StepCommand[Any]) -> str:
-    """The job that a command is about."""
+    """Return the job that a command is about."""
     for holder in ("assignment", "watch"):
         if hasattr(command, holder):
             held = getattr(command, holder)
@@ -78,10 +78,10 @@ class Agents:
     """Site → the connection of its agent."""
     mesh: SimulatedMesh = field(init=False)
     state_bytes: int = 0
-    """How large every state is said to be."""
+    """Size that the agents report for every state."""
     silent: set[str] = field(default_factory=set)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Verb, or verb and job → what its command waits for before it is carried out."""
+    """Verb, or verb and job → the gate at which its command waits before it is executed."""
     refused: set[str] = field(default_factory=set)
     """Verbs that are refused."""
     reached: list[str] = field(default_factory=list)
@@ -90,25 +90,25 @@ class Agents:
         self.clear()
 
     def let_all_go(self) -> None:
-        """Open all gates, and refuse nothing."""
+        """Open all gates and refuse nothing."""
         for gate in self.gates.values():
             gate.set()
         self.refused.clear()
 
     def clear(self) -> None:
-        """Host no job. A command that is still carried out finds what was there before."""
+        """Host no job. A command that is still being executed finds what was there before."""
         self.let_all_go()
         self.mesh = SimulatedMesh(SimulatedClock(), *self.buses)
         self.state_bytes = 0
         self.silent, self.gates, self.refused, self.reached = set(), {}, set(), []
 
     async def serve(self, site: str) -> None:
-        """Answer what agents are asked."""
+        """Answer commands to the agents."""
         for kind in SITE_COMMANDS:
             await self.buses[site].serve(kind, partial(self._handle, site), site=site)
 
     async def serve_as_monitor(self, bus: Bus) -> None:
-        """Answer what the monitor is asked."""
+        """Answer commands to the monitor."""
         for kind in MONITOR_COMMANDS:
             await bus.serve(kind, partial(self._handle, "monitor"))
 
@@ -154,7 +154,7 @@ class Trial:
     client: Bus
     process: asyncio.subprocess.Process | None = None
     started_at: datetime = field(default_factory=now)
-    """When the coordinator was started last."""
+    """Time of the coordinator's last start."""
     _in_background: list[asyncio.Task[Any]] = field(default_factory=list[asyncio.Task[Any]])
 
     async def start_coordinator(self) -> None:
@@ -170,7 +170,7 @@ class Trial:
         return await asyncio.wait_for(self.process.wait(), WITHIN_S)
 
     async def clear(self) -> None:
-        """Let there be no job: a coordinator runs, its registry is empty, and agents of all sites are up."""
+        """Remove all jobs: a coordinator runs, its registry is empty, and agents of all sites are up."""
         await end(self._in_background)
         self._in_background.clear()
         self.agents.let_all_go()
@@ -183,7 +183,7 @@ class Trial:
         await eventually(self._sites_are_up_and_empty)
 
     async def _goes_on_for_long(self) -> bool:
-        """Whether something is under way, and does not end soon."""
+        """True if an operation is under way and does not end soon."""
         try:
             await eventually(lambda: nothing_is_under_way(self.running), within_s=END_S)
         except AssertionError:
@@ -196,7 +196,7 @@ class Trial:
         return heard == self.agents.buses.keys()
 
     def in_background(self, asking: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Ask something whose answer a test awaits later. It is asked no longer once the test has ended."""
+        """Send a request whose answer a test awaits later. It is cancelled when the test has ended."""
         task = asyncio.create_task(asking)
         self._in_background.append(task)
         return task
@@ -242,7 +242,7 @@ class Trial:
         return self.agents.mesh.owners(job)
 
     def check_nothing_lost(self, job: str) -> None:
-        """Every event that came in counts exactly once in the job's results."""
+        """Check that every event that came in counts exactly once in the job's results."""
         mesh = self.agents.mesh
         mesh.work()
         mesh.settle_down()
@@ -274,7 +274,7 @@ async def connected(running: Mesh) -> AsyncIterator[tuple[Agents, Bus]]:
 
 
 def registry_of(running: Mesh) -> Redis:
-    """A connection to the coordinator's registry."""
+    """Open a connection to the coordinator's registry."""
     state = running.state
     credential = state.redis_coordinator
     return Redis(
@@ -286,7 +286,7 @@ def registry_of(running: Mesh) -> Redis:
 
 
 async def nothing_is_under_way(running: Mesh) -> bool:
-    """Whether all operations and applies have ended, and their ends were told."""
+    """True if all operations and applies have ended, and their ends were announced."""
     async with registry_of(running) as redis:
         return not await redis.exists(UNFINISHED, APPLIES, UNANNOUNCED)
 
@@ -300,7 +300,7 @@ async def clear_registry(running: Mesh) -> None:
 
 @asynccontextmanager
 async def running_coordinator(running: Mesh) -> AsyncIterator[Trial]:
-    """A coordinator with an empty registry. It dies, and its registry is emptied, in the end."""
+    """Run a coordinator with an empty registry. Kill it and empty its registry in the end."""
     async with connected(running) as (agents, client):
         beating = asyncio.create_task(agents.beat())
         trial = Trial(running, agents, client)

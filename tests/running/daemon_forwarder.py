@@ -1,4 +1,4 @@
-"""What stands between a test and the machine's container daemon, and can go away while others need that."""
+"""A socket between a test and the machine's container daemon. It can go away while others use the daemon."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DaemonForwarder:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def go(self) -> None:
-        """Listen no more, and break all connections."""
+        """Stop listening and break all connections."""
         if self._server is None:
             return
         self._server.shutdown()
@@ -57,7 +57,7 @@ class DaemonForwarder:
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
-    """Until the source has no more; then the sink is told so."""
+    """Copy until the source ends; then end the sink."""
     with contextlib.suppress(OSError):
         while piece := source.recv(PIECE):
             sink.sendall(piece)

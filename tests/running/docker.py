@@ -1,4 +1,4 @@
-"""A container daemon for tests: the one that answers, or one of their own; and containers of a tiny image."""
+"""A container daemon for tests, the machine's or one of their own, and containers of a tiny image."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BUSYBOX, PACKAGE = "towpath-test:busybox", "busybox-static"
 """A tiny image, and Debian's package of the one program in it."""
 
 START_S = 300.0
-"""For a daemon to start, its packages installed where they are missing."""
+"""Time for a daemon to start, and for its packages to be installed where they are missing."""
 
 IMAGES_S = 900.0
 
@@ -40,8 +40,8 @@ FOR_EVER = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
 @pytest.fixture(scope="session")
 def docker_daemon() -> Iterator[str]:
-    """`DOCKER_HOST` of a daemon; for this process and those it starts it is set to it."""
-    # In a short path: the daemon's socket lies in it.
+    """Return a daemon's `DOCKER_HOST`, and set it for this process and those it starts."""
+    # The path is short because the daemon's socket lies in it.
     directory = tempfile.mkdtemp(prefix="towpath-docker-")
     with pytest.MonkeyPatch.context() as environment:
         try:
@@ -64,7 +64,7 @@ def _start(directory: str) -> str:
 
 @pytest.fixture(scope="session")
 def busybox(docker_daemon: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of the tiny image, at the daemon."""
+    """Return the name of the tiny image at the daemon."""
     with daemon(docker_daemon) as docker:
         if not docker.images.list(BUSYBOX):
             program = _busybox(tmp_path_factory.mktemp("busybox"))
@@ -93,7 +93,7 @@ def _root_file_system(program: Path) -> bytes:
 
 
 def build_images(tag: str = "local") -> None:
-    """Those of services and sites, of this clone."""
+    """Build the images of services and sites from this clone."""
     command = [ROOT / "infra" / "docker" / "images.sh", tag]
     built = subprocess.run(command, capture_output=True, text=True, timeout=IMAGES_S, check=False)
     assert built.returncode == 0, built.stderr
@@ -108,7 +108,7 @@ class Yard:
         self._label = {"towpath.test": self.prefix}
 
     def run(self, name: str, script: str = FOR_EVER, **options: Any) -> Container:
-        """A container that runs a shell script."""
+        """Start a container that runs a shell script."""
         return self.docker.containers.run(
             BUSYBOX,
             ["/bin/sh", "-c", script],
@@ -119,16 +119,16 @@ class Yard:
         )
 
     def create(self, name: str, image: str, command: list[str], **options: Any) -> Container:
-        """A container that does not run yet."""
+        """Create a container that does not run yet."""
         options = {"name": f"{self.prefix}-{name}", "labels": self._label, **options}
         return self.docker.containers.create(image, command, **options)
 
     def network(self, name: str, **options: Any) -> Network:
-        """A network of its own."""
+        """Create a network."""
         return self.docker.networks.create(f"{self.prefix}-{name}", labels=self._label, **options)
 
     def clear(self) -> None:
-        """Remove all of it."""
+        """Remove all containers and networks of the test."""
         ours = {"filters": {"label": f"towpath.test={self.prefix}"}}
         for container in self.docker.containers.list(all=True, ignore_removed=True, **ours):
             container.remove(force=True, v=True)
@@ -138,7 +138,7 @@ class Yard:
 
 @contextmanager
 def yard() -> Iterator[Yard]:
-    """Nothing of it is left in the end."""
+    """Yield a yard, and remove all of it in the end."""
     with daemon(answer_s=WITHIN_S) as docker:
         made = Yard(docker)
         try:
@@ -148,13 +148,13 @@ def yard() -> Iterator[Yard]:
 
 
 def status(container: Container) -> str:
-    """As it is now, such as `running`."""
+    """Return the container's present status, such as `running`."""
     container.reload()
     return container.status
 
 
 def until_daemon_says(condition: Callable[[], object]) -> None:
-    """Return once the condition holds, whatever the daemon says meanwhile."""
+    """Return once the condition holds. Ignore the daemon's errors until then."""
 
     def holds() -> object:
         with suppress(DaemonError):

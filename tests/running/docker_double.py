@@ -1,4 +1,4 @@
-"""A Docker daemon for tests of what talks to one: its API on a Unix socket, processes instead of containers.
+"""A double of the Docker daemon: its API on a Unix socket, with processes instead of containers.
 
 It answers as Docker 20.10 does. What it "runs" are real processes with real pids, whose files are the
 machine's: enough for names, starts, ends, adoption and errors, and nothing of isolation.
@@ -27,18 +27,18 @@ Answer = tuple[int, Any]
 
 @dataclass
 class FakeContainer:
-    """One that was made."""
+    """A container of the double: a process, or none yet."""
 
     name: str
     body: dict[str, Any]
-    """What was asked for."""
+    """Body of the request that made it."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex * 2)
     process: subprocess.Popen[bytes] | None = None
     out_of_memory: bool = False
     mounts: list[dict[str, Any]] = field(default_factory=list)
 
     unnoticed_looks: int = 0
-    """How many times it is still said to run when it has ended."""
+    """Number of answers that still say `running` after it has ended."""
 
     @property
     def running(self) -> bool:
@@ -87,7 +87,7 @@ class FakeContainer:
 
 
 class DockerDouble:
-    """The daemon. Use as a context manager; it can go away and come back in between."""
+    """The daemon. Use it as a context manager; it can go away and come back in between."""
 
     def __init__(self, directory: Path) -> None:
         self._socket = directory / "docker.sock"
@@ -97,7 +97,7 @@ class DockerDouble:
         """Images that the next archive brings."""
         self.containers: dict[str, FakeContainer] = {}
         self.is_slow_to_say = False
-        """Whether it answers that something has started only when that has ended."""
+        """True if it answers that a container has started only when that has ended."""
         self._server: ThreadingUnixStreamServer | None = None
 
     def __enter__(self) -> DockerDouble:
@@ -116,7 +116,7 @@ class DockerDouble:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def go_away(self) -> None:
-        """Listen no more. What runs goes on, as with `live-restore`."""
+        """Stop listening. What runs goes on, as with `live-restore`."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -124,14 +124,14 @@ class DockerDouble:
             self._socket.unlink(missing_ok=True)
 
     def run_out_of_memory(self, name: str) -> None:
-        """What the system does to a container that needs more than it may use."""
+        """Kill a container as the system does when it needs more memory than it may use."""
         container = self.containers[name]
         assert container.process is not None
         container.out_of_memory = True
         os.killpg(container.process.pid, signal.SIGKILL)
 
     def answer(self, method: str, target: str, body: bytes) -> Answer:
-        """What it says to a request."""
+        """Return the answer to a request."""
         split = urlsplit(target)
         path = unquote(re.sub(r"^/v[0-9.]+", "", split.path))
         query = {key: values[0] for key, values in parse_qs(split.query).items()}
@@ -219,7 +219,7 @@ def _missing(name: str) -> Answer:
 
 def _handler(double: DockerDouble) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        # One request a connection: one that is kept would be answered by a daemon that has gone away.
+        # One request per connection: on a kept one, a daemon that has gone away would still answer.
         protocol_version = "HTTP/1.0"
 
         def reply(self) -> None:

@@ -1,4 +1,4 @@
-"""Which services a migration leads through: what its trace must show, whatever else is in it."""
+"""Edges between services that a migration's trace must show, among others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from towpath.protocols.table import strategies
 from towpath.telemetry.trace_tree import BATCH
 
 Edge = tuple[str, str]
-"""Work of the first service led to work of the second, in another process; micro-batches count as one."""
+"""Work of the first service that led to work of the second, in another process. Micro-batches count as a
+service of their own."""
 
 _ALWAYS: frozenset[Edge] = frozenset({("coordinator", "agent"), ("agent", "engine")})
-"""The coordinator takes steps, agents carry them out, engines run the job."""
+"""The coordinator takes steps, agents execute them, engines run the job."""
 
 _STATE_MOVES: frozenset[Edge] = frozenset({("agent", "agent")})
 """The source's agent ships a checkpoint that the target's receives."""
@@ -25,13 +26,13 @@ EDGES: dict[str, frozenset[Edge]] = {
     | (_BOTH_RUN if strategy.monitored else _NOTHING)
     for name, strategy in strategies().items()
 }
-"""Between the mesh's own services. Whoever asked comes on top: `asked_by`; and where the job has events to
-work on, `MICRO_BATCHES`."""
+"""Strategy → edges between the mesh's own services. Add `asked_by` for the client that asked, and
+`MICRO_BATCHES` where the job has events to work on."""
 
 MICRO_BATCHES: Edge = ("engine", BATCH)
 """A run that a step commanded did micro-batches."""
 
 
 def asked_by(client: str) -> Edge:
-    """What a migration's trace begins with, asked for by the `cli` or the `api`."""
+    """Return the first edge of a migration's trace, for the client `cli` or `api`."""
     return (client, "coordinator")

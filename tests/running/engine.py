@@ -23,7 +23,7 @@ from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams
 
 WITHIN_S = 60.0
-"""How long a test waits for results; they come within a second or two on an idle machine."""
+"""Time limit for results. On an idle machine they come within a second or two."""
 
 DEVICE = {
     "name": "jfk/site/a",
@@ -84,7 +84,7 @@ SETTINGS = EngineSettings("jfk", EngineSpec(), "", "engine", "", Path())
 
 @asynccontextmanager
 async def site_of(session: SparkSession, url: str, directory: Path) -> AsyncIterator[Site]:
-    """A site whose streams are at the server `url`; the output takes the results of epoch 1."""
+    """Open a site whose streams are at the server `url`; the output takes the results of epoch 1."""
     connection = await nats.connect(url)
     streams = SiteStreams(connection, "jfk", Retention())
     await streams.ensure_in()
@@ -113,11 +113,11 @@ class Site:
             await self.connection.jetstream().publish(subject, body.encode())
 
     async def stored(self) -> int:
-        """How many events IN holds."""
+        """Return the number of events in IN."""
         return (await self.connection.jetstream().stream_info("IN")).state.messages
 
     async def put_results(self, *values: dict[str, Any]) -> None:
-        """Results of an upstream job."""
+        """Publish results of an upstream job."""
         await self.put("sink.jfk.clean.1", *({"values": value, "count": 1} for value in values))
 
     def query(self, job: Assignment) -> Query:
@@ -144,7 +144,7 @@ class Site:
         return [Rejected.model_validate_json(body) for body in await self.bodies("REJECTED_job")]
 
     async def until(self, condition: Callable[[list[Result]], bool]) -> list[Result]:
-        """The results, once they fulfil the condition."""
+        """Wait until the results fulfil the condition, and return them."""
         async with asyncio.timeout(WITHIN_S):
             while not condition(found := await self.results()):
                 await asyncio.sleep(0.05)

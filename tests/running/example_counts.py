@@ -1,7 +1,7 @@
-"""How many examples property tests try: few on every change, many when asked.
+"""Numbers of examples that property tests try: few on every change, many when asked.
 
-`pytest --hypothesis-profile=thorough --hypothesis-seed=random tests/property` tries ten times as many, others
-each time. No example is judged by how long it takes.
+`pytest --hypothesis-profile=thorough --hypothesis-seed=random tests/property` tries ten times as many, with
+another seed each time. No example is judged by its duration.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ settings.load_profile("quick")
 
 
 def share_of_examples(share: float) -> settings:
-    """Settings of a test whose examples are long: it tries this share of the usual number."""
+    """Return settings for a test whose examples are long: it tries this share of the usual number."""
     return settings(max_examples=round(share * settings.default.max_examples))

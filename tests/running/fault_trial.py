@@ -21,7 +21,7 @@ LEASE_S = 60.0
 def loaded(
     event: dict[str, Any], *actions: dict[str, Any], condition: str = "true", version: int = 1, **more: Any
 ) -> LoadedRule:
-    """A rule, named `rule` unless `name` says otherwise; each action is a fault with its parameters."""
+    """Return a rule, named `rule` unless `name` says otherwise. Each action is a fault with parameters."""
     return LoadedRule(
         rule=Rule.model_validate(
             {
@@ -66,7 +66,7 @@ def read_reports(file: Path) -> list[RuleReport]:
 
 
 def write_rules(file: Path, *rules: LoadedRule, lease_s: float = LEASE_S, revision: int = 1) -> None:
-    """As a keeper does it."""
+    """Write a rule file as a keeper does."""
     content = RuleSet(scope=file.stem, revision=revision, expires_at=time.time() + lease_s, rules=list(rules))
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
@@ -76,7 +76,7 @@ def write_rules(file: Path, *rules: LoadedRule, lease_s: float = LEASE_S, revisi
 
 @dataclass(frozen=True)
 class Parcel:
-    """What passes in tests."""
+    """An event that passes fault points in tests."""
 
     serial: int
     body: bytes
@@ -90,7 +90,7 @@ PARCELS: Items[Parcel] = Items(
 
 
 def parcels(count: int) -> list[Parcel]:
-    """Serial numbers from 1; each holds its number as JSON."""
+    """Return parcels with serial numbers from 1; each holds its number as JSON."""
     return [Parcel(n, json.dumps({"n": n}).encode()) for n in range(1, count + 1)]
 
 

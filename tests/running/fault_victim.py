@@ -1,4 +1,4 @@
-"""A process of a site that tells again and again what it sees: for tests of what rules do to it."""
+"""A process of a site that prints its state again and again, for tests of the rules that affect it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ EVENTS = Items[bytes](
     payload=lambda item: item, fields=lambda item: {"topic": "site/a"}, with_payload=lambda item, new: new
 )
 UNTOUCHED = {"events": 1, "published": 1, "delay": 20, "skew_s": 0}
-"""What it sees without rules."""
+"""Its output without rules."""
 
 
 def seen() -> dict[str, Any]:
-    """What happens at three points of the data path, and to the clock."""
+    """Return what happens at three points of the data path, and to the clock."""
     try:
         published: Any = len(passed(SINK_PUBLISH))
     except ConnectionError as error:

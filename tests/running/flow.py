@@ -1,4 +1,4 @@
-"""Devices that publish numbered events, and what jobs made of them."""
+"""Devices that publish numbered events, and the results that jobs made of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
 
 KEYS, PER_SECOND = 5, 200
-"""Events of one second of event time: each key has `PER_SECOND / KEYS` in each window of a second."""
+"""Events in one second of event time: each key has `PER_SECOND / KEYS` in each window of a second."""
 
 FORWARD: dict[str, Any] = {"kind": "forward"}
 WINDOW: dict[str, Any] = {
@@ -29,11 +29,11 @@ WINDOW: dict[str, Any] = {
     "key": ["key"],
     "aggregates": {"events": {"function": "count"}},
 }
-"""Counts the events of each key and second of event time."""
+"""An operator that counts the events of each key and second of event time."""
 
 
 def job(name: str, reads: str, writes: str, operator: Any = None, **changes: Any) -> dict[str, Any]:
-    """The specification of a job at jfk."""
+    """Return the specification of a job at jfk."""
     body = {
         "name": name,
         "site": "jfk",
@@ -46,7 +46,7 @@ def job(name: str, reads: str, writes: str, operator: Any = None, **changes: Any
 
 
 def event(number: int) -> bytes:
-    """The event of this number: `PER_SECOND` to a second of event time, its key goes round."""
+    """Return the event of this number: `PER_SECOND` for each second of event time, with keys in rotation."""
     seconds, thousandths = divmod(number * 1000 // PER_SECOND, 1000)
     at = f"2026-01-01T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{thousandths:03d}Z"
     return json.dumps({"n": number, "key": f"k{number % KEYS}", "at": at}).encode()
@@ -61,7 +61,7 @@ class Load:
         self._stop = asyncio.Event()
 
     async def run(self, state: MeshState) -> None:
-        """Publish, a few hundred events a second."""
+        """Publish a few hundred events per second."""
         site = state.site("jfk")
         async with aiomqtt.Client(
             site.mqtt_host, site.mqtt_port, username=site.device.user, password=site.device.password
@@ -74,13 +74,13 @@ class Load:
                 await asyncio.sleep(0.002)
 
     def stop(self) -> None:
-        """Let the event under way be the last."""
+        """Stop after the event under way."""
         self._stop.set()
 
 
 @asynccontextmanager
 async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Load]:
-    """Events flow within the block; at its end the last one has been acknowledged."""
+    """Let events flow within the block. At its end the last one has been acknowledged."""
     load = Load(topic)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(load.run(state))
@@ -92,15 +92,15 @@ async def flowing(state: MeshState, topic: str = "site/raw") -> AsyncIterator[Lo
 
 
 async def stored(bus: Bus, stream: str, site: str = "jfk") -> list[dict[str, Any]]:
-    """All results in a job's OUT stream."""
+    """Return all results in a job's OUT stream."""
     return [json.loads(m.body) for m in await read_after(bus.connection, site, stream, 0)]
 
 
 async def numbers(bus: Bus, stream: str) -> list[int]:
-    """The events' numbers in the results of a job that passes events on."""
+    """Return the events' numbers in the results of a job that passes events on."""
     return [result["values"]["n"] for result in await stored(bus, stream)]
 
 
 def windows(results: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
-    """How often there is a result of each window and key."""
+    """Return the number of results for each window and key."""
     return Counter((r["window"]["start"], r["key"]["key"]) for r in results)

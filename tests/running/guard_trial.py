@@ -85,7 +85,7 @@ def loaded(
 def tell(
     home: Home, *rules: LoadedRule, lease_s: float = 60.0, shared: dict[str, float] | None = None
 ) -> None:
-    """Write the rules down as a keeper does."""
+    """Write the rule file as a keeper does."""
     told = RuleSet(
         scope=SCOPE, revision=1, expires_at=time.time() + lease_s, rules=list(rules), shared=shared or {}
     )
@@ -96,7 +96,7 @@ def tell(
 
 
 def counts(home: Home) -> dict[str, tuple[int, int, int]]:
-    """How often each rule looked, acted and failed, by its name."""
+    """Return the counts of looks, actions and failures of each rule, by its name."""
     reader = ReportReader(home.fault_reports(SCOPE), since=0)
     reader.read()
     return {count.rule: (count.looked, count.acted, count.errors) for count in reader.counts()}
@@ -124,7 +124,7 @@ async def tell_keeper(
 
 @contextlib.asynccontextmanager
 async def keeping(home: Home, publish: Publish) -> AsyncIterator[Keeper]:
-    """A keeper that watches. Its guard is ended in any case."""
+    """Run a keeper that watches. Stop its guard in any case."""
     keeper = Keeper(home, SCOPE, publish)
     watching = asyncio.create_task(keeper.watch())
     try:

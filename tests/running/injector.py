@@ -1,4 +1,4 @@
-"""An injector as a process of its own on real servers, with agents that follow it, and processes to hit."""
+"""An injector as a process on real servers, with agents that follow it, and processes that rules affect."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Trial:
         return await asyncio.wait_for(self.process.wait(), WITHIN_S)
 
     async def clear(self) -> None:
-        """Let there be no rule: an injector and agents of all sites run, and nothing is hit."""
+        """Remove all rules: an injector and agents of all sites run, and no fault acts."""
         if self.process is None or self.process.returncode is not None:
             await self.start_injector()
         for site in self.mesh.state.sites.keys() - self.agents.keys():
@@ -71,7 +71,7 @@ class Trial:
         await eventually(lambda: self.sees() == fault_victim.UNTOUCHED)
 
     async def start_agent(self, site: str) -> None:
-        """What an agent does about rules, in this process."""
+        """Handle rules as an agent does, in this process."""
         access = self.mesh.state.sites[site]
         stack = AsyncExitStack()
         connecting = Bus.connect(
@@ -99,7 +99,7 @@ class Trial:
         return refused.value
 
     def sees(self) -> dict[str, Any]:
-        """What the victim saw last."""
+        """Return what the victim printed last."""
         with self.home.log(VICTIM).open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 1_000))
             lines = log.read().splitlines(keepends=True)
@@ -115,7 +115,7 @@ class Trial:
 
 @asynccontextmanager
 async def running_injector(mesh: Mesh) -> AsyncIterator[Trial]:
-    """An injector without rules, agents of both sites, and processes to hit. All end in the end."""
+    """Run an injector without rules, agents of both sites, and victims. Stop them all in the end."""
     (mesh.home.root / "injector.json").unlink(missing_ok=True)
     user = mesh.state.operator
     async with await Bus.connect(mesh.state.hub_url, user.user, user.password, name="client") as client:

@@ -1,4 +1,4 @@
-"""Kill whatever a test run leaves behind, also when the run itself is killed.
+"""Kill all processes that a test run leaves behind, even when the run itself is killed.
 
 A mesh outlives the command that starts it, so a test run that is interrupted cannot rely on its fixtures to
 stop it. Each run therefore has an id, which its processes inherit in their environment, and a temporary
@@ -25,16 +25,16 @@ from pathlib import Path
 import psutil
 
 RUN = "TOWPATH_TEST_RUN"
-"""The variable in whose value a run's processes carry its id."""
+"""The environment variable that carries the run's id in its processes."""
 
 WORKER = "PYTEST_XDIST_WORKER"
 """The variable that pytest-xdist sets in each of its workers."""
 
 GRACE_S = 15.0
-"""For processes to end after an ordered stop. Spark's Python workers take seconds to miss their JVM."""
+"""Time for processes to end after an ordered stop: Spark's Python workers take seconds to miss their JVM."""
 
 ORDERLY = b"ended in order"
-"""What a run writes to its reaper before it closes the pipe itself."""
+"""Message from a run to its reaper before the run closes the pipe itself."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Reaper:
         run = f"{os.getpid()}-{secrets.token_hex(4)}"
         directory = Path(tempfile.mkdtemp(prefix="tests-"))
         command = [sys.executable, __file__, run, str(directory)]
-        # In a session of its own, so that Ctrl-C reaches the tests only.
+        # A session of its own, so that Ctrl-C reaches the tests only.
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -60,17 +60,17 @@ class Reaper:
         return cls(run, directory, process)
 
     def finish(self, *, orderly: bool) -> list[str]:
-        """End the run. Returns what an ordered run left for longer than `GRACE_S`, and is killed now."""
+        """End the run. Return what an ordered run left for longer than `GRACE_S`, and is now killed."""
         out, _ = self.process.communicate(ORDERLY if orderly else b"")
         return out.decode().splitlines()
 
     def worker_died(self, worker: str) -> None:
-        """Kill what a worker that crashed had started. Its tests go on in another worker."""
+        """Kill what a crashed worker had started. Its tests go on in another worker."""
         kill_all(lambda: marked(self.run, self.directory, worker))
 
 
 def environment(process: psutil.Process) -> dict[str, str]:
-    """The environment that a process was started with; empty if it has ended or overwrote it."""
+    """Return the environment that a process was started with; empty if it has ended or overwrote it."""
     try:
         return process.environ()
     except psutil.Error:
@@ -78,7 +78,7 @@ def environment(process: psutil.Process) -> dict[str, str]:
 
 
 def folder(process: psutil.Process) -> Path:
-    """The process' working directory; the root if it has ended."""
+    """Return the process' working directory; the root if it has ended."""
     try:
         return Path(process.cwd())
     except (psutil.Error, OSError):
@@ -86,7 +86,7 @@ def folder(process: psutil.Process) -> Path:
 
 
 def belongs(process: psutil.Process, run: str, directory: Path, worker: str | None) -> bool:
-    """Whether a process is of this run, and of this worker if one is named."""
+    """True if a process belongs to this run, and to this worker if one is named."""
     variables, at = environment(process), folder(process)
     if variables.get(RUN) == run:
         return worker in (None, variables.get(WORKER))
@@ -94,7 +94,7 @@ def belongs(process: psutil.Process, run: str, directory: Path, worker: str | No
 
 
 def marked(run: str, directory: Path, worker: str | None = None) -> list[psutil.Process]:
-    """The processes of a run that have not ended: those that belong to it, and their descendants."""
+    """Return the running processes of a run: those that belong to it, and their descendants."""
     here = psutil.Process()
     spared = {here.pid, *(parent.pid for parent in here.parents())}
     found: dict[int, psutil.Process] = {}
@@ -107,7 +107,7 @@ def marked(run: str, directory: Path, worker: str | None = None) -> list[psutil.
 
 
 def children(process: psutil.Process) -> list[psutil.Process]:
-    """All descendants of a process that may have ended."""
+    """Return all descendants of a process that may have ended."""
     try:
         return process.children(recursive=True)
     except psutil.Error:
@@ -115,7 +115,7 @@ def children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process still runs: a zombie only waits for its parent."""
+    """True if a process still runs: a zombie only waits for its parent."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
@@ -123,7 +123,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def describe(process: psutil.Process) -> str:
-    """The process' id and command line, cut to a line."""
+    """Return the process' id and command line, cut to a line."""
     try:
         return f"{process.pid} {' '.join(process.cmdline())[:150]}"
     except psutil.Error:
@@ -145,7 +145,7 @@ def kill_all(find: Callable[[], list[psutil.Process]]) -> list[str]:
 
 
 def reap(run: str, directory: Path) -> list[str]:
-    """Wait for the end of a run, then kill what is left of it. Returns what was left after an ordered end."""
+    """Wait for the end of a run, then kill what is left of it. Return what was left after an ordered end."""
     orderly = sys.stdin.buffer.read() == ORDERLY
     end = time.monotonic() + GRACE_S
     while orderly and marked(run, directory) and time.monotonic() < end:

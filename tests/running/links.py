@@ -1,4 +1,4 @@
-"""A mesh of servers whose links to the hub are emulated, by the real process of the links."""
+"""A mesh of servers whose links to the hub are emulated by the real links process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from towpath.supervisor.app import children
 
 @contextmanager
 def mesh_with_links(directory: Path) -> Iterator[Mesh]:
-    """Hub, the process of the links, and the servers of jfk and lga."""
+    """Run the hub, the links process, and the servers of jfk and lga."""
     home = Home(directory)
     spec = MeshSpec(
         sites=[SiteSpec(name="jfk"), SiteSpec(name="lga")],

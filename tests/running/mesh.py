@@ -1,4 +1,4 @@
-"""A mesh of real servers with two sites, for tests of what passes between them and what does not."""
+"""A mesh of real servers with two sites, for tests of messages that must and must not pass between them."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from towpath.mesh.state import MeshState
 from towpath.processes import ChildSpec, launch, stop
 
 REFUSED_S = 0.4
-"""How long a test waits to see that something does not arrive. What passes, passes in milliseconds."""
+"""Time to wait before a test concludes that a message does not arrive. Others arrive in milliseconds."""
 
 
 @dataclass
 class Mesh:
-    """Servers that run, by name."""
+    """Running servers, by name."""
 
     state: MeshState
     home: Home
@@ -53,7 +53,7 @@ class Mesh:
 
     @asynccontextmanager
     async def client(self, url: str, credential: Credential, **options: Any) -> AsyncIterator[Client]:
-        """A connection that is closed in the end. Refusals that are expected are not printed."""
+        """Open a connection that is closed in the end. Expected refusals are not printed."""
         connection = await nats.connect(
             url,
             user=credential.user,
@@ -91,26 +91,26 @@ class Mesh:
 
 
 async def _ignore(error: Exception) -> None:
-    """Refusals come here as well as to the test."""
+    """Drop the error: refusals also reach the test."""
 
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
-    """The servers of a hub and two sites, for all tests of a folder. Who kills one uses `own_servers`."""
+    """Run the servers of a hub and two sites for all tests of a folder. To kill one, use `own_servers`."""
     with running_mesh(tmp_path_factory.mktemp("servers")) as mesh:
         yield mesh
 
 
 @pytest.fixture
 def own_servers(tmp_path: Path) -> Iterator[Mesh]:
-    """Servers of one test, which may kill them."""
+    """Run servers for one test, which may kill them."""
     with running_mesh(tmp_path / "servers") as mesh:
         yield mesh
 
 
 @contextmanager
 def running_mesh(directory: Path, *, faults: bool = True) -> Iterator[Mesh]:
-    """Hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without."""
+    """Run hub, Redis, and the sites jfk (fast) and lga (power-safe), with fault rules or without."""
     home = Home(directory)
     sites = [SiteSpec(name="jfk"), SiteSpec(name="lga", durability=Durability.POWER_SAFE)]
     state = provision(home, MeshSpec(sites=sites, faults=FaultSettings(enabled=faults)))
@@ -143,7 +143,7 @@ async def answers_request(client: Client, subject: str) -> bool:
 
 
 async def received(client: Client, subject: str, publish: Callable[[], Awaitable[None]]) -> list[bytes]:
-    """What arrives on `subject` when `publish` is called; nothing within a moment means refused."""
+    """Return what arrives on `subject` after `publish`; nothing within `REFUSED_S` means refused."""
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def on_message(message: Msg) -> None:
@@ -161,12 +161,12 @@ async def received(client: Client, subject: str, publish: Callable[[], Awaitable
 
 
 async def publish_qos1(mesh: Mesh, topic: str) -> None:
-    """Publish and wait for what the server makes of it: it may acknowledge, or close the connection."""
+    """Publish and wait until the server acknowledges, or closes the connection."""
     with contextlib.suppress(aiomqtt.MqttError):
         async with mesh.device("jfk") as device:
             await device.publish(topic, b"forged", qos=1, timeout=2)
 
 
 async def last_is(client: Client, stream: str, serial: int) -> bool:
-    """Whether the newest message of a local stream has this serial number."""
+    """True if the newest message of a local stream has this serial number."""
     return (await client.jetstream().stream_info(stream)).state.last_seq == serial

@@ -1,4 +1,4 @@
-"""A job that runs at two sites, for tests of the monitor: real streams, agents that report what is set."""
+"""A job that runs at two sites, for tests of the monitor: real streams, agents that report preset values."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def result(epoch: int, serial: int, **more: Any) -> bytes:
 
 @dataclass
 class MonitoredJob:
-    """The output site's streams, both runs, and the coordinator's end. One connection may serve them all."""
+    """The output site's streams, both runs, and the coordinator's part. One connection may serve them all."""
 
     bus: Bus
     """The agent of the source, which is the output site."""
@@ -65,11 +65,11 @@ class MonitoredJob:
     """Epoch → the engine that publishes under it."""
     coordinator: Bus
     serials: dict[str, dict[str, int]] = field(default_factory=lambda: {"jfk": {}, "lga": {}})
-    """What the agents report. An agent that is not in here is silent."""
+    """Site → what its agent reports. An agent without an entry is silent."""
     events: int = 10
-    """How many events each has processed since its query started."""
+    """Events that each run has processed since its query started."""
     asked: int = 0
-    """How many reports the target's agent has given."""
+    """Number of reports that the target's agent has given."""
     recomputed: list[tuple[int, int]] = field(default_factory=list)
     life: str = ""
     output_serial: int = 0
@@ -82,7 +82,7 @@ class MonitoredJob:
         return SiteStreams(self.bus.connection, SITE, Retention())
 
     async def prepare(self) -> None:
-        """The source owns the output; both agents answer."""
+        """Let the source own the output and both agents answer."""
         await self.streams.set_epoch(JOB, OLD, OUTPUT)
         self.life = await stream_life(self.bus.connection, SITE, OUTPUT.stream)
         for site, agent in (("jfk", self.bus), ("lga", self.target)):
@@ -103,7 +103,7 @@ class MonitoredJob:
         )
 
     async def was_asked(self) -> bool:
-        """Whether the monitor has asked several times, over more than one trigger interval."""
+        """True if the monitor has asked several times, over more than one trigger interval."""
         return self.asked > 5
 
     async def _recompute(self, command: RecomputeWindow) -> Recomputed:
@@ -130,7 +130,7 @@ class MonitoredJob:
         )
 
     async def publish(self, epoch: int, *messages: tuple[str, bytes], batch: str = "1.0") -> None:
-        """As the owner of `epoch` does: into the output, or the shadow."""
+        """Publish as the owner of `epoch` does, into the output or the shadow."""
         outgoing = [
             Outgoing(sink_subject(SITE, JOB, epoch), f"{self.life}/{identity}", body)
             for identity, body in messages
@@ -149,7 +149,7 @@ class MonitoredJob:
         )
 
     async def publish_aside(self, epoch: int, message: tuple[str, bytes]) -> None:
-        """Straight into the shadow, as a publisher does that has not yet heard of a change."""
+        """Publish straight into the shadow, as a run does that has not yet heard of a change."""
         identity, body = message
         await self.streams.jetstream.publish(
             shadow_subject(sink_subject(SITE, JOB, epoch)),
@@ -200,7 +200,7 @@ class MonitoredJob:
         return await read_after(self.bus.connection, SITE, OUTPUT.stream, 0)
 
     async def identities(self) -> list[str]:
-        """What is in the output, in order, without the stream's prefix."""
+        """Return the message ids in the output, in order, without the stream's prefix."""
         return [message.identity.partition("/")[2] for message in await self.output()]
 
     async def has(self, wanted: Sequence[str]) -> bool:
@@ -212,7 +212,7 @@ class MonitoredJob:
 
 @asynccontextmanager
 async def running_monitor(url: str) -> AsyncIterator[asyncio.Task[None]]:
-    """A monitor on the hub at `url`. It must end by itself."""
+    """Run a monitor on the hub at `url`. It must end by itself."""
     stop = asyncio.Event()
     task = asyncio.create_task(run(MonitorSettings(Home(Path()), url, "", ""), stop))
     try:
@@ -232,7 +232,7 @@ async def monitored_job(url: str) -> AsyncIterator[MonitoredJob]:
 
 @asynccontextmanager
 async def job_on_mesh(mesh: Mesh) -> AsyncIterator[MonitoredJob]:
-    """The same with every party logged in where it belongs, and under its own name."""
+    """Set the job up with every party logged in where it belongs, under its own name."""
     state = mesh.state
     jfk, lga = state.sites["jfk"], state.sites["lga"]
     logins = [

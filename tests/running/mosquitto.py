@@ -44,7 +44,7 @@ OUTPUT = ResolvedOutput(
 
 @dataclass
 class Foreign:
-    """A Mosquitto that is not the agent's, with one user, `plant`, and its own idea of everything else."""
+    """A Mosquitto that the agent does not run, with one user, `plant`, and its own configuration."""
 
     server: Server
     directory: Path
@@ -66,7 +66,7 @@ class Foreign:
         return self.directory / "plant.password"
 
     async def end(self) -> None:
-        """As at the end of a day: it writes what it has."""
+        """Stop it in order: it writes what it has."""
         assert self.server.process is not None
         self.server.process.terminate()
         await self.server.process.wait()
@@ -106,7 +106,7 @@ async def foreign_mosquitto(directory: Path, *settings: str) -> AsyncIterator[Fo
 
 @dataclass
 class Site:
-    """One site: its server runs, its broker and bridge as the test says."""
+    """One site: its server runs; the test starts broker and bridge."""
 
     mesh: Mesh
     access: SiteAccess
@@ -118,18 +118,18 @@ class Site:
         return SiteStreams(self.agent, SITE, self.access.spec.retention)
 
     def device(self, **options: object) -> aiomqtt.Client:
-        """Connected as `towpath access` says."""
+        """Return a client that connects as `towpath access` says."""
         return self.mesh.device(SITE, **options)
 
     async def stored(self) -> list[StoredMessage]:
-        """All that IN holds."""
+        """Return all messages in IN."""
         return await read_after(self.agent, SITE, IN_STREAM, 0)
 
     async def count(self) -> int:
         return (await self.agent.jetstream().stream_info(IN_STREAM)).state.messages
 
     async def holds(self, count: int) -> None:
-        """Wait until IN holds so many events."""
+        """Wait until IN holds `count` events."""
 
         async def enough() -> bool:
             return await self.count() >= count
@@ -137,7 +137,7 @@ class Site:
         await eventually(enough)
 
     async def emit(self, job: str, bodies: list[bytes]) -> None:
-        """What an engine does: results into the output."""
+        """Publish results into the output as an engine does."""
         for number, body in enumerate(bodies):
             identity = {MESSAGE_ID_HEADER: f"{job}.{body.decode()}.{number}", "Nmqtt-Pub": "1"}
             await self.agent.jetstream().publish(sink_subject(SITE, job, 1), body, headers=identity)
@@ -156,7 +156,7 @@ class Site:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def works(self) -> None:
-        """Wait until the bridge is well."""
+        """Wait until the bridge reports that it works."""
 
         async def well() -> bool:
             return self.binder.trouble() is None
@@ -166,7 +166,7 @@ class Site:
 
 @asynccontextmanager
 async def running_site(directory: Path, broker: BrokerSpec) -> AsyncIterator[Site]:
-    """A site whose server runs, with its own Mosquitto where the broker has no address."""
+    """Run a site's server, with its own Mosquitto if the broker has no address."""
     home = Home(directory)
     state = provision(home, MeshSpec(sites=[SiteSpec(name=SITE, broker=broker)]))
     access = state.site(SITE)
@@ -222,7 +222,7 @@ class _Event:
 
 
 async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
-    """Publish all with QoS 1, in order, whatever happens to the broker."""
+    """Publish all bodies with QoS 1, in order, even if the broker restarts."""
     replay = Replay(
         host=site.access.mqtt_host,
         port=site.access.mqtt_port,
@@ -235,7 +235,7 @@ async def send(site: Site, topic: str, bodies: Sequence[bytes]) -> None:
 
 
 async def subscribed(site: Site) -> bool:
-    """Whether a bridge has ever subscribed: from then on nothing is lost."""
+    """True if a bridge has ever subscribed: from then on nothing is lost."""
     probe = new_identifier().encode()
     await send(site, "site/probe", [probe])
     if await site.count() == 0:
@@ -252,7 +252,7 @@ async def _ends_with(site: Site, body: bytes) -> bool:
 
 @asynccontextmanager
 async def bridge_process(home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A bridge in a process of its own; killed in the end, if not before."""
+    """Run a bridge in a process of its own. Kill it in the end, if not before."""
     command = (sys.executable, "-m", "running.mosquitto", str(home))
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     process = await asyncio.create_subprocess_exec(*command, env=environment)

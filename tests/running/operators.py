@@ -1,4 +1,4 @@
-"""What an operator makes of a batch of events, on a Spark session, validated against the contracts."""
+"""Run an operator on a batch of events in a Spark session, and validate its results against the contracts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assignment(operator: dict[str, Any], *inputs: str, epoch: int = 3) -> Assign
 
 
 def stream(name: str) -> str:
-    """The code of an input in message ids."""
+    """Return the code of an input in message ids."""
     return Publication.of(assignment({"kind": "forward"}, name), "cloud").identities.inputs[0]
 
 
@@ -56,7 +56,7 @@ STREAM = stream(DEVICE)
 
 
 def message(serial: int, event: Any, second: float | None = None) -> tuple[int, str, datetime, bytearray]:
-    """A message as the source delivers it, stored `second` seconds after the start."""
+    """Return a message as the source delivers it, stored `second` seconds after the start."""
     body = (
         event
         if isinstance(event, bytes)
@@ -78,7 +78,7 @@ def assigned(operator: Operator, *inputs: str) -> Assignment:
 
 
 class Outcome:
-    """What a job published, validated against the contract."""
+    """Results and rejected events that a job published, validated against the contract."""
 
     def __init__(self, rows: list[Any]) -> None:
         self.ids = {r.message_id for r in rows}

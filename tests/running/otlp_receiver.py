@@ -1,4 +1,4 @@
-"""A receiver of OTLP over HTTP, as every OpenTelemetry tool has one: keeps the spans that come."""
+"""A receiver of OTLP over HTTP, as every OpenTelemetry tool has one. It keeps the spans that arrive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from towpath.contracts.traces import Span
 
 @dataclass
 class Received:
-    """What came."""
+    """Spans that arrived, and the address that they were sent to."""
 
     endpoint: str
     spans: list[Span] = field(default_factory=list)
@@ -60,7 +60,7 @@ def _span(sent: Any, service: str, site: str) -> Span:
 
 @contextmanager
 def otlp_receiver() -> Iterator[Received]:
-    """Listens while the context is open, in a thread of its own."""
+    """Listen while the context is open, in a thread of its own."""
     port = free_port()
     received = Received(f"http://127.0.0.1:{port}")
     application = web.Application(client_max_size=64 * 1024**2)

@@ -40,22 +40,22 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """What follows each `$`; the other lines are output."""
+        """Return the commands: what follows each `$`. The other lines are output."""
         return [line[2:] for line in self.text.splitlines() if line.startswith("$ ")]
 
     @property
     def is_run(self) -> bool:
-        """Whether the page's own run includes the block."""
+        """True if the page's own run includes the block."""
         return self.language == "console" and self.directive in ("", "stopped after")
 
     @property
     def parts(self) -> list[str]:
-        """The parts of the tests that run it instead."""
+        """Return the parts of the tests that run it instead."""
         return [part.strip() for part in self.argument.split(",")] if self.directive == "run by" else []
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page, in their order."""
+    """Return the blocks of a page in their order."""
     name = str(page.relative_to(ROOT)) if page.is_relative_to(ROOT) else page.name
     found = _BLOCK.findall(page.read_text(encoding="utf-8"))
     return [Block(name, language, text, *_parsed(comment)) for comment, language, text in found]
@@ -67,12 +67,12 @@ def _parsed(comment: str) -> tuple[str, str]:
 
 
 def files(page: Sequence[Block]) -> dict[str, str]:
-    """Name → content of the files that a page asks its reader to save."""
+    """Return name → content of the files that a page asks its reader to save."""
     return {block.argument: block.text for block in page if block.directive == "file"}
 
 
 def script(page: Sequence[Block]) -> str:
-    """The shell script of a page: shows each command, then runs it; ends at the first that fails."""
+    """Return the shell script of a page: it shows each command, runs it, and ends at the first failure."""
     lines = ["set -euo pipefail"]
     for block in page:
         if block.is_run:

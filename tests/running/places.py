@@ -1,4 +1,4 @@
-"""Where things are in the repository."""
+"""Places of files in the repository."""
 
 from __future__ import annotations
 

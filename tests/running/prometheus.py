@@ -1,4 +1,4 @@
-"""A Prometheus with the configuration of `infra/observability`, and what its dashboards ask."""
+"""A Prometheus with the configuration of `infra/observability`, and the queries of its dashboards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from towpath.mesh.state import MeshState
 OVERLAY = ROOT / "infra" / "observability"
 DASHBOARDS = OVERLAY / "grafana" / "dashboards"
 LOCAL = "/etc/prometheus/local"
-"""Where the overlay's container sees the files that step 2 of its README makes."""
+"""Folder in which the overlay's container sees the files that step 2 of its README makes."""
 
 ANSWER_S = 10.0
 
@@ -30,12 +30,12 @@ _LABEL_VALUES = re.compile(r"label_values\((?P<metric>\w+), (?P<label>\w+)\)")
 
 
 def prometheus_binary() -> str | None:
-    """Where Prometheus is; null where the package `prometheus` is not installed."""
+    """Return the path of Prometheus; None if the package `prometheus` is not installed."""
     return shutil.which("prometheus", path="/usr/bin:/usr/local/bin")
 
 
 def dashboard_queries() -> dict[str, str]:
-    """Dashboard, panel and letter → its query, with every variable as Grafana's *All*."""
+    """Return dashboard, panel and letter → its query, with every variable as Grafana's *All*."""
     found: dict[str, str] = {}
     for path in sorted(DASHBOARDS.glob("*.json")):
         dashboard = json.loads(path.read_text())
@@ -52,22 +52,22 @@ def dashboard_queries() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Prometheus:
-    """One that runs."""
+    """A running Prometheus."""
 
     url: str
 
     def ask(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        """The data of an answer. Raises `OSError` when there is none, such as for a query that is wrong."""
+        """Return the data of an answer. Raises `OSError` when there is none, such as for a wrong query."""
         query = urllib.parse.urlencode(parameters or {})
         with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=ANSWER_S) as answer:
             return json.load(answer)["data"]
 
     def series(self, query: str) -> list[Any]:
-        """What a query finds now."""
+        """Return the series that a query finds now."""
         return self.ask("query", {"query": query})["result"]
 
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """True if it answers."""
         try:
             return bool(self.ask("status/buildinfo"))
         except OSError:
@@ -76,7 +76,7 @@ class Prometheus:
 
 @contextmanager
 def running_prometheus(binary: str, mesh: MeshState, directory: Path) -> Iterator[Prometheus]:
-    """The overlay's Prometheus for a mesh: as its README says, with another path instead of a mount."""
+    """Run the overlay's Prometheus for a mesh as its README says, with another path instead of a mount."""
     local = directory / "local"
     local.mkdir()
     (local / "token").write_text(mesh.api_token)

@@ -1,7 +1,7 @@
-"""What the README and the pages in docs/ promise, and the mark of the tests that keep it.
+"""The promises of the README and the pages in docs/, and the mark of the tests that check them.
 
-`make test` runs the fast tests and these. Each shows its promise on real processes, as cheaply as it can be
-shown. What looks closer, or at rarer cases, stands beside it without the mark, for `make test-all`.
+`make test` runs the fast tests and these. Each shows its promise on real processes, as cheaply as possible.
+Tests that look closer, or at rarer cases, stand beside it without the mark, for `make test-all`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,6 @@ PROMISES = {
 
 
 def promise(name: str) -> pytest.MarkDecorator:
-    """Mark a test, or a module with `pytestmark`, as one that keeps the promise of this name."""
+    """Mark a test, or a module with `pytestmark`, as one that checks the promise of this name."""
     assert name in PROMISES, f"no promise is named {name!r}; there are: {', '.join(PROMISES)}"
     return pytest.mark.promise(name)

@@ -1,4 +1,4 @@
-"""The file with a scope's fault rules, written by hand as a keeper writes it, and what comes back."""
+"""The file with a scope's fault rules, written as a keeper writes it, and the reports that come back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rules:
     revision: int = 0
 
     def load(self, *rules: dict[str, Any], lease_s: float = LEASE_S) -> None:
-        """These rules, and no others, from now on."""
+        """Write these rules, and no others, from now on."""
         self.revision += 1
         loaded = [
             LoadedRule(
@@ -41,11 +41,11 @@ class Rules:
         part.replace(self.file)
 
     def unload(self) -> None:
-        """No rules any more."""
+        """Take all rules away."""
         self.file.unlink(missing_ok=True)
 
     def _reports(self) -> list[RuleReport]:
-        """Whole lines only: one may be being written."""
+        """Return the reports, of whole lines only: a process may still be writing one."""
         files = (self.file.parent / "reports" / self.file.stem).glob("*.jsonl")
         texts = [file.read_text() for file in files]
         return [
@@ -55,15 +55,15 @@ class Rules:
         ]
 
     def metrics(self, name: str) -> list[Metric]:
-        """All measurements of this name, of all processes."""
+        """Return all measurements of this name, of all processes."""
         return [r.metric for r in self._reports() if r.metric is not None and r.metric.name == name]
 
     def counts(self) -> list[RuleCount]:
-        """All counts of the rules loaded last."""
+        """Return all counts of the rules loaded last."""
         return [r.count for r in self._reports() if r.count is not None and r.count.version == self.revision]
 
 
 def rule(event: dict[str, Any], fault: str, condition: str = "true", **more: Any) -> dict[str, Any]:
-    """A rule with one action; `parameters` are the fault's."""
+    """Return a rule with one action; `parameters` are the fault's."""
     action = {"fault": fault, "parameters": more.pop("parameters", {})}
     return {"event": event, "condition": condition, "actions": [action], **more}

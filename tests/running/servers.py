@@ -1,4 +1,4 @@
-"""Server processes for tests: each on a free port, killed and started again at will."""
+"""Server processes for tests, each on a free port. Tests kill and restart them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 def free_port() -> int:
-    """A port nobody listens on at the moment."""
+    """Return a port that no process listens on at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -17,7 +17,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """A server process that can be killed and started again on the same data."""
+    """A server process that can be killed and restarted on the same data."""
 
     command: list[str]
     port: int
@@ -25,7 +25,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where NATS clients reach it."""
+        """Address for NATS clients."""
         return f"nats://127.0.0.1:{self.port}"
 
     async def start(self) -> None:

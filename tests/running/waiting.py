@@ -1,4 +1,4 @@
-"""Wait in a test until a condition holds: one way to do so, with one limit."""
+"""Wait in a test until a condition holds, with one time limit for all tests."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Far longer than anything takes that a test waits for, also on a machine that does much else meanwhile.
-# It ends a test that would wait without end, and judges no speed.
+# Far longer than any condition takes, even on a busy machine. It ends a test that would wait without end,
+# and judges no speed.
 WITHIN_S = 60.0
 
-POLL_S = 0.02  # A test loses little by it, and what it waits for keeps the processor.
+POLL_S = 0.02  # Short enough to cost a test little, long enough to leave the processor to others.
 
 
 def until(condition: Callable[[], Any], within_s: float = WITHIN_S) -> Any:

@@ -1,4 +1,4 @@
-"""A whole mesh of two sites, brought up and taken down by the command line, as users do it."""
+"""A whole mesh of two sites that the command line starts and stops, as users do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SITES = ("jfk", "cloud")
 
 
 class WholeMesh(CommandLine):
-    """A mesh that is up, with a directory for users' code."""
+    """A running mesh with a directory for users' code."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "home")
@@ -37,7 +37,7 @@ class WholeMesh(CommandLine):
         return MeshState.load(self.at)
 
     def up(self, sites: Sequence[str]) -> None:
-        """Start everything, with links that can be cut; return when every site is up."""
+        """Start everything, with links that can be cut. Return when every site is up."""
         configuration = self.code.parent / "towpath.toml"
         named = "".join(f'[[sites]]\nname = "{site}"\n' for site in sites)
         configuration.write_text(
@@ -48,12 +48,12 @@ class WholeMesh(CommandLine):
         assert ended.returncode == 0, ended.stderr
 
     def down(self) -> None:
-        """Stop everything; no process of the mesh may be left."""
+        """Stop everything. No process of the mesh may be left."""
         self.succeed("down")
         assert self.processes() == []
 
     def processes(self) -> list[str]:
-        """Command lines of the processes that work in the mesh's directory."""
+        """Return the command lines of the processes that work in the mesh's directory."""
         lines = (" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
         return [line for line in lines if str(self.home) in line]
 
@@ -67,18 +67,18 @@ class WholeMesh(CommandLine):
         self.succeed("deploy", str(path))
 
     def job(self, name: str) -> dict[str, Any] | None:
-        """The job of this name as `towpath jobs` shows it."""
+        """Return the job of this name as `towpath jobs` shows it."""
         return next((job for job in self.json("jobs") if job["spec"]["name"] == name), None)
 
     def remove(self, *jobs: str) -> None:
-        """Remove jobs, and what they stored."""
+        """Remove jobs and what they stored."""
         for job in jobs:
             self.succeed("remove", job, "--purge")
 
 
 @contextmanager
 def whole_mesh(directory: Path, sites: Sequence[str] = SITES) -> Iterator[WholeMesh]:
-    """A mesh that is up; it is taken down at the end."""
+    """Start a mesh, and stop it at the end."""
     mesh = WholeMesh(directory)
     try:
         mesh.up(sites)

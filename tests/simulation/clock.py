@@ -1,4 +1,4 @@
-"""Time that passes only when somebody waits."""
+"""Time that passes only when a task sleeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class SimulatedClock:
-    """Time that passes only when somebody waits."""
+    """Time that passes only when a task sleeps."""
 
     elapsed_s: float = 0.0
 
@@ -23,5 +23,5 @@ class SimulatedClock:
         return self.elapsed_s
 
     async def sleep(self, seconds: float) -> None:
-        """Return at once, later."""
+        """Let the time pass and return at once."""
         self.elapsed_s += seconds

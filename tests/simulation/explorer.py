@@ -1,4 +1,4 @@
-"""Looks for a course of moves after which an invariant does not hold, the shortest first."""
+"""Search for courses of moves that break an invariant, the shortest first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Node:
 
 @dataclass
 class Explorer:
-    """Every course with at most so many faults, those with fewer faults first.
+    """A search through every course with at most `faults` faults, those with fewer faults first.
 
     There are thousands with one fault and millions with two: of those it can draw a sample.
     """
@@ -43,9 +43,9 @@ class Explorer:
     reconcile: Reconcile
     faults: int
     most_moves: int
-    """It gives up looking after so many moves."""
+    """Number of moves after which it stops searching."""
     sampled: bool = False
-    """Courses with few and with many faults by turns, so that a search that is given up has seen of both."""
+    """Take courses with few and many faults by turns, so that a search that stops early has seen both."""
     between: tuple[str, str] = ("jfk", "cloud")
     """Sites between which the job moves."""
     seed: int = 1
@@ -56,18 +56,18 @@ class Explorer:
     ends: Counter[int] = field(default_factory=Counter)
     """Number of faults → courses looked at to their end."""
     reached_faults: int = 0
-    """Courses with fewer faults than this were all looked at."""
+    """All courses with fewer faults than this were searched."""
     _seen: set[Hashable] = field(default_factory=set)
 
     def find(self, start: Trial) -> list[str] | None:
-        """A scenario that violates an invariant, its last line the violation; None if none was found."""
+        """Return a scenario that violates an invariant, with the violation last; None if none was found."""
         waiting: list[list[Node]] = [[] for _ in range(self.faults + 1)]
         waiting[0].append(Node(start, 0, 0, ()))
         draw = random.Random(self.seed)
         goes_on: int | None = None
         while any(waiting) and self.moves < self.most_moves:
             level = self._begun_course(waiting, draw) if goes_on is None else goes_on
-            # The last first: a course is followed to its end before the next one is begun.
+            # Take the last one first: a course is followed to its end before the next one begins.
             node, goes_on = waiting[level].pop(), None
             try:
                 for following in self._after(node):
@@ -79,11 +79,11 @@ class Explorer:
         return None
 
     def _begun_course(self, waiting: list[list[Node]], draw: random.Random) -> int:
-        """Number of faults of the course to follow now, which becomes the last of its kind."""
+        """Choose the course to follow and make it the last of its kind. Return its number of faults."""
         kinds = [faults for faults, nodes in enumerate(waiting) if nodes]
         faults = draw.choice(kinds) if self.sampled else kinds[0]
         nodes = waiting[faults]
-        # In no order, so that a search that is given up has looked everywhere a little.
+        # In random order, so that a search that stops early has covered all parts a little.
         place = draw.randrange(len(nodes))
         nodes[place], nodes[-1] = nodes[-1], nodes[place]
         return faults

@@ -13,7 +13,7 @@ from towpath.protocols.runner import Superseded
 
 @lru_cache(maxsize=4096)
 def _entry(line: str) -> JournalEntry:
-    """Parsed once: whoever explores many courses reads the same lines again and again."""
+    """Parse a line once: the explorer reads the same lines in many courses."""
     return JournalEntry.model_validate_json(line)
 
 
@@ -35,7 +35,7 @@ class MemoryLedger:
     """Called with a moment's name before and after each write; may raise to crash the runner there."""
 
     def copy(self) -> MemoryLedger:
-        """A ledger that goes its own way from here."""
+        """Return a ledger that shares no later change with this one."""
         journals = {operation: list(lines) for operation, lines in self.journals.items()}
         return replace(
             self,

@@ -20,7 +20,7 @@ from towpath.contracts.migration import SiteCommand, StepCommand
 from towpath.contracts.monitor import MonitorCommand
 
 MONITOR = "monitor"
-"""How commands to the monitor are addressed."""
+"""Address of commands to the monitor."""
 
 
 class AgentDied(Exception):
@@ -37,7 +37,7 @@ class SimulatedMesh:
         self.monitor = SimulatedMonitor(self)
         self.outputs: dict[str, SimulatedOutput] = {}
         self.batch: int | None = None
-        """Events of a micro-batch, at most; None: whatever there is."""
+        """Largest number of events in a micro-batch; None: no limit."""
         self.stored = 0
         """Newest serial of the input."""
         self.turn = 0
@@ -45,12 +45,13 @@ class SimulatedMesh:
         self.stalled: set[str] = set()
         """Sites whose engines stand still."""
         self.dies_after: int | None = None
-        """The output's agent dies after so many more lines of a change of epoch."""
+        """The output's agent dies after this many more lines of a change of epoch."""
         self._transfers: dict[str, tuple[str, int, int | None]] = {}
-        """Operation → digest and serial of the state that arrived last, and what it says to repeat."""
+        """Operation → digest and serial of the state that arrived last, and end of the micro-batch that it
+        says to repeat."""
 
     def copy(self, clock: SimulatedClock) -> SimulatedMesh:
-        """A mesh that goes its own way from here."""
+        """Return a mesh that shares no later change with this one."""
         other = SimulatedMesh(clock, weak=self.weak)
         other.sites = {name: site.copy(other) for name, site in self.sites.items()}
         other.monitor = self.monitor.copy(other)
@@ -61,7 +62,7 @@ class SimulatedMesh:
         return other
 
     def key(self) -> Hashable:
-        """Equal for meshes that behave equally from here on."""
+        """Return a key that is equal for meshes that behave equally from here on."""
         sites = tuple(
             (
                 name,
@@ -102,15 +103,15 @@ class SimulatedMesh:
             output.remembered.clear()
 
     def output(self, job: str, stream: ResolvedOutput) -> SimulatedOutput:
-        """The job's output, made if need be."""
+        """Return the job's output. Make it if there is none."""
         return self.outputs.setdefault(job, SimulatedOutput(stream, self.weak))
 
     def accept(self, job: str, epoch: int, stream: ResolvedOutput) -> None:
-        """The output as it is before anything happens."""
+        """Set the epoch that the output accepts before anything happens."""
         self.output(job, stream).accepted = epoch
 
     def between_lines(self) -> None:
-        """Others work while an agent is in the middle of something, or it dies there."""
+        """Let others work while an agent is between two lines of a command, or kill the agent there."""
         if self.dies_after is not None:
             self.dies_after -= 1
             if self.dies_after <= 0:
@@ -119,21 +120,24 @@ class SimulatedMesh:
         self.work(0)
 
     def transfer(self, operation: str, serial: int, planned: int | None) -> str:
-        """A state crosses to the target, with the end of the micro-batch it says to repeat; its digest."""
+        """Move a state to the target, with the end of the micro-batch that it says to repeat. Return its
+        digest."""
         digest = f"{operation}@{serial}" if planned is None else f"{operation}@{serial}+{planned}"
         self._transfers[operation] = (digest, serial, planned)
         return digest
 
     def arrived(self, operation: str, digest: str) -> tuple[int, int | None]:
-        """The state that arrived, and what it says to repeat. Raises `TowpathError` (failed) when it is
-        another one."""
+        """Return the state that arrived, and the end of the micro-batch that it says to repeat.
+
+        Raises `TowpathError` (failed) when another state arrived.
+        """
         found = self._transfers.get(operation)
         if found is None or found[0] != digest:
             raise TowpathError(ErrorCode.FAILED, "the state has not arrived completely")
         return found[1], found[2]
 
     def work(self, events: int = 1) -> None:
-        """Events come in, and every running job does a micro-batch when it is its turn."""
+        """Take events in, and let every running job do a micro-batch when it is its turn."""
         self.stored += events
         self.turn += 1
         for place, (name, site) in enumerate(self.sites.items()):
@@ -145,7 +149,7 @@ class SimulatedMesh:
         self.monitor.work()
 
     def settle_down(self, rounds: int = 6) -> None:
-        """Nobody stands still any more, and everybody catches up."""
+        """Let stalled sites go on, and every job catch up."""
         self.stalled.clear()
         for _ in range(rounds):
             self.work(0)
@@ -158,7 +162,7 @@ class SimulatedMesh:
         return self.sites[site].checkpoints.get((job, hosted.assignment.generation), 0)
 
     def may_publish(self, site: str, job: str) -> bool:
-        """Whether the output stream takes what this site's copy of the job publishes."""
+        """True if the output stream takes what this site's copy of the job publishes."""
         hosted, output = self.sites[site].hosted.get(job), self.outputs.get(job)
         if hosted is None or output is None or hosted.is_fenced:
             return False

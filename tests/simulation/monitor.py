@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from simulation.mesh import SimulatedMesh
 
 PATIENCE_ROUNDS = 8
-"""So often everybody works while the monitor waits for two runs to be consistent."""
+"""Rounds of work while the monitor waits for two runs to become consistent."""
 
 
 @dataclass
 class SimulatedMonitor:
-    """Keeps nothing durable: whatever it does follows from the streams and from what it is asked."""
+    """A monitor that stores nothing: its decisions follow from the streams and from the commands."""
 
     mesh: SimulatedMesh
     watches: dict[str, Watch] = field(default_factory=dict)
-    """Operation → what is compared."""
+    """Operation → the runs to compare."""
     answers: dict[str, Consistent] = field(default_factory=dict)
     """Operation → the decision, as long as this process lives."""
 
@@ -42,7 +42,7 @@ class SimulatedMonitor:
         return SimulatedMonitor(mesh, dict(self.watches), dict(self.answers))
 
     def lose_memory(self) -> None:
-        """The process dies and another one takes its place."""
+        """Replace the process by a new one."""
         self.watches.clear()
         self.answers.clear()
 
@@ -61,7 +61,7 @@ class SimulatedMonitor:
         raise AssertionError(f"no such command: {command.verb()}")
 
     def work(self) -> None:
-        """Forward what the sources of all diverted jobs have published since."""
+        """Forward what the sources of all diverted jobs have published since the last call."""
         for operation, watch in self.watches.items():
             if watch.interim is not None and operation not in self.answers:
                 self._forward(watch, self._cut(watch))
@@ -110,9 +110,9 @@ class SimulatedMonitor:
         return None
 
     def _cut(self, watch: Watch) -> int | None:
-        """How far the source had come when both had given out a result: a fold over the shadow's order."""
+        """Return the source's position when both had published a result: a fold over the shadow's order."""
         shadow = self.mesh.outputs[watch.job].shadow if watch.job in self.mesh.outputs else None
-        anew = Weakness.DECIDE_ANEW in self.mesh.weak
+        decides_again = Weakness.DECIDE_AGAIN in self.mesh.weak
         source: int | None = None
         is_target_seen = False
         for epoch, result in shadow.messages if shadow is not None else ():
@@ -121,7 +121,7 @@ class SimulatedMonitor:
             is_target_seen |= epoch == watch.target_epoch
             if epoch == watch.source_epoch:
                 source = result.through
-            if is_target_seen and source is not None and not anew:
+            if is_target_seen and source is not None and not decides_again:
                 return source
         return source if is_target_seen else None
 

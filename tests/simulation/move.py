@@ -1,4 +1,4 @@
-"""What can happen to a message, or to a party, while an operation runs: one line of a scenario each."""
+"""Events that befall a message or a party while an operation runs: one line of a scenario each."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 
 MESSAGE_MOVES: dict[str, str] = {
     "send": "the command arrives, and its answer",
-    "lose": "nobody gets the command, until its deadline",
-    "lose-answer": "the command is carried out; no answer comes, until its deadline",
+    "lose": "no one gets the command until its deadline",
+    "lose-answer": "the command is carried out; no answer comes until its deadline",
     "repeat": "the command arrives twice",
     "copy": "the command arrives, and a copy of it is still under way",
     "delay": "the command is under way for longer than its deadline",
     "refuse": "the command is refused",
-    "die": "the agent of the output is killed so many lines into the command, and starts again",
+    "die": "the output's agent is killed that many lines into the command, and starts again",
 }
 """Moves that end with the answer, or the failure, of the command that is about to be sent."""
 
@@ -24,10 +24,10 @@ OTHER_MOVES: dict[str, str] = {
     "interrupt": "a site's engine is killed between publishing a micro-batch and committing it",
     "stall": "a site's engine stands still until the operations have ended",
     "go": "a site's engine goes on",
-    "work": "everybody does a micro-batch",
-    "events": "so many events come in, and everybody works",
+    "work": "every site does a micro-batch",
+    "events": "that many events come in, and every site does a micro-batch",
     "forget": "two minutes pass: the server forgets the message ids it has seen",
-    "abort": "somebody asks for the operation to be rolled back",
+    "abort": "a user asks for the operation to be rolled back",
 }
 """Moves before the command that is about to be sent."""
 
@@ -45,12 +45,12 @@ class Move:
 
     @property
     def is_of_message(self) -> bool:
-        """Whether it decides the fate of the command that is about to be sent."""
+        """True if it decides the fate of the command that is about to be sent."""
         return self.verb in MESSAGE_MOVES
 
 
 def parse_move(text: str) -> Move:
-    """The move of a line. Raises `TowpathError` (invalid)."""
+    """Return the move of a line. Raises `TowpathError` (invalid)."""
     verb, *rest = text.split()
     if verb not in MESSAGE_MOVES and verb not in OTHER_MOVES:
         allowed = sorted(MESSAGE_MOVES | OTHER_MOVES)

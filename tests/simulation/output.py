@@ -22,13 +22,13 @@ class Result(NamedTuple):
 
 
 def parse_result(identity: str) -> Result:
-    """The result of an id that `identity_of` made."""
+    """Return the result of an id that `identity_of` made."""
     after, through = identity.split("-")
     return Result(int(after), int(through))
 
 
 def identity_of(result: Result) -> str:
-    """A message id as text."""
+    """Return a result's message id as text."""
     return f"{result.after}-{result.through}"
 
 
@@ -45,14 +45,14 @@ class Shadow:
     messages: tuple[tuple[int, Result], ...] = ()
     """Epoch and result; positions count from 1."""
     frozen: bool = False
-    """Accepts nothing any more: it is being settled."""
+    """True if it accepts nothing any more, because it is being settled."""
 
     def accepts(self, epoch: int) -> bool:
-        """Whether a run of this epoch may publish here."""
+        """True if a run of this epoch may publish here."""
         return epoch in self.epochs and not self.frozen
 
     def of(self, epoch: int) -> list[tuple[int, Result]]:
-        """Position and result of all that this epoch published, rejected events too."""
+        """Return position and result of everything that this epoch published, rejected events too."""
         return [(n, r) for n, (e, r) in enumerate(self.messages, start=1) if e == epoch]
 
 
@@ -73,7 +73,7 @@ class SimulatedOutput:
     shadow: Shadow | None = None
 
     def copy(self) -> SimulatedOutput:
-        """An output that goes its own way from here."""
+        """Return an output that shares no later change with this one."""
         return replace(
             self,
             results=dict(self.results),
@@ -82,7 +82,7 @@ class SimulatedOutput:
         )
 
     def store(self, result: Result, *, reads_back: bool = True) -> None:
-        """Take a result unless it is there. Raises `Violation` when an event then counts twice."""
+        """Store a result unless it is there. Raises `Violation` when an event then counts twice."""
         if result in self.remembered or (reads_back and result in self.results):
             return
         if result.rejected and result in self.results:
@@ -96,7 +96,7 @@ class SimulatedOutput:
         self.remembered.add(result)
 
     def publish(self, epoch: int, results: list[Result], *, reads_back: bool) -> bool:
-        """What the owner of an epoch publishes; False if its epoch is accepted nowhere."""
+        """Store what the owner of an epoch publishes; False if its epoch is accepted nowhere."""
         if epoch == self.accepted:
             for result in results:
                 self.store(result, reads_back=reads_back)
@@ -109,16 +109,16 @@ class SimulatedOutput:
         return False
 
     def accepts(self, epoch: int) -> bool:
-        """Whether results of this epoch are taken anywhere."""
+        """True if results of this epoch are accepted anywhere."""
         return epoch == self.accepted or (self.shadow is not None and self.shadow.accepts(epoch))
 
     def is_fenced(self, epoch: int) -> bool:
-        """Whether a run of this epoch need never try again."""
+        """True if a run of this epoch need never try again."""
         diverted = self.shadow is not None and self.shadow.diverted == epoch
         return not self.accepts(epoch) and epoch < self.accepted and not diverted
 
     def open(self, command: OpenShadow) -> int:
-        """Keep epochs aside. Raises `TowpathError` (fenced) when their time is over."""
+        """Open a shadow for epochs. Raises `TowpathError` (fenced) when the output is past them."""
         newest, known = max(command.epochs), self.shadow
         if self.accepted >= newest:
             raise fenced(f"epoch {newest}: the output is at {self.accepted}")
@@ -154,7 +154,7 @@ class SimulatedOutput:
             self.shadow = None
 
     def set_epoch(self, command: SetEpoch) -> Iterator[None]:
-        """Change hands, line by line: the agent may die at each `yield`.
+        """Pass the output to a new owner, line by line: the agent may die at each `yield`.
 
         Raises `TowpathError` (fenced) when the output accepts a higher epoch.
         """
@@ -173,7 +173,8 @@ class SimulatedOutput:
             self.shadow = None
 
     def _owed(self, command: SetEpoch) -> Settlement | None:
-        """What a change of epoch must settle although nobody says so: diverted results of the owner."""
+        """Return the settlement that a change of epoch owes even if the command names none: the owner's
+        diverted results."""
         shadow = self.shadow
         weak = Weakness.PLAIN_SET_EPOCH_SETTLES_NOTHING in self.weak
         if shadow is None or shadow.diverted is None or max(shadow.epochs) >= command.epoch or weak:
@@ -200,12 +201,15 @@ class SimulatedOutput:
         self._note_settled()
 
     def _note_settled(self) -> None:
-        """Durable, and before the output accepts the new owner: told again, the agent need not settle."""
+        """Store that the shadow is settled, before the output accepts the new owner.
+
+        When the command is repeated, the agent need not settle again.
+        """
         if self.shadow is not None:
             self.shadow = replace(self.shadow, diverted=None)
 
     def _taken_over(self, settlement: Settlement) -> int:
-        """The epoch whose results count; in a shadow that another operation left, the diverted one's."""
+        """Return the epoch whose results count; in another operation's shadow, the diverted epoch."""
         shadow = self.shadow
         if shadow is None or shadow.diverted is None or settlement.epoch in shadow.epochs:
             return settlement.epoch
@@ -213,5 +217,5 @@ class SimulatedOutput:
 
 
 def fenced(message: str) -> TowpathError:
-    """A refusal of what an older epoch asks."""
+    """Return the error that refuses a command of an older epoch."""
     return TowpathError(ErrorCode.FENCED, message)

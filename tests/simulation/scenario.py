@@ -1,4 +1,4 @@
-"""Scenarios: courses of moves as text, one line a move, with what must come of them.
+"""Scenarios: courses of moves as text, one line per move, with the expected outcome.
 
     # Why this scenario is kept.
     weak: <a duty that a party neglects>          (any number of such lines, or none)
@@ -29,16 +29,16 @@ class Scenario:
     weak: tuple[Weakness, ...]
     lines: tuple[str, ...]
     expected: tuple[str, ...]
-    """What must come of it: the state of the last operation, `holds`, or `violation: …`."""
+    """Expected outcome: the state of the last operation, `holds`, or `violation: …`."""
 
     @property
     def strategy(self) -> StrategyName:
-        """Of its first migration."""
+        """Strategy of the first migration."""
         return StrategyName(self.lines[0].split()[1])
 
 
 def parse_scenario(text: str) -> Scenario:
-    """The scenario of a file. Raises `TowpathError` (invalid) and `ValueError` for unknown names."""
+    """Return the scenario of a file. Raises `TowpathError` (invalid) and `ValueError` for unknown names."""
     stripped = [line.split("#")[0].strip() for line in text.splitlines()]
     lines = [line for line in stripped if line]
     weak = [Weakness(line.removeprefix("weak:").strip()) for line in lines if line.startswith("weak:")]
@@ -50,7 +50,7 @@ def parse_scenario(text: str) -> Scenario:
 
 
 def outcome(scenario: Scenario, made: Callable[..., Trial], reconcile: Reconcile) -> list[str]:
-    """Play it to its end; what came of it, in the words of `expect`.
+    """Play a scenario to its end. Return the outcome in the words of `expect`.
 
     Raises `TowpathError` (invalid) when a line names a command that is not sent any more.
     """
@@ -76,7 +76,7 @@ def _play(trial: Trial, line: str) -> None:
 
 
 def _send_until(trial: Trial, command: str | None) -> None:
-    """Send what comes before that command; all that is left, without one."""
+    """Send the commands before that one; without one, send all that are left."""
     while trial.upcoming != command:
         if trial.upcoming is None:
             raise TowpathError(ErrorCode.INVALID, "the command is not sent", field="line", value=command)

@@ -1,4 +1,4 @@
-"""A site's agent with its engine: does what `contracts/PROTOCOL.md` says an agent must do, and no more."""
+"""A site's agent with its engine. It does what `contracts/PROTOCOL.md` says an agent must do, and no more."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class Hosted:
     awaits_state: bool = False
     """Held until its state, or a serial number to begin after, is there."""
     is_first_batch: bool = True
-    """Whether the next micro-batch is the first since the job started here."""
+    """True if the next micro-batch is the first since the job started here."""
     is_fenced: bool = False
-    """The output went on without it: it does not try again."""
+    """True if the output has accepted a later epoch: the job does not try again."""
 
     def at(self, epoch: int, *, running: bool) -> Hosted:
-        """Under another epoch, running or held."""
+        """Return the job under another epoch, running or held."""
         desired = DesiredState.RUNNING if running else DesiredState.HELD
         assignment = self.assignment.model_copy(update={"epoch": epoch, "desired": desired})
         return replace(self, assignment=assignment, running=running, is_first_batch=True, is_fenced=False)
 
     @property
     def has_windows(self) -> bool:
-        """Whether results depend on how the input is cut, and no state is kept between them."""
+        """True if results depend on how the input is cut, and no state is kept between them."""
         return isinstance(self.assignment.spec.operator, ProcessingWindow)
 
 
@@ -89,8 +89,8 @@ class SimulatedSite:
     checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
     """Job and generation → last serial covered."""
     planned: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Job and generation → last serial of a micro-batch that was begun and not committed: part of the
-    checkpoint, so that it is repeated as it was."""
+    """Job and generation → last serial of a micro-batch that began and was not committed. It is part of the
+    checkpoint, so that the micro-batch is repeated as it was."""
 
     def copy(self, mesh: SimulatedMesh) -> SimulatedSite:
         """The same site in another mesh."""
@@ -104,28 +104,28 @@ class SimulatedSite:
         )
 
     def handle(self, command: SiteCommand[Any]) -> Model:
-        """Carry a command out; the agent remembers no earlier answer. Raises `TowpathError`."""
+        """Execute a command; the agent remembers no earlier answer. Raises `TowpathError`."""
         return getattr(self, "_on_" + command.verb().replace("-", "_"))(command)
 
     def lose_memory(self) -> None:
-        """The agent restarts: what is on disk stays, and what runs begins a run anew."""
+        """Restart the agent: what is on disk stays, and each job begins a new run."""
         for job, hosted in self.hosted.items():
             self.hosted[job] = replace(hosted, is_first_batch=True)
 
     def status(self) -> list[JobStatus]:
-        """Its jobs, as a heartbeat says them."""
+        """Return its jobs as a heartbeat reports them."""
         return [
             JobStatus(job=job, epoch=hosted.assignment.epoch, state=self._state(job, hosted))
             for job, hosted in self.hosted.items()
         ]
 
     def interrupt(self, job: str) -> None:
-        """The engine is killed between publishing a micro-batch and committing it, and starts again."""
+        """Kill the engine between publishing a micro-batch and committing it, and restart it."""
         self.work(job, commits=False)
         self.hosted[job] = replace(self.hosted[job], is_first_batch=True)
 
     def work(self, job: str, *, commits: bool = True) -> None:
-        """One micro-batch: published, then committed. Nothing is committed that nobody took."""
+        """Publish a micro-batch, then commit it. It is committed only if an output took it."""
         hosted = self.hosted[job]
         output = self.mesh.outputs.get(job)
         if not hosted.running or hosted.is_fenced or output is None:
@@ -135,7 +135,7 @@ class SimulatedSite:
             self.hosted[job] = replace(hosted, is_fenced=True)
             return
         place = (job, hosted.assignment.generation)
-        repeated = None if Weakness.CUT_ANEW in self.mesh.weak else self.planned.get(place)
+        repeated = None if Weakness.CUT_AGAIN in self.mesh.weak else self.planned.get(place)
         end = repeated or self._newest(begin)
         if end <= begin:
             return
@@ -151,7 +151,7 @@ class SimulatedSite:
             self.hosted[job] = replace(hosted, is_first_batch=False)
 
     def _newest(self, begin: int) -> int:
-        """Last serial of a micro-batch that begins now."""
+        """Return the last serial of a micro-batch that begins now."""
         stored, batch = self.mesh.stored, self.mesh.batch
         return stored if batch is None else min(stored, begin + batch)
 
@@ -210,12 +210,12 @@ class SimulatedSite:
         return Paused(serials=_serials(hosted, at), batch=at, last_processed_at=self.mesh.clock.now())
 
     def _checkpoint(self, assignment: Assignment) -> int:
-        """The last serial covered; without a checkpoint, where the assignment says to begin."""
+        """Return the last serial covered; without a checkpoint, where the assignment says to begin."""
         start = assignment.inputs[0].after_serial or 0
         return self.checkpoints.setdefault((assignment.spec.name, assignment.generation), start)
 
     def _planned(self, assignment: Assignment) -> int | None:
-        """Last serial of the micro-batch that the checkpoint says to repeat."""
+        """Return the last serial of the micro-batch that the checkpoint says to repeat."""
         return self.planned.get((assignment.spec.name, assignment.generation))
 
     def _on_report_progress(self, command: ReportProgress) -> JobStatus:
@@ -248,7 +248,7 @@ class SimulatedSite:
         return Resumed()
 
     def _restored(self, hosted: Hosted, command: ResumeJob) -> Hosted:
-        """With the state in place that the command names. A state is put in place once."""
+        """Return the job with the state that the command names. A state is put in place once."""
         wanted = command.digest
         if command.after_serials is not None:
             wanted = f"{command.operation} after {sorted(command.after_serials.items())}"
@@ -273,8 +273,8 @@ class SimulatedSite:
         job, hosted = command.job, self.hosted.get(command.job)
         if not self._is_asked_to_reset(command):
             return Done(note="no role in this operation")
-        if hosted is not None and self._is_given_anew(command, hosted):
-            return Done(note="the job was given anew")
+        if hosted is not None and self._is_given_again(command, hosted):
+            return Done(note="the job was given again")
         self.roles.pop(job, None)
         if not command.keep_job:
             self._leave(job)
@@ -284,18 +284,19 @@ class SimulatedSite:
             self.hosted[job] = replace(kept, assignment=assignment)
         return Done()
 
-    def _is_given_anew(self, command: ResetRole, hosted: Hosted) -> bool:
-        """Whether the job came back since the operation of this command."""
+    def _is_given_again(self, command: ResetRole, hosted: Hosted) -> bool:
+        """True if the job came back since the operation of this command."""
         heeds = Weakness.RESET_ANY_OPERATION not in self.mesh.weak and command.epoch is not None
         return heeds and hosted.assignment.epoch > (command.epoch or 0)
 
     def _is_asked_to_reset(self, command: ResetRole) -> bool:
-        """An operation ends the role it gave; reconciliation tells whoever has the job."""
+        """True if the command's operation gave the role, or reconciliation asks, which resets any site with
+        the job."""
         obeys = Weakness.RESET_ANY_OPERATION in self.mesh.weak or command.operation.startswith(RECONCILIATION)
         return obeys or self.roles.get(command.job) == command.operation
 
     def _leave(self, job: str) -> None:
-        """Forget the assignment. The checkpoint stays as a cache, which no start goes on from."""
+        """Forget the assignment and its checkpoint: no later start may continue from it."""
         hosted = self.hosted.pop(job, None)
         if hosted is not None:
             self.checkpoints.pop((job, hosted.assignment.generation), None)
@@ -315,18 +316,18 @@ class SimulatedSite:
         return Done()
 
     def _derive(self, assignment: Assignment) -> None:
-        """The first checkpoint of a generation that goes on with the state of the one before."""
+        """Make the first checkpoint of a generation that continues with the state of the one before."""
         if assignment.derived is not None:
             name = assignment.spec.name
             before = self.checkpoints.get((name, assignment.derived.generation), 0)
             self.checkpoints.setdefault((name, assignment.generation), before)
 
     def _is_blank(self, assignment: Assignment) -> bool:
-        """Whether the job would begin anew after it has published results elsewhere."""
+        """True if the job would begin from nothing after it has published results elsewhere."""
         job, output = assignment.spec.name, self.mesh.outputs.get(assignment.spec.name)
         is_new = (job, assignment.generation) not in self.checkpoints
-        begins_anew = assignment.generation == 1 and assignment.inputs[0].after_serial is None
-        return is_new and begins_anew and output is not None and bool(output.counted)
+        begins_empty = assignment.generation == 1 and assignment.inputs[0].after_serial is None
+        return is_new and begins_empty and output is not None and bool(output.counted)
 
     def _on_stop_job(self, command: StopJob) -> Paused:
         if command.job not in self.hosted:
@@ -343,7 +344,7 @@ class SimulatedSite:
         return Done()
 
     def _on_close_output(self, command: CloseOutput) -> Done:
-        # One output stands for all streams a job has had: what counts is who may publish at all.
+        # One output stands for all streams that a job has had: all that matters is who may publish.
         output = self.mesh.output(command.job, command.output)
         if output.accepted > command.epoch:
             raise fenced(f"epoch {command.epoch}: the output is at {output.accepted}")
@@ -366,7 +367,7 @@ def _serials(hosted: Hosted, at: int) -> dict[str, int]:
 
 
 def _results(begin: int, end: int, windows: bool) -> list[Result]:
-    """Rejected events first, then one result for all, or one for each event."""
+    """Return rejected events first, then one result for all events, or one for each."""
     rejected = [Result(n - 1, n, rejected=True) for n in range(begin + 1, end + 1) if n % REJECTED_EVERY == 0]
     if windows:
         return [*rejected, Result(begin, end)]

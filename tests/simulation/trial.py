@@ -1,7 +1,7 @@
 """Operations on a simulated mesh, command by command: the real tables, the real runner, chosen faults.
 
-The coordinator is killed before every command and a new one goes on from the journal. That is no
-weaker than one that lives on, and it makes every moment between two commands a state that can be copied.
+The coordinator is killed before every command, and a new one continues from the journal. The check loses
+nothing by that, and every moment between two commands becomes a state that can be copied.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from towpath.protocols.runner import Runner
 from towpath.protocols.table import strategies
 
 Reconcile = Callable[[Mapping[str, JobEntry], list[SiteStatus]], list[SiteCommand[Any]]]
-"""What to tell whom, when heartbeats differ from the registry."""
+"""Returns the commands that correct sites whose heartbeats differ from the registry."""
 
 BATCH = 4
 """Events of a micro-batch: catching up takes several."""
 
 LONGEST_S = 1e6
-"""No course takes so long, unless something is tried without end and without success."""
+"""No course takes longer, unless a step is repeated without end and without success."""
 
 
 class Stopped(BaseException):
-    """The coordinator is killed here."""
+    """Raised to kill the coordinator."""
 
 
 @dataclass
@@ -58,11 +58,14 @@ class Trial:
     is_aborted: bool = False
     _move: Move | None = None
     _refused: str | None = None
-    """Command that its receiver has refused."""
+    """Id of the command that its receiver has refused."""
 
     @classmethod
     def of(cls, entry: JobEntry, *sites: str, weak: frozenset[Weakness] = frozenset()) -> Trial:
-        """The job runs where its entry says, and has processed a few events. The caller closes it."""
+        """Make a trial whose job runs where its entry says and has processed a few events.
+
+        The caller closes it.
+        """
         mesh, name = SimulatedMesh(SimulatedClock(), *sites, weak=weak), entry.spec.name
         mesh.batch = BATCH
         mesh.accept(name, entry.epoch, entry.output)
@@ -78,14 +81,14 @@ class Trial:
         self.loop.close()
 
     def copy(self) -> Trial:
-        """A trial that goes its own way from here."""
+        """Return a trial that shares no later change with this one."""
         clock = replace(self.mesh.clock)
         return replace(
             self, mesh=self.mesh.copy(clock), ledger=self.ledger.copy(), under_way=dict(self.under_way)
         )
 
     def key(self) -> Hashable:
-        """Equal for trials that go on equally."""
+        """Return a key that is equal for trials that go on equally."""
         journal = tuple(self.ledger.journals.get(self._operation, ()))
         owner = self.owner
         entry = (owner.site, owner.epoch, owner.used_epoch, owner.generation)
@@ -107,7 +110,7 @@ class Trial:
         return self.ledger.jobs[self.job]
 
     def begin(self, strategy: StrategyName, to: str) -> None:
-        """Accept a migration, up to its first command."""
+        """Accept a migration and run it up to its first command."""
         before = self.owner
         self.operations += 1
         after = before.at_epoch(before.next_epoch(interim=strategies()[strategy].interim_epoch)).model_copy(
@@ -126,7 +129,7 @@ class Trial:
         self._advance(None)
 
     def make(self, move: Move) -> None:
-        """Let it happen. Raises `Violation` when an invariant does not hold after it."""
+        """Make a move. Raises `Violation` when an invariant does not hold after it."""
         if move.is_of_message:
             self._advance(move)
         else:
@@ -134,8 +137,10 @@ class Trial:
         self.mesh.check(self.job)
 
     def end(self, reconcile: Reconcile) -> None:
-        """All is well from now on. Raises `Violation` unless the job runs as the registry says, and
-        every event counts once."""
+        """Let everything end without further faults.
+
+        Raises `Violation` unless the job runs as the registry says, and every event counts once.
+        """
         while self.upcoming is not None:
             self.make(Move("send"))
         for identity in list(self.under_way):
@@ -159,7 +164,7 @@ class Trial:
             self.mesh.settle_down()
             if not told:
                 return
-        raise Violation("what sites report differs from the registry for ever")
+        raise Violation("heartbeats still differ from the registry after five rounds of reconciliation")
 
     def _heartbeat(self, site: str) -> SiteStatus:
         jobs = self.mesh.sites[site].status()
@@ -203,7 +208,7 @@ class Trial:
             self.mesh.check(self.job)
 
     def _advance(self, move: Move | None) -> None:
-        """Run the operation up to its next command; with a move, past the one that is upcoming."""
+        """Run the operation up to its next command; with a move, past the upcoming command."""
         self._move, self._refused = move, None
         try:
             self.loop.run(self._run())
@@ -220,7 +225,7 @@ class Trial:
     async def _send(self, command: StepCommand[Any], *, deadline_s: float, attempt_s: float) -> Model:
         move, self._move = self._move, None
         if move is None and self._refused == command.id:
-            # Its receiver refuses it, however often it is asked: the time for it is over.
+            # Its receiver would refuse each repetition: let the command's time run out.
             move = Move("send")
             self._let_pass(deadline_s)
         if move is None:
@@ -231,7 +236,7 @@ class Trial:
         return self._meet(move, command, deadline_s, attempt_s)
 
     def _meet(self, move: Move, command: StepCommand[Any], deadline_s: float, attempt_s: float) -> Model:
-        """The command meets its fate. Raises `TowpathError`."""
+        """Send the command with the fate that the move gives it. Raises `TowpathError`."""
         if move.verb == "refuse":
             raise TowpathError(ErrorCode.FAILED, "refused")
         if move.verb in ("delay", "copy"):
@@ -255,7 +260,7 @@ class Trial:
 
     def _let_pass(self, seconds: float) -> None:
         if self.mesh.clock.elapsed_s > LONGEST_S:
-            raise Violation("a command is refused for ever, and nothing else is tried")
+            raise Violation("a command is refused again and again, and nothing else is tried")
         self.mesh.clock.elapsed_s += seconds
 
     def _silence(self, seconds: float) -> TowpathError:
@@ -265,7 +270,7 @@ class Trial:
 
 @lru_cache(maxsize=4096)
 def _timeless(line: str) -> str:
-    """A journal's line without its times."""
+    """Return a journal's line without its times."""
     entry = JournalEntry.model_validate_json(line)
     detail = {name: value for name, value in entry.detail.items() if not name.endswith("_at")}
     return f"{entry.step} {entry.phase} {detail}"
@@ -276,4 +281,4 @@ def _addressee(command: StepCommand[Any]) -> str:
 
 
 async def _publish(event: Event) -> None:
-    """Nobody listens."""
+    """Drop the event: no one subscribes."""

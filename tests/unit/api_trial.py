@@ -1,4 +1,4 @@
-"""The REST service in front of a stand-in for the coordinator that answers what it is told to."""
+"""The REST service in front of a stand-in for the coordinator with prepared answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StandIn:
         if self.failure is not None:
             raise self.failure
         if type(command) not in self.answers:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
         return self.answers[type(command)](command)
 
     def newest(self) -> Any:

@@ -1,4 +1,4 @@
-"""The data path from device to subscriber, with everything that may happen to it, without Spark.
+"""The data path from device to subscriber, with every possible failure, without Spark.
 
 Intake, reading, publishing, reading back and fencing are Towpath's own code; the broker, the server, the
 operator and its checkpoints are simulated.
@@ -74,7 +74,7 @@ class MemoryReader(LogReader):
         raise AssertionError("memory does not wait")
 
     async def _fetch(self, stream: str, start: int, count: int) -> list[Any]:
-        """As a consumer: what is not kept any more is passed over."""
+        """Read as a consumer does, which skips messages that are not kept any more."""
         first = max(start, self._kept_from)
         serials = range(first, min(first + count, len(self._stored) + 1))
         return [SimpleNamespace(stream_sequence=s, payload=self._stored[s - 1]) for s in serials]
@@ -95,7 +95,7 @@ class Operator:
         return (window + 1) * SIZE_S <= self.watermark
 
     def take(self, messages: Iterable[Any]) -> list[dict[str, Any]]:
-        """Process a micro-batch; the results of windows that closed."""
+        """Process a micro-batch. Return the results of windows that closed."""
         newest = self.watermark + WATERMARK_S
         for message in messages:
             event = json.loads(message.payload)
@@ -121,7 +121,7 @@ class Operator:
         }
 
     def checkpoint(self) -> Operator:
-        """A copy of the state, at the position it is at."""
+        """Return a copy of the state and its position."""
         state = {place: dict(held) for place, held in self.open.items()}
         return type(self)(state, self.watermark, self.position)
 
@@ -207,10 +207,10 @@ class DataPath:
         stream.subjects = [sink_subject(SITE, JOB, epoch) for epoch in epochs]
         stream.metadata = {OVERLAP: overlap}
 
-    # What befalls it.
+    # Events and failures.
 
     def devices_send(self) -> None:
-        """Events come in; the broker is restarted once, and brings again what was not acknowledged."""
+        """Let events come in. The broker restarts once, and repeats messages that were not acknowledged."""
         sent = [Delivered(Seen(n % 65_535 + 1, str(e["id"])), False, e) for n, e in enumerate(self.events)]
         cut = self.chance.randrange(200, 300)
         again = self.chance.randrange(3, 20)
@@ -226,14 +226,14 @@ class DataPath:
         self.stored += [json.dumps(each.event).encode() for each in overlap.give_up()]
 
     def crash_and_repeat(self, engine: Engine, through: int, *, long_after: bool = False) -> Engine:
-        """A micro-batch is published and not committed; another process repeats it."""
+        """Publish a micro-batch without committing it. Another process repeats it."""
         engine.run(through, crash=True)
         if long_after:
             self.server.forget_ids()
         return Engine(self, engine.epoch, engine.operator, engine.batch)
 
     def hand_over(self, source: Engine, through: int) -> Engine:
-        """A target works in the shadow, takes the output over, and repeats its last micro-batch.
+        """Let a target work in the shadow, take the output over, and repeat its last micro-batch.
 
         The source publishes meanwhile, lags behind, and publishes once more when its epoch is over.
         """
@@ -250,7 +250,7 @@ class DataPath:
         return target
 
     def _settle(self, before: int, epoch: int) -> None:
-        """The output takes over what waits in the shadow, and a new owner; ids are forgotten by then."""
+        """Move waiting results from the shadow to the output, and change its owner. By then ids are gone."""
         stored = {
             headers[MESSAGE_ID_HEADER] for _, headers, _ in self.server.streams[OUT].messages if headers
         }
@@ -269,7 +269,7 @@ class DataPath:
             source.run(len(self.stored))
 
     def run(self) -> Verdict:
-        """Everything that may happen to one life of a job; the verdict on what came of it."""
+        """Let everything happen to one life of a job. Return the verdict on its results."""
         self.devices_send()
         last = len(self.stored)
         engine = Engine(self, 1, Operator())
@@ -281,7 +281,7 @@ class DataPath:
         return self.verdict()
 
     def deploy_again(self) -> Verdict:
-        """The job is removed, and deployed again: it begins anew, and so does its output."""
+        """Remove the job and deploy it again: job and output begin from nothing."""
         self.devices_send()
         Engine(self, 1, Operator()).run(len(self.stored))
         self._open_output(life=2)
@@ -290,7 +290,7 @@ class DataPath:
         return self.verdict()
 
     def verdict(self) -> Verdict:
-        """What the subscriber and the log say."""
+        """Return the verdict on the subscriber's results and the log."""
         terms = Terms(
             key=("device",), time_field="at", size_s=SIZE_S, value_field="delay", watermark_s=WATERMARK_S
         )

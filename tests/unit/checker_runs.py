@@ -1,4 +1,4 @@
-"""Runs that went well, made up from a seed: what was fed in, and what a subscriber received."""
+"""Runs without faults, made from a seed: the events fed in, and the results a subscriber received."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Message:
 
 @dataclass
 class Run:
-    """Events, and what came of them."""
+    """Events and their results."""
 
     rule: str
     terms: Terms
@@ -58,7 +58,7 @@ class Run:
     messages: list[Message]
     random: random.Random
     stored: list[Message] = field(default_factory=list)
-    """What the log holds; empty if nobody looked."""
+    """Messages in the log; empty if it was not read."""
 
     def verdict(self) -> Verdict:
         log = NamedLines("log", _lines([m.line() for m in self.stored])) if self.stored else None
@@ -79,7 +79,7 @@ class Run:
         self.messages[at] = replace(message, body=message.body | body)
 
     def first_copies(self) -> list[int]:
-        """Where results are that came on the first connection, and whose epoch is the newest so far."""
+        """Return the places of results that came on the first connection."""
         return [at for at, message in enumerate(self.messages) if message.connection == 1]
 
 
@@ -186,7 +186,7 @@ def filter_run(seed: int) -> Run:
     """The events whose delay is above 30."""
     run = event_run(seed)
     messages = [m for m in run.messages if m.body["values"]["delay"] > 30]
-    terms = replace(run.terms, where="delay > 30 && device != 'nobody'")
+    terms = replace(run.terms, where="delay > 30 && device != 'unknown'")
     return replace(run, rule="filter", terms=terms, messages=messages)
 
 
@@ -206,7 +206,7 @@ def range_run(seed: int) -> Run:
 
 
 def running_run(seed: int) -> Run:
-    """For each event how many its key had so far."""
+    """A running count of events for each key."""
     run = event_run(seed)
     counts = dict.fromkeys(KEYS, 0)
     numbers: dict[int, int] = {}
@@ -235,7 +235,7 @@ def latest_run(seed: int) -> Run:
 
 
 def words_run(seed: int) -> Run:
-    """How often each word came."""
+    """Running counts of each word."""
     chance = random.Random(seed)
     events = events_of(chance, 200)
     words = " ".join(event["text"] for event in events).split()

@@ -1,4 +1,4 @@
-"""As much of a site's nats-server as the data path talks to: streams, ids, epochs, subscribers. In memory."""
+"""The parts of a site's nats-server that the data path uses, in memory: streams, ids, epochs, subscribers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stream:
     subjects: list[str]
     life: int = 0
     remembers: bool = True
-    """Whether it drops repeated ids."""
+    """True if it drops repeated ids."""
     metadata: dict[str, str] = field(default_factory=dict)
     messages: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Server:
     def __init__(self) -> None:
         self.streams: dict[str, Stream] = {}
         self.delivered: list[tuple[int, bytes]] = []
-        """What the MQTT side has sent to the one subscriber of the output: place and payload."""
+        """Messages that the MQTT side has sent to the output's one subscriber: place and payload."""
         self.output = ""
         self._sent: set[str] = set()
         self._callbacks: dict[str, Callback] = {}

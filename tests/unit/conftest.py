@@ -1,4 +1,4 @@
-"""What all unit tests share."""
+"""Setup of all unit tests."""
 
 from __future__ import annotations
 

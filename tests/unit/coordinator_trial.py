@@ -1,4 +1,4 @@
-"""A coordinator's situation that is played: registry, sites, bus, operations and user code."""
+"""A double of a coordinator's situation: registry, sites, bus, operations and user code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Played:
     accepted: set[str] = field(default_factory=set)
     """Commands that became operations."""
     failures: list[TowpathError] = field(default_factory=list)
-    """What the next attempts to carry a command out meet."""
+    """Errors of the next attempts to execute a command."""
     unreachable: bool = False
     unreachable_for: set[str] = field(default_factory=set)
     """Jobs whose output site does not answer."""
@@ -82,13 +82,13 @@ class Played:
     """Entries that sites cannot import."""
     can_try: bool = True
     ended: dict[str, ChangeRecord] = field(default_factory=dict)
-    """How the changes of the last apply ended."""
+    """Records of the ended changes of the last apply."""
     planned: list[OperationRecord] = field(default_factory=list)
     requested: list[Command[Any]] = field(default_factory=list)
 
     names: tuple[str, ...] = ("jfk",)
     lying: dict[str, str] = field(default_factory=dict)
-    """Path of user code → digest of what lies there now."""
+    """Path of user code → digest of the code there now."""
     newest: ApplyRecord | None = None
 
     async def latest(self, limit: int) -> list[OperationRecord]:
@@ -149,7 +149,7 @@ class Played:
         if isinstance(command, TryCode) and command.entry in self.uncallable:
             raise TowpathError(ErrorCode.INVALID, "does not import", field="operator.entry")
         if self.unreachable or getattr(command, "job", None) in self.unreachable_for:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers")
 
     async def accept(
         self, command: Command[Any], job: str, plan: Callable[[], Awaitable[OperationRecord]], *, wait: bool
@@ -175,7 +175,7 @@ class Played:
         purge: bool = False,
         artefacts: Mapping[str, str] | None = None,
     ) -> dict[str, ChangeState]:
-        """Run an apply that may have been begun before; how its changes end."""
+        """Run an apply that may have begun before. Return the last states of its changes."""
         record = apply_record(spec, purge=purge, order=[change.job for change, _ in changes])
         record = record.model_copy(update={"artefacts": artefacts or {}})
         begun = {change.job: ChangeRecord(change=change, state=state) for change, state in changes}

@@ -14,11 +14,11 @@ INPUT = "jfk/site/a"
 PROGRESS: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("spark_progress.jsonl").read_text().splitlines()
 ]
-"""Of micro-batches 0 to 3; 2 had no events and closed windows."""
+"""Reports of micro-batches 0 to 3; 2 had no events and closed windows."""
 
 
 def idle(batch: int) -> dict[str, Any]:
-    """Of a trigger that found nothing: it bears the number of the next micro-batch."""
+    """Return the report of a trigger that found no events: it has the number of the next micro-batch."""
     durations = {"latestOffset": 204, "triggerExecution": 204}
     return {**PROGRESS[3], "batchId": batch, "numInputRows": 0, "durationMs": durations}
 

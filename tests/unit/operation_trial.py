@@ -25,7 +25,7 @@ WINDOWS: dict[str, Any] = {
         {"size_s": 1.0, "aggregates": {"departures": {"function": "count"}}}
     )
 }
-"""Windows by processing time: what `parallel` moves."""
+"""A job with windows by processing time, which `parallel` moves."""
 
 
 class Killed(BaseException):
@@ -108,9 +108,9 @@ class Trial:
     refused: set[str] = field(default_factory=set)
     """Command ids that are refused."""
     unheard: set[str] = field(default_factory=set)
-    """Command ids that nobody gets."""
+    """Ids of commands that do not arrive."""
     unanswered: set[str] = field(default_factory=set)
-    """Command ids that are carried out, but whose answers are lost."""
+    """Ids of commands that are executed, but whose answers are lost."""
     dead: set[str] = field(default_factory=set)
     killed_at: set[str] = field(default_factory=set)
     """Moments at which the coordinator is killed, once each."""
@@ -145,7 +145,7 @@ class Trial:
             raise TowpathError(ErrorCode.FAILED, "refused")
         if command.id in self.unheard or (isinstance(command, SiteCommand) and command.site in self.dead):
             self.clock.elapsed_s += deadline_s
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers")
         answer = self.mesh.handle(command)
         self.mesh.check(JOB)
         self.moment(f"carried out {command.id}")
@@ -164,7 +164,7 @@ class Trial:
         self.events.append(event)
 
     async def finish(self) -> OperationRecord:
-        """Run, with a new coordinator after each death."""
+        """Run the operation, with a new coordinator after each death."""
         for _ in range(20):
             runner = Runner(self.ledger, self.send, self.publish, self.clock)
             try:
@@ -174,7 +174,7 @@ class Trial:
         raise AssertionError("it never ends")
 
     def check_end(self, record: OperationRecord) -> None:
-        """The job runs where the registry says, it alone may publish, and every event counts once."""
+        """Check that the job runs where the registry says, publishes alone, and counts every event once."""
         assert JOB not in self.ledger.locks
         assert record.id not in self.ledger.unannounced
         self.mesh.work()

@@ -1,4 +1,4 @@
-"""Facts for reports, made up; and what an HTML page consists of."""
+"""Invented facts for reports, and the elements of an HTML page."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def view(**changes: Any) -> OperationView:
 
 
 def series(metric: str, site: str, begin: float, end: float, value: float, job: str = JOB) -> Series:
-    """A value every two seconds, from so many seconds behind the migration's begin on."""
+    """Return values every two seconds, from `begin` seconds after the migration's begin on."""
     moments = range(int(begin), int(end), 2)
     points = [(BEGUN.timestamp() + at, value + math.sin(at)) for at in moments]
     return Series(site=site, entity=f"job:{job}", metric=metric, unit=unit_of(metric), points=points)
@@ -112,14 +112,14 @@ def trace() -> Trace:
 
 
 def facts(**changes: Any) -> MigrationFacts:
-    """Everything there can be."""
+    """Return facts with every optional part."""
     content: dict[str, Any] = {"view": view(), "measured": measured(), "trace": trace()}
     return MigrationFacts(**(content | changes))
 
 
 @dataclass
 class Page(HTMLParser):
-    """What an HTML file consists of."""
+    """Elements of an HTML file."""
 
     titles: list[str] = field(default_factory=list)
     pictures: list[dict[str, str | None]] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Page(HTMLParser):
 
 
 def check_self_contained(text: str) -> Page:
-    """The page, which must need nothing else, and tell its pictures to who cannot see them."""
+    """Return the page. It must need no other file, and describe its pictures in text."""
     page = Page.of(text)
     assert page.external == []
     assert "://" not in text

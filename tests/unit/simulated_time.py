@@ -10,7 +10,7 @@ from typing import Any
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Its time begins at 0. Nothing in it may wait for a socket, a process or a thread."""
+    """A loop whose time begins at 0. No task may wait for a socket, a process or a thread."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -37,7 +37,7 @@ class _Leaping(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if not ready and timeout is None:
-            raise AssertionError("all tasks wait for something that nobody will do")
+            raise AssertionError("all tasks wait for an event that no task will cause")
         # A timer fires after its time, not at it: so the clock goes on by a trifle at least.
         later_s = self._loop.now_s + (0.0 if ready else timeout or 0.0)
         self._loop.now_s = max(later_s, math.nextafter(self._loop.now_s, math.inf))

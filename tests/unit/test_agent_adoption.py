@@ -1,4 +1,4 @@
-"""How a site makes the state that arrived a job's checkpoint, also when it is killed meanwhile."""
+"""A site turns received state into a job's checkpoint, even if it is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METADATA = Path("state/0/_metadata/v2/0")
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Raised to end the process."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def write(path: Path, text: str) -> None:
 
 
 def adopted(store: AssignmentStore) -> bool:
-    """Whether the job's checkpoint is what arrived, and fits its place."""
+    """True if the job's checkpoint is the received state, and fits its place."""
     checkpoint = store.checkpoint(ASSIGNMENT)
     (schema,) = json.loads((checkpoint / METADATA).read_text())["stateStoreInfo"]
     return (
@@ -58,7 +58,7 @@ MOMENTS = ["removal", "half a removal", "digest", "move", "relocation", "end"]
 
 
 def kill_at(moment: str, patch: pytest.MonkeyPatch) -> None:
-    """Let the process be killed before something is done; or in the midst of it, or after it."""
+    """Let the process be killed before, during or after an action."""
 
     def die(*_: object, **__: object) -> None:
         raise Killed

@@ -1,4 +1,4 @@
-"""What the parts of a site run in, and that an image is there before a job needs it."""
+"""The parts of a site run as processes or in containers, and an image is there before a job needs it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NAME = ASSIGNMENT.inputs[0].name
 
 
 class Engines:
-    """Of one engine, which was started anew: what it is told to run reads all there is."""
+    """One restarted engine: each job that it runs reads all events there are."""
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
         for folder, text in (("offsets", 'v1\n{}\n{"serial": 7}'), ("commits", "v1\n{}")):

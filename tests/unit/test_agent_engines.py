@@ -1,4 +1,4 @@
-"""Which engine of a site runs which job, and how long engines of single jobs live."""
+"""The choice of a job's engine at a site, and the life of engines of single jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def alone(name: str, container: JobContainer | None = None) -> Assignment:
 
 @dataclass
 class Client:
-    """An engine that runs at once what it is told to, as long as it is there."""
+    """An engine that runs every job at once, as long as it is there."""
 
     engine: str
     is_there: bool = True
@@ -47,7 +47,7 @@ class Client:
 
     async def queries(self) -> QueryList:
         if not self.is_there:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
         return QueryList(incarnation="one", queries=list(self.running))
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
@@ -65,7 +65,7 @@ class Client:
 
 
 class Images:
-    """All are there; which ones were asked for."""
+    """Images that are all there; it records which ones were requested."""
 
     def __init__(self) -> None:
         self.wanted: list[JobContainer | None] = []
@@ -75,7 +75,7 @@ class Images:
 
 
 class Streams:
-    """Nothing needs a mirror."""
+    """Streams that need no mirror."""
 
     site = "jfk"
 

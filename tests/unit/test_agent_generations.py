@@ -1,4 +1,4 @@
-"""What state a job begins with when its site is told to run it in another form."""
+"""The state with which a job begins when its site must run it in another form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = INPUT.name
 
 
 class Engines:
-    """One, which runs what it is told to, at once."""
+    """One engine, which runs every job at once."""
 
     def __init__(self) -> None:
         self.running: list[JobStatus] = []

@@ -1,4 +1,4 @@
-"""What an agent makes of what it sees of streams, jobs, processes and its engine."""
+"""An agent turns its observations of streams, jobs, processes and its engine into samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from towpath.telemetry.metric_store import MetricStore
 from towpath.telemetry.process_figures import ProcessFigures
 
 T0 = 1_800_000_000.0
-NOBODY = TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+NOBODY = TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
 
 
 def sample(at: float, value: float = 1.0) -> Sample:
@@ -35,7 +35,7 @@ def sample(at: float, value: float = 1.0) -> Sample:
 
 
 class Engine:
-    """Answers as an engine does that has taken so many samples, one a second."""
+    """Answers like an engine that has taken some samples, one per second."""
 
     def __init__(self, incarnation: str, count: int) -> None:
         self.incarnation, self.count = incarnation, count

@@ -1,4 +1,4 @@
-"""What the keeper of an output does before it shuts it."""
+"""Steps of an output's keeper before it closes the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent does while state arrives for a job, and how it stops."""
+"""The agent receives state for a job, and stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a source ends what it sends. Redis, the engine and the checkpoint are played."""
+"""The end of a source's shipment, with doubles of Redis, engine and checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the agent lets a job's micro-batch go on before it stops the job."""
+"""The agent waits for a job's micro-batch for a limited time before it stops the job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = ASSIGNMENT.spec.name
 
 
 class Engines:
-    """Of one engine, whose micro-batch under way needs `batch_s` more; else it is interrupted."""
+    """One engine, whose micro-batch needs `batch_s` more and is interrupted if it gets less."""
 
     def __init__(self, checkpoint: Path, batch_s: float) -> None:
         self._commits, self._batch_s = checkpoint / "commits", batch_s

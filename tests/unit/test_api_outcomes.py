@@ -1,4 +1,4 @@
-"""What a client is told: how long changes are waited for, and what each error is in HTTP."""
+"""Answers to a client: the waiting time for changes, and the HTTP status of each error."""
 
 from __future__ import annotations
 

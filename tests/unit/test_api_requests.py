@@ -1,4 +1,4 @@
-"""One route is one command: how requests are read, and what is refused before anybody is asked."""
+"""One route is one command: requests are read, and wrong ones refused before a command is sent."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_mesh_when_it_is_from_before_there_was_rest_then_gets_it_at_its_next_sta
     provision(home, spec_of_sites("jfk"))
     first = ApiSettings.from_home(tmp_path)
     assert first.port > 0
-    assert ApiSettings.from_home(tmp_path) == first, "what was made anew is kept"
+    assert ApiSettings.from_home(tmp_path) == first, "a new setting is kept"
 
 
 def test_port_when_it_is_another_listener_s_then_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Code that is tried alone: whatever it does at import, it does there, and the refusal says what."""
+"""User code is tried in a process of its own: failures at import stay there, and the refusal names them."""
 
 from __future__ import annotations
 

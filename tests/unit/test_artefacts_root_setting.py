@@ -1,4 +1,4 @@
-"""Which directory user code may come from, and which artefacts the coordinator keeps."""
+"""The directory that user code may come from, and the artefacts that the coordinator keeps."""
 
 from __future__ import annotations
 
@@ -162,17 +162,17 @@ async def test_sweep_when_jobs_operations_and_versions_have_artefacts_then_only_
     tmp_path: Path,
 ) -> None:
     hub = Hub()
-    names = ("job", "before", "after", "version", "nobody")
+    names = ("job", "before", "after", "version", "unused")
     digests = {n: await hub.put(n.encode()) for n in names}
     registry = Registry(
         {"a": digests["job"], "b": None}, [(digests["before"], digests["after"]), (None, None)]
     )
     kept = artefacts(tmp_path, hub, registry, Pipelines(digests["version"]))
-    assert await kept.sweep(unused_s=0) == [digests["nobody"]]
-    assert set(hub.contents) == {digests[n] for n in names if n != "nobody"}
+    assert await kept.sweep(unused_s=0) == [digests["unused"]]
+    assert set(hub.contents) == {digests[n] for n in names if n != "unused"}
     await kept.check_kept(digests["version"])
     with pytest.raises(TowpathError, match="not kept any more"):
-        await kept.check_kept(digests["nobody"])
+        await kept.check_kept(digests["unused"])
 
 
 async def test_job_when_its_code_is_stored_then_the_digest_is_that_of_what_lies_there_now(

@@ -1,4 +1,4 @@
-"""What a site keeps of user code: verified whenever it is asked for, gone when nobody needs it."""
+"""A site's copies of user code: verified at every use, and deleted when no job needs them."""
 
 from __future__ import annotations
 

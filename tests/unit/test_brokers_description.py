@@ -1,4 +1,4 @@
-"""What a site's broker may be described with, and what its mesh then keeps."""
+"""Settings that may describe a site's broker, and those that its mesh keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which messages a bridge takes for repetitions: only what runs through the very end of what is stored."""
+"""A bridge takes messages for repetitions only if they continue to the very end of the stored ones."""
 
 from __future__ import annotations
 

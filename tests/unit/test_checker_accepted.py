@@ -1,4 +1,4 @@
-"""Which events of a stream a job should accept, held against the contract by hand."""
+"""The events of a stream that a job must accept, compared with the contract by hand."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ def test_condition_when_asked_then_holds_only_if_no_missing_value_leaves_it_open
 
 
 def rows(text: str, *events: Mapping[str, Any]) -> list[int]:
-    """Which of the events the condition holds for."""
+    """Return the rows of events for which the condition holds."""
     lines = [(number, json.dumps(event).encode()) for number, event in enumerate(events, start=1)]
     return holding(text, inputs_of(lines, "in.jsonl")).tolist()
 

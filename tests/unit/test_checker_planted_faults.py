@@ -1,4 +1,4 @@
-"""One fault planted in a run that went well: the checker finds every one, and calls it by its name."""
+"""The checker finds and names every single fault that is planted in a correct run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def swap_two_results_of_a_key(run: Run) -> None:
     ]
     a, b = same[2], same[3]
     one, other = run.messages[a], run.messages[b]
-    # Whoever mixed them up did so before they were stored: places, times and epochs are as they should be.
+    # The results were mixed up before they were stored: places, times and epochs are right.
     run.messages[a] = replace(other, offset=one.offset, body=other.body | {"epoch": one.body["epoch"]})
     run.messages[b] = replace(one, offset=other.offset, body=one.body | {"epoch": other.body["epoch"]})
 

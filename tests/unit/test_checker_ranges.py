@@ -28,7 +28,7 @@ EVENTS = pd.DataFrame(
     [{"serial": n, "k": "odd" if n % 2 else "even", "v": n / 4} for n in range(1, 41) if n not in REJECTED]
 )
 CUT: list[Range] = [(0, 9), (9, 20), (20, 24), (24, 40)]
-"""Where windows might end. The third holds no accepted event, so it has no result."""
+"""A possible cut into windows. The third holds no accepted event, so it has no result."""
 
 
 def result(after: int, through: int, key: str, **changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a transfer leaves processors to the jobs that run meanwhile."""
+"""A transfer leaves processors to the jobs that run meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from towpath.checkpoints.transfer import HURRIED_S, LONGEST_REST_S, PATIENCE, Pa
 
 
 class Clock:
-    """A clock that goes on when it is told to."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""A transfer is two spans, one below the other, also when it begins anew or is given up."""
+"""A transfer is two spans, one below the other, even when it begins again or is given up."""
 
 from __future__ import annotations
 

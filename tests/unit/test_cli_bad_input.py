@@ -1,4 +1,4 @@
-"""Whatever is wrong, the command line says so in one line, and its exit code tells whose fault it is."""
+"""The command line reports every mistake in one line, and its exit code tells whose mistake it is."""
 
 import re
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def run(home: Path, *arguments: str, stdin: str | None = None) -> Result:
 
 
 def complaint(result: Result) -> str:
-    """What was said on stderr; fails unless it is exactly one line, and stdout is empty."""
+    """Return the message on stderr. Fail unless it is exactly one line, and stdout is empty."""
     assert result.stdout == ""
     assert result.stderr.endswith("\n")
     assert result.stderr.count("\n") == 1, result.stderr
@@ -247,7 +247,7 @@ def test_help_when_asked_for_then_lists_every_command(home: Path, arguments: lis
 
 
 def commands(command: Any, *path: str) -> Iterator[tuple[str, str]]:
-    """All commands, those of groups too: the words that call each, and its help before it is drawn."""
+    """Yield all commands, those of groups too: the words that call each, and its help text."""
     command = command.load() if isinstance(command, ListedCommand) else command
     inner = getattr(command, "commands", None)
     if inner is None:

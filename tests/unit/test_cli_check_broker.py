@@ -1,4 +1,4 @@
-"""Which broker `towpath check --broker` collects from, and how it is reached."""
+"""The broker from which `towpath check --broker` collects, and its address."""
 
 from __future__ import annotations
 

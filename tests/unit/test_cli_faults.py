@@ -1,4 +1,4 @@
-"""`towpath faults`: what is wrong with a file is said with file and line, and ends with exit code 2."""
+"""`towpath faults` reports mistakes in a file with file and line, and ends with exit code 2."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_line_of_the_field_is_told_when_the_mesh_refuses_a_rule(
 def test_errors_that_are_not_the_file_s_go_on_when_nobody_answers(write: Callable[[str, str], Path]) -> None:
     read = read_files([write("rules.yaml", GOOD)])
     with pytest.raises(TowpathError), telling(read):
-        raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+        raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
 
 
 def test_files_are_refused_when_two_have_a_rule_of_the_same_name(

@@ -1,4 +1,4 @@
-"""The list of commands says what the commands say, and showing it imports none of them."""
+"""The list of commands agrees with the commands, and showing it imports none of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY = (
     *("aiohttp", "asyncio", "docker", "matplotlib", "nats", "natsrpy", "numpy", "opentelemetry", "orjson"),
     *("pandas", "paho", "prometheus_client", "psutil", "pyarrow", "pydantic", "pyspark", "redis", "yaml"),
 )
-"""What commands need, and `--help` does not."""
+"""Modules that commands need and `--help` does not."""
 
 
 def loaded_by(*arguments: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""How migrations look on the command line, and what of it is refused before anything is sent."""
+"""Migrations on the command line: their display, and refusals before anything is sent."""
 
 from __future__ import annotations
 

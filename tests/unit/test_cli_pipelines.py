@@ -1,4 +1,4 @@
-"""Pipelines on the command line: what is sent, what is shown, and what is refused with its place."""
+"""Pipelines on the command line: commands, output, and refusals with their place."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class FakeBus:
         return
 
     async def tell(self, event: Event) -> None:
-        """Deliver an event to whoever follows its kind."""
+        """Deliver an event to the subscribers of its kind."""
         for subject, handle in [*self.handlers.items()]:
             if (
                 subject.rsplit(".", 1)[-1] == event.verb()
@@ -254,7 +254,7 @@ def test_apply_when_it_takes_too_long_then_goes_on_and_says_how_to_follow_it(mes
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C interrupts, also where the tests run in a shell's background, which ignores it."""
+    """Let Ctrl-C interrupt even in a shell's background job, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -303,7 +303,7 @@ def test_plan_when_a_speck_file_is_refused_then_each_error_is_a_line_with_its_ow
     wrong = [
         ErrorDetail(
             code=ErrorCode.UNKNOWN_TOPIC,
-            message="nobody writes it",
+            message="no job writes it",
             field="jobs[3].inputs[0].topic",
             value="c",
         ),
@@ -316,16 +316,16 @@ def test_plan_when_a_speck_file_is_refused_then_each_error_is_a_line_with_its_ow
     result = mesh.run("plan", file, "--name", "speck")
     assert result.exit_code == BAD_INPUT
     assert result.stderr.splitlines() == [
-        f"{file}: jobs[3].source_topic: nobody writes it; given: 'c'",
+        f"{file}: jobs[3].source_topic: no job writes it; given: 'c'",
         f"{file}: jobs[1].sink_topic: shared; allowed: x",
     ]
 
 
 def test_plan_when_the_coordinator_is_out_of_reach_then_the_file_is_not_blamed(mesh: Mesh, own: str) -> None:
-    mesh.answers({PlanPipeline: TowpathError(ErrorCode.UNREACHABLE, "nobody listens")})
+    mesh.answers({PlanPipeline: TowpathError(ErrorCode.UNREACHABLE, "no one listens")})
     result = mesh.run("plan", own)
     assert result.exit_code == FAILED
-    assert result.stderr == "towpath: nobody listens\n"
+    assert result.stderr == "towpath: no one listens\n"
 
 
 @pytest.mark.parametrize("command", ["apply", "plan", "diff"])
@@ -525,7 +525,7 @@ def test_import_when_the_pipeline_is_there_then_the_plan_changes_it(mesh: Mesh, 
     ]
     assert mesh.run("import", str(path), "--apply").exit_code == 0
     assert [job.name for job in mesh.sent(ApplyPipeline).spec.jobs] == ["late"]
-    path.write_text(json.dumps({"plan": "delays", "operations": [{**operation, "operation": "nobody"}]}))
+    path.write_text(json.dumps({"plan": "delays", "operations": [{**operation, "operation": "missing"}]}))
     result = mesh.run("import", str(path))
     assert result.exit_code == BAD_INPUT
     assert result.stderr.startswith(f"{path}: operations[0].operation: no such job")

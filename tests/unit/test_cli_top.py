@@ -1,4 +1,4 @@
-"""`towpath top`: what it joins from answers, what it leaves out, and how it fits a terminal."""
+"""`towpath top` joins answers, leaves out the rest, and fits a terminal."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ class Mesh:
         assert deadline_s > 0
         if isinstance(command, QueryMetrics):
             if self.metrics is None:
-                raise TowpathError(ErrorCode.UNREACHABLE, f"nobody answered within {COLLECTOR_S:g} s")
+                raise TowpathError(ErrorCode.UNREACHABLE, f"no one answered within {COLLECTOR_S:g} s")
             return self.metrics
         if self.silent:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answered")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answered")
         if isinstance(command, ListSites):
             return SiteList(sites=[site()])
         if isinstance(command, ListJobs):
@@ -141,7 +141,7 @@ async def test_top_when_the_collector_is_silent_then_shows_what_heartbeats_know_
     assert view.jobs[0].events_per_s == 250.0
     assert (view.jobs[0].latency_p95_s, view.jobs[0].backlog) == (None, None)
     assert view.sites[0].memory_bytes == 31.5 * 1024**2
-    assert "the collector does not answer: nobody answered" in shown(view)
+    assert "the collector does not answer: no one answered" in shown(view)
     assert "p95" not in shown(view)
 
 
@@ -159,7 +159,7 @@ async def test_top_when_the_coordinator_falls_silent_then_keeps_what_was_known()
     await watch.look_once()
     mesh.silent = True
     await watch.look_at_coordinator()
-    assert watch.view().notes == ["the coordinator does not answer: nobody answered"]
+    assert watch.view().notes == ["the coordinator does not answer: no one answered"]
     assert [row.job for row in watch.view().jobs] == ["hourly-jfk"]
     mesh.silent = False
     await watch.look_at_coordinator()

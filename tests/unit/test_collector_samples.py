@@ -1,4 +1,4 @@
-"""What the collector makes samples of: ended migrations, and what rules measure."""
+"""The collector makes samples of ended migrations, and of metrics that rules emit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def at(seconds: float) -> datetime:
 
 
 def steps(*lines: tuple[str, str, float]) -> list[tuple[str, float, float]]:
-    """Entity, moment after the begin, and value of what a journal of such lines is turned into."""
+    """Return entity, seconds after the begin, and value of the samples of a journal with these lines."""
     view = shown([JournalEntry(step=step, phase=phase, at=at(seconds)) for step, phase, seconds in lines])
     return [(s.entity, s.at - BEGIN.timestamp(), s.value) for s in samples_of_steps(view)]
 
@@ -115,7 +115,7 @@ def test_metric_of_a_rule_when_kept_then_says_where_and_of_what() -> None:
 
 
 class Clock:
-    """Time that only passes when told to."""
+    """Time that passes only when a test says so."""
 
     def __init__(self) -> None:
         self.seconds = 100.0

@@ -86,7 +86,7 @@ def test_plan_when_much_is_wrong_then_all_is_told_in_its_own_words() -> None:
     text = plan(
         LATE,
         LATE,
-        {"task": "update", "operation": "nobody", "runs_on": "jfk"},
+        {"task": "update", "operation": "missing", "runs_on": "jfk"},
         {"task": "deploy", "operation": "more", "runs_on": "jfk"},
         {**LATE, "operation": "bad", "executes": {"kind": "filter", "where": "x"}, "runs_on": "The Moon"},
         {**LATE, "operation": "worse", "reads_from": [{"site": "jfk", "topic": "a b"}]},

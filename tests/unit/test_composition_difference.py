@@ -1,4 +1,4 @@
-"""What a changed description asks for, by examples people can read."""
+"""The changes that a changed description asks for, by readable examples."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def running(*jobs: PipelineJob, site: str | None = None) -> dict[str, RunningJob
 
 
 def change(new: PipelineJob, *, site: str | None = None) -> PlannedChange:
-    """What it takes to get from `LATE`, running at its site or `site`, to `new`."""
+    """Return the change from `LATE`, which runs at its site or `site`, to `new`."""
     spec = PipelineSpec(name="delays", jobs=[new])
     (found,) = difference(spec, running(job(), site=site), {})
     return found
@@ -135,7 +135,7 @@ def reader(reads: str = "late") -> PipelineJob:
 
 
 def reading(*streams: Stream) -> dict[str, RunningJob]:
-    """`late` and who reads it run; the reader really reads these streams."""
+    """Return `late` and its reader as they run. The reader really reads these streams."""
     mine = running(job(), reader())
     return {**mine, "reader": replace(mine["reader"], reads=frozenset(streams))}
 

@@ -1,4 +1,4 @@
-"""Descriptions of pipelines as texts: what is read from them, and what is said of those that are wrong."""
+"""Descriptions of pipelines as texts: their contents, and the errors of wrong ones."""
 
 from __future__ import annotations
 

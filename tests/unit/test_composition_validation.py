@@ -1,4 +1,4 @@
-"""Everything that is wrong with a pipeline is told at once, each with its place."""
+"""All mistakes in a pipeline are reported at once, each with its place."""
 
 from __future__ import annotations
 
@@ -170,14 +170,14 @@ def test_placement_when_violated_then_each_rule_is_told() -> None:
     found = wrong(
         job("a", placement={"allowed": ["cloud"]}),
         job("b", placement={"forbidden": ["edge"]}),
-        job("c", placement={"beside": ["e", "nobody"], "apart_from": ["a", "c"]}),
+        job("c", placement={"beside": ["e", "missing"], "apart_from": ["a", "c"]}),
         job("e", site="cloud"),
     )
     assert [(e.code, e.field, e.value) for e in found] == [
         (ErrorCode.NOT_ALLOWED, "jobs[0].site", "edge"),
         (ErrorCode.NOT_ALLOWED, "jobs[1].site", "edge"),
         (ErrorCode.NOT_ALLOWED, "jobs[2].site", "edge"),
-        (ErrorCode.UNKNOWN_JOB, "jobs[2].placement.beside[1]", "nobody"),
+        (ErrorCode.UNKNOWN_JOB, "jobs[2].placement.beside[1]", "missing"),
         (ErrorCode.NOT_ALLOWED, "jobs[2].site", "edge"),
         (ErrorCode.UNKNOWN_JOB, "jobs[2].placement.apart_from[1]", "c"),
     ]

@@ -1,4 +1,4 @@
-"""What a container daemon says, or that it says nothing, is raised as an error that tells what to do."""
+"""Errors of a container daemon, and its silence, are raised as errors that say what to do."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def answering(socket_path: Path, answers: dict[str, tuple[int, Any]]) -> Iterato
 
 
 def test_daemon_when_none_listens_then_the_error_says_where_and_how_to_start_one(tmp_path: Path) -> None:
-    host = f"unix://{tmp_path}/nobody.sock"
+    host = f"unix://{tmp_path}/missing.sock"
     with pytest.raises(NoDaemon, match=r"No such file.*infra/docker/daemon\.sh") as refused:
         check(host)
     detail = refused.value.detail

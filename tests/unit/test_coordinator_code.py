@@ -1,4 +1,4 @@
-"""Which user code a job runs: what was decided on, whatever lies at its path when it is deployed."""
+"""A job runs the user code that was decided on, even if other code lies at its path when it is deployed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pipeline's description would do to jobs that are not its own, and what is told before it does."""
+"""Effects of a pipeline's description on jobs of others, and refusals before they happen."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def demanding(name: str, cores: float, **changes: Any) -> PipelineJob:
 
 
 async def test_strategy_when_it_cannot_work_then_is_told_with_all_other_errors_also_for_new_jobs() -> None:
-    new, lost = demanding("a", 0, strategy="parallel"), job("b", "out/nobody")
+    new, lost = demanding("a", 0, strategy="parallel"), job("b", "out/missing")
     found = await wrong(Played(), new, lost)
     assert [e.field for e in found] == ["jobs[1].inputs[0].topic", "jobs[0].strategy"]
 

@@ -1,4 +1,4 @@
-"""A pipeline's past: told as far as an answer holds, an apply's end once it is kept; and what leads back."""
+"""A pipeline's past: shown as far as an answer can hold it, with the end of an apply, and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the registry keeps of jobs and operations is read as what was written, and holds no defaults."""
+"""Jobs and operations in the registry are read as they were written, and hold no defaults."""
 
 from __future__ import annotations
 

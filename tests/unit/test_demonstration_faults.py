@@ -1,4 +1,4 @@
-"""What the experiments with faults make of metrics and marks, and the text they send."""
+"""The experiments with faults: figures from metrics and marks, and the text they send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""infra/docker/daemon.sh: what it asks of a machine on which a daemon answers, and what it leaves behind."""
+"""infra/docker/daemon.sh: its needs on a machine with a running daemon, and the files it leaves behind."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FakeBus:
 
 
 class FakeStage:
-    """As much of a stage as faults of one machine need."""
+    """The parts of a stage that faults of one machine need."""
 
     def __init__(self, home: Home) -> None:
         self.home = home

@@ -1,4 +1,4 @@
-"""Which cells the drill has, which it draws, and in which order it plays them."""
+"""The cells of the drill, the choice of a sample, and their order."""
 
 import itertools
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The truth about the standard jobs that a drill moves, and its report when something is not so."""
+"""The truth about the standard jobs that a drill moves, and its report when results differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CLEANED = job("cleaned", "clean-1")
 
 
 def payloads(seconds: float, *, closed: bool = True, clock: EventClock | None = None) -> list[bytes]:
-    """What a load of this length sends."""
+    """Return the events that a load of this length sends."""
     count = int(seconds * LOAD.rate)
     given = itertools.count()
     events = synthetic(LOAD, chance("t", 0, "load"), clock or EventClock(), lambda: next(given) >= count)
@@ -47,7 +47,7 @@ def stored(sent: list[bytes]) -> list[StoredEvent]:
 
 
 def result(payload: bytes, serial: int) -> bytes:
-    """What the clean job publishes of an event."""
+    """Return the result that the clean job publishes for an event."""
     values = json.loads(payload)
     about = {"job": "clean-1", "site": "a", "epoch": 1, "serial": serial, "input": "a/site/drill"}
     return json.dumps({**about, "stored_at": values["at"], "values": values}).encode()

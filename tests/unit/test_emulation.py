@@ -1,4 +1,4 @@
-"""What happens to nodes and links, in which order: with containers and a hub that only remember."""
+"""Changes of nodes and links, and their order, with doubles of containers and hub that only remember."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NODES = [
 
 
 class RememberedNodes(Nodes):
-    """Containers that do what they are told at once."""
+    """Containers that change at once."""
 
     def __init__(self, done: list[str]) -> None:
         super().__init__({node.name: f"x_{node.name}_1" for node in NODES})

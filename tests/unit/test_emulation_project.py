@@ -1,4 +1,4 @@
-"""What bringing a topology up writes: whatever interrupts it, it can be repeated, and taken away."""
+"""The files that bringing a topology up writes. After any interruption it can be repeated, or taken down."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PAIR = Topology(
 
 
 class Created(Exception):
-    """The containers would be made now."""
+    """Raised where the containers would be made."""
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Of a machine with images, and with a daemon that has no containers."""
+    """Return the home of a machine with images, and with a daemon that has no containers."""
 
     def create(of: Project) -> None:
         raise Created
@@ -43,7 +43,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 def nothing(text: str) -> None:
-    """What is told is not looked at."""
+    """Drop the message."""
 
 
 async def up(home: Home) -> None:

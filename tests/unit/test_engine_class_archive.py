@@ -1,4 +1,4 @@
-"""Which archive of classes an engine's JVM is given."""
+"""The choice of the class archive for an engine's JVM."""
 
 from __future__ import annotations
 

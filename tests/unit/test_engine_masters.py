@@ -1,4 +1,4 @@
-"""What a session is told of the place its tasks run in, and when its executors count as lost."""
+"""The settings of a session for the place of its tasks, and the loss of its executors."""
 
 from __future__ import annotations
 

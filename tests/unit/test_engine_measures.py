@@ -1,4 +1,4 @@
-"""From Spark's reports to samples, and how an agent fetches them."""
+"""Samples from Spark's reports, and their way to the agent."""
 
 from __future__ import annotations
 

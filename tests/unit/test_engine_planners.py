@@ -35,7 +35,7 @@ from running.waiting import WITHIN_S
 from towpath.engine.planners import Planners
 
 gate = threading.Event()
-"""What a slow source waits for."""
+"""Gate at which a slow source waits."""
 
 
 class Counting(DataSource):
@@ -75,7 +75,7 @@ class Conversation:
     pid: int
 
     def introduce(self, source: DataSource) -> int:
-        """Say what is to be planned; the planner's answer is 0."""
+        """Send the source to plan. The planner's answer is 0."""
         write_with_length(b"%d.%d" % sys.version_info[:2], self.stream)
         write_with_length(b"/nowhere/files", self.stream)
         write_int(0, self.stream)

@@ -1,4 +1,4 @@
-"""Which micro-batches and events get spans, and which spans."""
+"""The spans of micro-batches and events, and those that get none."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ EVENT = ("event", SOURCE["site"], SOURCE["stream"], str(SERIAL))
 
 @dataclass
 class Stream:
-    """Answers when it is told to."""
+    """A stream that answers when a test says so."""
 
     asked: list[tuple[str, int]] = field(default_factory=list)
     answer: Future[StoredMessage | None] = field(default_factory=Future)
@@ -167,7 +167,7 @@ def test_event_when_its_message_cannot_be_had_then_the_result_says_when_it_was_s
     traces = traced(stream)
     traces.stored(published(1))
     traces.take_in(reports()[1])
-    stream.answer.set_exception(TimeoutError("nobody answers"))
+    stream.answer.set_exception(TimeoutError("no one answers"))
     assert [span["begun_ns"] for span in recorded[:2]] == [STORED_NS, STORED_NS]
 
 

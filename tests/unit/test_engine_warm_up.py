@@ -14,7 +14,7 @@ from towpath.streams.source import FORMAT
 
 
 class Session:
-    """Stands for Spark's: notes which format was loaded, and fails where it shall."""
+    """A double of Spark's session: it notes which format was loaded, and fails where a test asks for it."""
 
     def __init__(self, failures: int = 0) -> None:
         self.loaded: list[str] = []

@@ -1,4 +1,4 @@
-"""What a rule asks of the whole mesh is known before it is loaded."""
+"""The demands of a rule on the whole mesh are known before it is loaded."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ AT = {"point": "source.read"}
 DROP = {"fault": "drop"}
 
 SLACK_S = 250.0
-"""Between two looks at the clock, and less than half of any skew: a test may be held up between them."""
+"""Tolerance between two readings of the clock, less than half of any skew: a busy machine delays tests."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def board(file: Path) -> Iterator[Board]:
-    """A board that looks when it is told to."""
+    """Return a board that reads its file when a test says so."""
     board = Board(file, "jfk-engine")
     yield board
     board.close()

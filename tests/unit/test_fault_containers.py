@@ -96,15 +96,15 @@ def test_rule_when_a_parameter_is_wrong_then_it_is_named(given: Rule, field: str
 
 
 def test_rule_when_no_container_daemon_answers_then_the_problem_is_how_to_get_one() -> None:
-    world = World(without_daemon=NoDaemon("unix:///nobody.sock", "No such file or directory").detail)
+    world = World(without_daemon=NoDaemon("unix:///missing.sock", "No such file or directory").detail)
     error = only_problem(rule("stop"), world)
     assert error.field == "event.target"
-    assert "unix:///nobody.sock" in error.message
+    assert "unix:///missing.sock" in error.message
     assert "start one" in error.message
 
 
 def test_rule_when_there_is_no_daemon_and_it_is_about_something_else_then_has_no_problem() -> None:
-    world = replace(WORLD, without_daemon=NoDaemon("unix:///nobody.sock", "gone").detail)
+    world = replace(WORLD, without_daemon=NoDaemon("unix:///missing.sock", "gone").detail)
     about_machine = rule("cpu_load").model_dump()
     about_machine["event"] = {"target": "machine", "name": "hub"}
     assert problems(Rule.model_validate(about_machine), world) == []

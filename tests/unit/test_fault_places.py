@@ -17,8 +17,8 @@ DATA_PATH = {
 
 
 def test_points_when_listed_then_are_those_of_the_data_path_and_no_others() -> None:
-    # Admission, permissions, the bus' authentication and the journal are not among them: whoever adds a point
-    # comes by here.
+    # Admission, permissions, the bus' authentication and the journal must not be among them. This test
+    # reminds anyone who adds a point.
     assert {point.value for point in DataPoint} == POINTS.keys() == DATA_PATH
     assert {kind.value for kind in TargetKind} == {
         *("process", "link", "machine", "disk", "clock", "container")

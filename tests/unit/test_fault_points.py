@@ -17,7 +17,7 @@ from towpath.hooks.points import POINTS, InjectedFault, Point
 
 AT = {"point": "source.read"}
 LONG_MS = 600_000
-"""Nobody waits so long: the test would fail by its time limit."""
+"""No test waits so long: it would fail by its time limit."""
 
 
 @pytest.fixture

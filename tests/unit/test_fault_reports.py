@@ -1,4 +1,4 @@
-"""What a process tells of its rules, and of which executor it is."""
+"""A process reports on its rules, and names its executor."""
 
 from __future__ import annotations
 

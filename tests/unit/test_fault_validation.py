@@ -1,4 +1,4 @@
-"""Rules that cannot be meant are refused, with file and line, what is wrong, and what would be allowed."""
+"""Wrong rules are refused with file and line, the mistake, and the allowed values."""
 
 from __future__ import annotations
 
@@ -154,11 +154,11 @@ def test_problems_when_a_rule_is_right_then_there_are_none() -> None:
     ("kind", "name", "allowed"),
     [
         ("process", "jfk-egine", sorted(WORLD.processes)),
-        ("disk", "nobody", sorted(WORLD.processes)),
+        ("disk", "missing", sorted(WORLD.processes)),
         ("clock", "jfk-nats", ["coordinator", "injector", "jfk-agent", "jfk-engine", "lga-engine"]),
         ("link", "lga", ["jfk"]),
         ("machine", "ewr", ["hub", "jfk", "lga"]),
-        ("container", "nobody", ["towpath-jfk-1"]),
+        ("container", "missing", ["towpath-jfk-1"]),
     ],
 )
 def test_problems_when_a_target_does_not_exist_then_those_that_do_are_named(

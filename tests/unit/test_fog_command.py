@@ -1,4 +1,4 @@
-"""`towpath fog` without a daemon: what it refuses in one line, and what it lists."""
+"""`towpath fog` without a daemon: refusals in one line, and lists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_LARGE = {"name": "large", "host_clock_ghz": 2.0, "nodes": [{"name": "jfk", "
 
 @pytest.fixture(autouse=True)
 def no_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/missing.sock")
 
 
 def towpath(home: Path, *arguments: str) -> Result:

@@ -1,4 +1,4 @@
-"""What the fog demonstration's devices send: portions of the file, and the events that close windows."""
+"""Events of the fog demonstration's devices: portions of the file, and events that close windows."""
 
 from __future__ import annotations
 

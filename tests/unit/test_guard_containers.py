@@ -1,4 +1,4 @@
-"""What a guard has changed about a container is put back as it was, whoever does it, in whatever order."""
+"""A guard's changes to a container are undone, by any process and in any order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME, CPUS = "towpath-jfk", 2.0
 
 
 class Container:
-    """What faults ask of a container, and do to it."""
+    """A double of a container: the calls that faults make to it."""
 
     def __init__(self, container_id: str, policy: str = "unless-stopped") -> None:
         self.id, self.name, self.status = container_id, NAME, "running"
@@ -45,7 +45,7 @@ class Container:
 
 
 class Daemon:
-    """One container, and whether anybody answers for it."""
+    """A daemon with one container. It can stop answering."""
 
     def __init__(self) -> None:
         self.container = Container("1a")
@@ -55,7 +55,7 @@ class Daemon:
     @contextmanager
     def answering(self) -> Iterator[Daemon]:
         if self.away:
-            raise NoDaemon("unix:///nobody.sock", "No such file or directory")
+            raise NoDaemon("unix:///missing.sock", "No such file or directory")
         yield self
 
     def find(self, _: Any, name: str) -> Container:

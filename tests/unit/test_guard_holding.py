@@ -1,4 +1,4 @@
-"""A guard holds what the rules say, as long as they say it, and releases what nobody speaks of any more."""
+"""A guard holds a fault as long as a rule asks for it, and then releases it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A keeper writes rules down, sums up what processes report, and passes on what they measure."""
+"""A keeper writes rules to a file, sums up reports of processes, and passes on their metrics."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def used_s(process: psutil.Process) -> float:
 
 
 def percent(seconds: float) -> float:
-    """What so much processor time is of all processors in ten seconds, as it is reported."""
+    """Return processor time as a share of all processors in ten seconds, as it is reported."""
     return round(100 * seconds / (10 * (psutil.cpu_count() or 1)), 2)
 
 

@@ -1,4 +1,4 @@
-"""What strikes, strikes when the condition holds at a look, and not again because the guard died."""
+"""A single-shot fault strikes when its condition holds, and not again because the guard died."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_process_is_killed_once_when_the_guard_dies_and_the_lease_is_over_meanwh
 
 
 def lives_on(process: psutil.Process) -> bool:
-    """Whether it was not killed: a signal takes a moment."""
+    """True if the process was not killed. It waits, because a signal takes a moment."""
     try:
         process.wait(0.5)
     except psutil.TimeoutExpired:
@@ -106,7 +106,7 @@ def test_rule_acts_at_every_third_look_when_its_condition_says_so(home: Home) ->
 def test_rule_about_a_container_fails_with_the_reason_when_there_is_no_daemon(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/missing.sock")
     guard = Guard(home, SCOPE)
     tell(home, loaded("pause", "container", "towpath-hub"))
     guard.look()

@@ -1,4 +1,4 @@
-"""How rules reach their scopes: at once, again and again, and not at all while nobody answers."""
+"""Rules reach their scopes at once and again and again, but not while a scope does not answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scope:
 
     async def deliver(self, letter: SetRules) -> RulesSet:
         if self.away:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers this command")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers this command")
         self.letters.append(letter)
         return RulesSet(scope=self.name, counts=self.counts, measured=self.measured)
 
@@ -50,7 +50,7 @@ def rule(name: str, condition: str = "true") -> Rule:
 
 
 class Trial:
-    """Two sites, and what is loaded for them."""
+    """Two sites, and the rules loaded for them."""
 
     def __init__(self) -> None:
         self.loaded = LoadedRules()

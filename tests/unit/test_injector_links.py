@@ -1,4 +1,4 @@
-"""What the injector remembers of links that rules make worse. One object is the links' service."""
+"""The injector's memory of links that rules make worse. One object is the links' service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OneLink:
         self.record = record
         self.conditions = BY_HAND
         self.recorded: list[Recorded] = []
-        """What the injector had on disk whenever it changed the link."""
+        """The injector's file at each change of the link."""
 
     async def request(self, command: Command, deadline_s: float) -> Any:
         if isinstance(command, ListLinks):
@@ -52,7 +52,7 @@ def link(tmp_path: Path) -> OneLink:
 
 
 def link_rules(link: OneLink, loaded: LoadedRules) -> LinkRules:
-    """Those of one injector."""
+    """Return the link rules of one injector."""
 
     async def remember() -> bool:
         return await link.record.write(Recorded(links=rules.held))

@@ -1,4 +1,4 @@
-"""Which rules are loaded: loading, renewing, expiring, counting. Without any process."""
+"""The set of loaded rules: loading, renewing, expiring, counting. Without any process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from towpath.lab.injector.loaded import MOST_RULES, Change, LoadedRules
 
 
 class Clock:
-    """Time that only passes when told to."""
+    """Time that passes only when a test says so."""
 
     def __init__(self) -> None:
         self.seconds = 100.0

@@ -1,4 +1,4 @@
-"""A way is measured as far as it answers, and a narrow one is not filled by measuring it."""
+"""A link is measured as far as it answers, and the probe does not fill a narrow one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.mesh.link_probe import ANSWER_S, LARGE_S, SMALL_PROBES, LinkProbe
 
 @dataclass
 class Way:
-    """As much of a bus as a probe uses: messages larger than `carries` characters never come back."""
+    """The parts of a bus that a probe uses: messages larger than `carries` characters never come back."""
 
     carries: int
     large_deadlines_s: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A link passes everything unchanged, or as badly as it is told."""
+"""A link passes everything unchanged, or as badly as its conditions say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.contracts.links import LinkConditions
 from towpath.lab.proxy import Link, LinkRoute
 
 SILENCE_S = 0.2
-"""How long a test waits to see that nothing comes. What passes, passes in milliseconds."""
+"""Time to wait before a test concludes that nothing arrives. Other data arrives in milliseconds."""
 
 Ends = tuple[StreamReader, StreamWriter]
 
@@ -82,7 +82,7 @@ async def send(end: Ends, data: bytes) -> None:
 
 
 async def is_silent(end: Ends) -> bool:
-    """Whether nothing comes: no byte, and no end of the connection."""
+    """True if nothing arrives: no byte, and no end of the connection."""
     try:
         async with asyncio.timeout(SILENCE_S):
             await end[0].read(1)
@@ -92,7 +92,7 @@ async def is_silent(end: Ends) -> bool:
 
 
 async def is_broken(end: Ends) -> bool:
-    """Whether the connection ends without another byte."""
+    """True if the connection ends without another byte."""
     try:
         async with asyncio.timeout(WITHIN_S):
             return await end[0].read(1) == b""
@@ -185,7 +185,7 @@ async def test_old_connections_break_and_new_ones_work_when_a_cut_ends() -> None
         link.restore()
         assert await is_broken(near)
         assert await is_broken(far)
-        await passes(*await connected(link, end), b"anew")
+        await passes(*await connected(link, end), b"again")
 
 
 async def test_old_connections_break_when_a_cut_becomes_a_delay() -> None:
@@ -194,7 +194,7 @@ async def test_old_connections_break_when_a_cut_becomes_a_delay() -> None:
         link.shape(LinkConditions(cut=True))
         link.shape(LinkConditions(delay_ms=5))
         assert await is_broken(near)
-        await passes(*await connected(link, end), b"anew")
+        await passes(*await connected(link, end), b"again")
 
 
 async def test_connection_stays_when_conditions_change_without_a_cut() -> None:
@@ -266,7 +266,7 @@ async def test_what_is_under_way_arrives_at_once_when_the_link_is_restored(
 
 
 async def test_sender_has_to_wait_when_the_receiver_does_not_read() -> None:
-    """What the link, the sockets and the far end hold together is bounded."""
+    """Link, sockets and far end together hold a limited number of bytes."""
     size = 64 * 1024**2
     async with running_link() as (link, end):
         near, far = await connected(link, end)

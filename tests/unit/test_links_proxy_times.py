@@ -1,4 +1,4 @@
-"""What passes a link takes exactly as long as it must: all times are simulated."""
+"""Data passes a link in exactly the right time: all times are simulated."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SimulatedLink:
         return sink, asyncio.create_task(carrying)
 
     async def took_s(self, size: int, direction: Direction | None = None) -> float:
-        """Until the last of so many bytes has arrived, seconds."""
+        """Return the seconds until the last of `size` bytes has arrived."""
         begun = now_s()
         sink, passing = self.pass_on(size, direction)
         await passing

@@ -1,4 +1,4 @@
-"""A link loses packets, delivers in slices and resets connections as it is told."""
+"""A link loses packets, delivers in slices and resets connections by its conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from towpath.lab.proxy.delay_line import PACKET_BYTES, Piece
 
 
 def delays_s(size: int, conditions: LinkConditions) -> list[float]:
-    """How long pieces of a size travel, for 10,000 fates that lie evenly."""
+    """Return the travel times of pieces of one size, for 10,000 evenly spaced random values."""
     fates = [(number + 0.5) / 10_000 for number in range(10_000)]
     return [Piece(bytes(size), entered_at=0, luck=0, fate=fate).delay_s(conditions) for fate in fates]
 

@@ -39,7 +39,7 @@ def emulated(sites: str, yes: bool = True) -> MeshSpec:
 
 
 def leaf_port(state: MeshState, site: str, home: Home) -> int:
-    """Where the configuration of a site's server lets it connect."""
+    """Return the port to which the configuration of a site's server lets it connect."""
     [remote] = json.loads(site_config(state, site, home))["leafnodes"]["remotes"]
     return int(remote["url"].rsplit(":", 1)[1])
 

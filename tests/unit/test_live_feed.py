@@ -1,4 +1,4 @@
-"""What the live page is told: everything once, then only what differs."""
+"""Messages to the live page: everything once, then only the differences."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_client_when_the_collector_does_not_answer_then_is_told_so_and_the
         while "collector" not in change.unanswered:
             _, change = await told(response, "change")
     assert list(sites) == ["jfk"]
-    assert "nobody answers" in (change.unanswered["collector"] or "")
+    assert "no one answers" in (change.unanswered["collector"] or "")
 
 
 async def test_client_when_it_comes_after_all_others_left_then_begins_with_the_present(trial: Trial) -> None:

@@ -1,4 +1,4 @@
-"""What sites need and is missing is said before anything starts."""
+"""Missing requirements of sites are reported before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each part of a mesh is given its own secrets, and those of nobody else."""
+"""Each part of a mesh gets its own secrets and no others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state(tmp_path: Path) -> MeshState:
 
 
 def secrets_in(view: MeshState, state: MeshState) -> set[str]:
-    """Which secrets of a mesh stand in a view of it: users, and the API's token."""
+    """Return the secrets of a mesh that are in a view of it: users, and the API's token."""
     text = view.to_text()
     credentials = re.findall(r'"user": "([^"]+)",\s+"password": "([^"]+)"', state.to_text())
     return {name for name, secret in [*credentials, ("token", state.api_token)] if secret in text}

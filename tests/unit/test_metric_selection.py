@@ -1,4 +1,4 @@
-"""Which names a pattern means."""
+"""The names that a pattern matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metric store keeps, refuses, and finds again."""
+"""A metric store keeps, refuses and finds samples."""
 
 from __future__ import annotations
 

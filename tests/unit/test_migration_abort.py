@@ -44,7 +44,7 @@ def entry(strategy: StrategyName) -> JobEntry:
 
 
 class Killed(BaseException):
-    """SIGKILL of the coordinator."""
+    """Raised for SIGKILL of the coordinator."""
 
 
 def migration(strategy: StrategyName) -> OperationRecord:
@@ -73,7 +73,7 @@ class Trial:
     abort_at: str = ""
     """Step whose command is under way when the abort is asked for."""
     carried_out: bool = True
-    """Whether that command was carried out before; its answer never comes while an abort is possible."""
+    """True if that command was executed before; its answer never comes while an abort is possible."""
     abort: asyncio.Event = field(default_factory=asyncio.Event)
     sent: list[str] = field(default_factory=list)
     kill_after: str = ""
@@ -133,7 +133,7 @@ class Trial:
         self.check_end("jfk")
 
     def check_end(self, owner: str) -> None:
-        """The job runs there, it alone may publish, and every event counts exactly once."""
+        """Check that the job runs there, that it alone may publish, and that every event counts once."""
         self.mesh.work()
         self.mesh.settle_down(self.mesh.stored)
         self.mesh.check(JOB)

@@ -1,4 +1,4 @@
-"""Which strategy a migration follows, and what it is expected to cost."""
+"""The choice of a migration's strategy, and the forecast of its cost."""
 
 from __future__ import annotations
 

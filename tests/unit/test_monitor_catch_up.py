@@ -1,4 +1,4 @@
-"""When a target counts as having caught up."""
+"""The condition under which a target has caught up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two runs compute the same: pairs of results by message id."""
+"""Compare the results of two runs in pairs by message id."""
 
 from __future__ import annotations
 

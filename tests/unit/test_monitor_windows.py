@@ -1,4 +1,4 @@
-"""Which of two runs' windows the monitor forwards, and from where on the target's pass as they are."""
+"""The windows of two runs that the monitor forwards, and the place from which on the target's pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Log = list[tuple[str, int, int, str]]
 
 
 def folded(log: Log, synchroniser: Synchroniser | None = None) -> tuple[Windows[str], list[str]]:
-    """What is forwarded of a log, as `<through><key>`."""
+    """Return the forwarded results of a log, as `<through><key>`."""
     windows: Windows[str] = Windows(synchroniser or Cut())
     forwarded: list[str] = []
     for place, (origin, after, through, key) in enumerate(log, start=1):

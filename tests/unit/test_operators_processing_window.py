@@ -1,4 +1,4 @@
-"""What a processing-time window may be, before any engine looks at it."""
+"""The limits of a processing-time window, checked before any engine gets it."""
 
 from __future__ import annotations
 

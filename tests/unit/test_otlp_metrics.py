@@ -1,4 +1,4 @@
-"""What goes out by OTLP has the names and labels that Prometheus's text has of the same metrics."""
+"""Metrics sent by OTLP have the same names and labels as in Prometheus's text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUFFIXES = {
     "/s": "_per_second",
     "": "",
 }
-"""What an OpenTelemetry collector makes of units, once annotations in braces are away."""
+"""Unit, without annotations in braces → suffix that an OpenTelemetry collector appends."""
 
 
 class Receiver(MetricExporter):
@@ -45,7 +45,7 @@ class Receiver(MetricExporter):
         return MetricExportResult.SUCCESS
 
     def shutdown(self, timeout_millis: float = 0, **_: Any) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def force_flush(self, timeout_millis: float = 0) -> bool:
         return True

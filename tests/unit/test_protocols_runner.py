@@ -267,5 +267,5 @@ async def test_target_when_it_dies_while_it_fetches_then_is_given_up_as_soon_as_
     trial.dead_after_s = 100.0
     record = await trial.finish()
     assert record.state is OperationState.ROLLED_BACK
-    assert record.note.startswith("assign-target: nobody answers; before: cloud is fetching the image")
+    assert record.note.startswith("assign-target: no one answers; before: cloud is fetching the image")
     assert trial.clock.elapsed_s < 150

@@ -1,4 +1,4 @@
-"""Inputs become streams, and fields that a job asks for must be written by somebody."""
+"""Inputs become streams, and another job must write the fields that a job asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios on emulated topologies: what fits together, and what a run reports of its nodes."""
+"""Scenarios on emulated topologies: which ones fit, and the report of a run on its nodes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_step_when_carried_out_on_a_mesh_of_processes_then_fails_and_says_
 
 
 class StandingEmulation:
-    """Nodes that were left by whoever had them before; remembers what is done to them."""
+    """Nodes as a former run left them. It remembers every change to them."""
 
     def __init__(self, done: list[str]) -> None:
         self.topology = read(TWO_NODES)
@@ -145,7 +145,7 @@ class DeafBus:
     """Takes spans, and refuses everything else."""
 
     def ship(self, shipper: object) -> None:
-        """Nothing is shipped."""
+        """Ship nothing."""
 
     async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> Any:
         raise TowpathError(ErrorCode.NOT_ALLOWED, "refused")

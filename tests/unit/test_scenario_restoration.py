@@ -1,4 +1,4 @@
-"""What a run changed is put back; what was there before it is never deleted, nor changed for good."""
+"""A run's changes are undone. It never deletes or permanently changes what was there before."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def test_job_with_user_code_when_put_back_then_keeps_its_code_whatever_lie
 @pytest.mark.parametrize(
     ("code", "is_same"),
     [(ErrorCode.DEADLINE, True), (ErrorCode.FAILED, False)],
-    ids=["nobody answered: it may be under way", "it failed: its end is known"],
+    ids=["no answer: it may be under way", "it failed: its end is known"],
 )
 async def test_way_back_when_tried_again_then_is_another_command_only_if_the_first_one_has_failed(
     code: ErrorCode, is_same: bool

@@ -44,7 +44,7 @@ class FakeInjector:
 
     async def request(self, command: Any, *, deadline_s: float, attempt_s: float | None = None) -> RuleList:
         if self.away:
-            raise TowpathError(ErrorCode.UNREACHABLE, "nobody answers")
+            raise TowpathError(ErrorCode.UNREACHABLE, "no one answers")
         assert command.id not in self.identifiers, "who serves a command answers a repeated one from memory"
         self.identifiers.add(command.id)
         if isinstance(command, LoadRules):

@@ -1,4 +1,4 @@
-"""What probes see: how fast jobs are where nobody says how fast they should be, and metrics that are old."""
+"""Values of probes: rates of jobs without an expected rate, and old metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOB: Any = SimpleNamespace(view=SimpleNamespace(inputs=[SimpleNamespace(site="jf
 
 
 def rising(by: int) -> deque[SerialsAt]:
-    """So many more each second, until now."""
+    """Return serial numbers that grow by this much each second, until now."""
     return deque(SerialsAt(NOW - 5 + second, by * second) for second in range(6))
 
 

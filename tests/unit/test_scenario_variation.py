@@ -1,4 +1,4 @@
-"""What a seed chooses: the same seed, the same run."""
+"""The choices of a seed: the same seed gives the same run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs beside the hub needs nothing that only engines and reports need."""
+"""Services beside the hub import nothing that only engines and reports need."""
 
 from __future__ import annotations
 

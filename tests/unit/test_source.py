@@ -29,7 +29,7 @@ class Log:
         return self.first, self.last
 
     def read(self, stream: str, after: int, through: int) -> Iterator[list[ChangedMessage]]:
-        """Messages of `mine`, and of somebody else."""
+        """Return messages of `mine`, and of another topic."""
         self.asked.append((after, through))
         yield [
             ChangedMessage(n, "mine" if n in self.mine else "other", datetime(2026, 1, 1, tzinfo=UTC), b"{}")

@@ -1,4 +1,4 @@
-"""Which files of a state store make one version of it, by the formats that Spark writes."""
+"""The files of a state store that make one version of it, in the formats that Spark writes."""
 
 from __future__ import annotations
 

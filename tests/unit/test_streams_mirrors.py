@@ -67,9 +67,9 @@ def streams(server: Server) -> SiteStreams:
 @pytest.mark.parametrize(
     ("begins", "origin", "after", "expected"),
     [
-        pytest.param(5_000, 1, 0, None, id="made for a job that came late: anew, from the beginning"),
-        pytest.param(5_000, 1, 2_999, 2_000, id="anew from where the job begins, and what it recalls"),
-        pytest.param(5_000, 3_200, 2_999, 2_200, id="anew from what the origin keeps"),
+        pytest.param(5_000, 1, 0, None, id="made for a job that came late: made again from the beginning"),
+        pytest.param(5_000, 1, 2_999, 2_000, id="made again from where the job begins, and what it recalls"),
+        pytest.param(5_000, 3_200, 2_999, 2_200, id="made again from what the origin keeps"),
         pytest.param(5_000, 5_000, 0, 5_000, id="the origin has no more either: as it is"),
         pytest.param(5_000, None, 6_000, 5_000, id="enough: as it is, the origin is not asked"),
     ],

@@ -37,7 +37,7 @@ class Connection:
         self.acknowledge = cb
 
         async def unsubscribe() -> None:
-            """Nothing is left behind."""
+            """Do nothing: nothing is left behind."""
 
         return SimpleNamespace(unsubscribe=unsubscribe)
 

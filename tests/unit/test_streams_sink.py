@@ -1,4 +1,4 @@
-"""What a sink tells of micro-batches it has published."""
+"""A sink's reports on the micro-batches it has published."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def after(text: str, factor: int) -> Consistency:
 
 
 def forwarded(text: str, factor: int) -> str:
-    """What the check forwards, as the thesis writes it."""
+    """Return the results that the check forwards, as the thesis writes them."""
     state, out = Consistency(factor), []
     for event in results(text):
         state, outputs = check(state, event)

@@ -1,4 +1,4 @@
-"""The compose file of a mesh: who is in which network, who is given what, and that it is up to date."""
+"""The compose file of a mesh: networks, secrets of each container, and that it is up to date."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_secrets_when_written_then_others_cannot_enter_and_what_is_outdated_goes
 
 
 def changed(directory: Path, *meshes: MeshState) -> set[str]:
-    """The containers that compose would make anew for the second of two meshes."""
+    """Return the containers that compose would replace for the second of two meshes."""
     digests: list[dict[str, str]] = []
     for mesh in meshes:
         write_secrets(mesh, directory)
@@ -240,4 +240,4 @@ def test_committed_compose_file_when_written_anew_then_is_the_same(monkeypatch: 
     state = new_mesh(spec_of(topology, HUB_PORT, REDIS_PORT, API_PORT, str(ROOT)))
     files = Files(ROOT / "docker-compose.yml", Home(ROOT / ".towpath/compose"), "infra/docker/topology.yaml")
     written = text_of(topology, state, files, "local")
-    assert (ROOT / "docker-compose.yml").read_text() == written, "write it anew: `make docker-images`"
+    assert (ROOT / "docker-compose.yml").read_text() == written, "write it again: `make docker-images`"

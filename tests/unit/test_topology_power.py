@@ -1,4 +1,4 @@
-"""What nodes draw, and the energy that they take."""
+"""Power and energy of nodes."""
 
 from __future__ import annotations
 

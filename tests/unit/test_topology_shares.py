@@ -1,4 +1,4 @@
-"""What of a machine each node is given."""
+"""The share of a machine that each node gets."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ class FakeConnection:
         self.arrived.set()
 
     async def flush(self, timeout: int = 10) -> None:
-        """Nothing is on its way."""
+        """Do nothing: nothing is on its way."""
 
 
 @pytest.fixture
 def shipper(monkeypatch: pytest.MonkeyPatch) -> Iterator[SpanShipper]:
-    """What would be shipped by a process of its own: the provider of the test's is left alone."""
+    """Yield a shipper as another process would have it. The test process keeps its own tracer provider."""
     made = SpanShipper("coordinator", "hub")
     provider = provider_of(made)
     monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("towpath"))

@@ -1,4 +1,4 @@
-"""Tests wait until something comes about, and say what has not."""
+"""Tests wait until a condition holds, and name the one that does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""User code of the benchmark `handover-state`: passes on what it has not seen before."""
+"""User code of the benchmark `handover-state`: it passes on tokens that it has not seen before."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 SLICE_MS = 200
-"""Of time: far shorter than what a micro-batch waits for, so that each has a result."""
+"""Length of a slice of time: far shorter than a trigger interval, so that each micro-batch has a result."""
 
 
 def first_reports(events: DataFrame, parameters: dict[str, Any]) -> DataFrame:
-    """The first report of each token; of the token that the main load `shared`, the first of each slice.
+    """Return the first report of each token; for the main load's `shared` token, the first of each slice.
 
-    All tokens are remembered, for ever. Shown are those slices, and every report with a number that `every`
-    divides; nothing in a result depends on which of several reports came first.
+    The job never forgets a token. Results are those slices, and every report whose number `every`
+    divides. No result depends on which of several reports came first.
     """
     is_shared = F.col("token") == parameters["shared"]
     at_ms = F.unix_millis(F.col("at"))

@@ -1,6 +1,6 @@
-"""Runs when an interpreter starts: makes the processes of one site such that know of no fault rules.
+"""Switch fault rules off in the processes of one site. It runs when an interpreter starts.
 
-So the same mesh has two engines, one that looks for rules and one that does not, to be compared in one run.
+So the same mesh has two engines, one with rules and one without, which a single run can compare.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Whatever goes wrong at whatever step of a migration: the job has one owner, and every result is right."""
+"""After any fault at any step of a migration, the job has one owner, and every result is right."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LONGEST_S = 1500.0
 """About six minutes on two free cores; more where a cell waits for the last deadline of a migration."""
 
 RECOVERED_WITHIN_S = 300.0
-"""How soon results flow again is the drill's to judge, on a free machine; here they must flow at all."""
+"""Time limit for results to flow again. Only the drill, on a free machine, judges how soon they do."""
 
 pytestmark = pytest.mark.timeout(LONGEST_S + 60)
 
 
 @pytest.fixture
 def output(tmp_path: Path) -> Iterator[Path]:
-    """Where mesh and report go; no mesh is left running, also when the drill itself was killed."""
+    """Return a directory for mesh and report. In the end, stop the mesh even if the drill was killed."""
     try:
         yield tmp_path
     finally:

@@ -31,12 +31,12 @@ VICTIMS = {
     ("jfk-agent", "coordinator"): StrategyName.GENERAL,
     ("jfk-nats", "redis"): StrategyName.HANDOVER,
 }
-"""Who dies while the job is at home and moves away, and who while it is away and comes back; and how."""
+"""Processes to kill, and how: the first while the job moves away, the second while it comes back."""
 RESTARTED_S = 3 * WITHIN_S
-"""For a process whose supervisor was killed with it, too."""
+"""Long enough even for a process whose supervisor was killed with it."""
 
 MID_MIGRATION_S = 0.5
-"""After the command: a migration takes one to three seconds."""
+"""Time after the command: a migration takes one to three seconds."""
 
 pytestmark = pytest.mark.timeout(420)
 
@@ -65,7 +65,7 @@ async def operator(home: Home) -> AsyncIterator[Bus]:
 
 
 def kill(home: Home, name: str) -> int:
-    """SIGKILL to the process alone, not to its children: as the kernel does when memory is short."""
+    """Send SIGKILL to the process alone, not to its children, as the kernel does when memory is short."""
     record = find(home.run, name)
     assert record is not None, f"{name} does not run"
     os.kill(record.pid, signal.SIGKILL)
@@ -96,7 +96,7 @@ async def under_load(bus: Bus) -> None:
 
 
 async def run_while_killing(home: Home, victims: tuple[str, str]) -> Outcome:
-    """The demonstration; each victim dies once in steady flow, and once in the migration that follows."""
+    """Run the demonstration. Each victim dies once in steady flow, and once in the migration that follows."""
     moving: asyncio.Queue[str] = asyncio.Queue()
 
     def hear(text: str) -> None:

@@ -38,18 +38,18 @@ CLUSTER, LOCAL = "a", "b"
 
 JOB = "windows"
 UP_S = 400.0
-"""For everything to start on a machine with two busy cores."""
+"""Time limit for everything to start on a machine with two busy cores."""
 
 STEP_S = 200.0
 RECOVERY_S = 300.0
-"""The longest is a new engine, after the old one has waited for executors."""
+"""The longest recovery is a new engine after the old one has waited for executors."""
 
 pytestmark = pytest.mark.timeout(1500)
 
 
 @asynccontextmanager
 async def mesh(home: Home, cluster: SparkCluster) -> AsyncIterator[Stage]:
-    """One site on the cluster, one with an engine of its own."""
+    """Run a mesh with one site on the cluster, and one with an engine of its own."""
     engines = {
         CLUSTER: EngineSpec(spark_master=cluster.url, memory="640m", executor_memory="512m"),
         LOCAL: EngineSpec(spark_master="local[2]", memory="640m"),
@@ -75,7 +75,7 @@ async def until_up(stage: Stage) -> None:
 
 
 async def states(stage: Stage) -> list[SiteState]:
-    """Of all sites; none while nobody knows them yet."""
+    """Return the states of all sites; none while the coordinator knows no site yet."""
     try:
         return [site.state for site in await stage.ask_sites()]
     except TowpathError:
@@ -113,7 +113,7 @@ def executors(cluster: SparkCluster, name: str) -> int:
 
 @asynccontextmanager
 async def deployed(stage: Stage) -> AsyncIterator[ObservedJob]:
-    """A job of event-time windows at the cluster's site, and a subscriber to its results."""
+    """Deploy a job of event-time windows at the cluster's site, with a subscriber to its results."""
     spec = spec_of(StandardJob(name=JOB, workload="windows", site=CLUSTER, topic=LOAD.topic))
     async with observed_job(stage, spec) as job:
         yield job

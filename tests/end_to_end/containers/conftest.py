@@ -1,4 +1,4 @@
-"""Containers for tests; what runs beside them is as in the tests of whole meshes."""
+"""Containers for tests. All other fixtures are those of the tests of whole meshes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent in a container starts through the daemon's socket: containers beside its own."""
+"""An agent in a container starts containers beside its own, through the daemon's socket."""
 
 from __future__ import annotations
 

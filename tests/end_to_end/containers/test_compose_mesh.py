@@ -33,7 +33,7 @@ nodes:
 SERVICES = {"hub", "redis", "coordinator", "monitor", "injector", "collector", "api", "links"}
 
 ALL = "-1"
-"""What a signal goes to: everything in the container but the one who sends it, and the first process."""
+"""Target of a signal: all processes in the container but its sender and the first process."""
 
 pytestmark = pytest.mark.timeout(IMAGES_S + DEMONSTRATION_S)
 
@@ -44,7 +44,7 @@ class Running:
 
     project: str
     directory: Path
-    """Of the topology and the compose file."""
+    """Directory of the topology and the compose file."""
     mesh: MeshState
 
     @property
@@ -52,7 +52,7 @@ class Running:
         return self.directory / "mesh"
 
     def describe(self, topology: str) -> None:
-        """Let the compose file and the secrets be those of this topology."""
+        """Write the compose file and the secrets of this topology."""
         describe(self.directory, topology)
 
     def up(self) -> None:
@@ -65,17 +65,17 @@ class Running:
         return {service: self.attributes(service)["Id"] for service in (*SERVICES, "jfk")}
 
     def inside(self, service: str, script: str) -> subprocess.CompletedProcess[str]:
-        """What a shell in a container makes of a script."""
+        """Run a script in a container's shell."""
         container = parts(self.project)[service].container
         command = ["docker", "exec", container, "bash", "-c", script]
         return subprocess.run(command, capture_output=True, text=True, timeout=ASK_S)
 
     def reaches(self, service: str, host: str, port: int) -> bool:
-        """Whether somebody listens there, as seen from a container."""
+        """True if a process listens at this address, as seen from a container."""
         return self.inside(service, f"timeout 2 bash -c 'exec 3<>/dev/tcp/{host}/{port}'").returncode == 0
 
     def attributes(self, service: str) -> dict[str, Any]:
-        """What the daemon knows of a container."""
+        """Return the daemon's attributes of a container."""
         with daemon() as docker:
             return find(docker, parts(self.project)[service].container).attrs
 
@@ -86,14 +86,14 @@ class Running:
 
 @pytest.fixture(scope="module")
 def images(docker_daemon: str) -> None:
-    """Those of this clone, under the usual tag."""
+    """Build the images of this clone under the usual tag."""
     command = [ROOT / "infra" / "docker" / "images.sh"]
     built = subprocess.run(command, capture_output=True, text=True, timeout=IMAGES_S)
     assert built.returncode == 0, built.stderr
 
 
 def towpath(*arguments: str, timeout_s: float = ASK_S) -> Any:
-    """What a command says as JSON."""
+    """Run a command with `--json`. Return its answer."""
     command = [sys.executable, "-m", "towpath.cli", *arguments, "--json"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout_s)
     assert ended.stdout, ended.stderr
@@ -108,13 +108,13 @@ def describe(directory: Path, topology: str) -> None:
 
 
 def compose_of(directory: Path) -> list[str]:
-    """The compose command on what is described in a directory."""
+    """Return the compose command for the topology of a directory."""
     file = ("--file", str(directory / "docker-compose.yml"))
     return [*compose_command(), *file, "--project-name", directory.name]
 
 
 def left_of(project: str) -> list[str]:
-    """Everything that the daemon still has of a project."""
+    """Return everything that the daemon still has of a project."""
     label = {"label": f"{PROJECT_LABEL}={project}"}
     with daemon() as docker:
         found = docker.containers.list(all=True, filters={**label}), docker.networks.list(filters={**label})

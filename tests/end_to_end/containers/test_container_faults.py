@@ -1,4 +1,4 @@
-"""What rules do to real containers, and that it is undone, whoever dies meanwhile."""
+"""Rules change real containers, and every change is undone, no matter which process dies meanwhile."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def injecting(mesh: Mesh) -> AsyncIterator[Trial]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def trial(injecting: Trial, place: Yard) -> AsyncIterator[Trial]:
-    """An injector without rules, also in the end: before the containers are gone."""
+    """Return an injector without rules. Unload its rules in the end, before the containers are removed."""
     await injecting.ask(ListRules())
     yield injecting
     await injecting.unload()
@@ -69,7 +69,7 @@ async def eventually(condition: Callable[[], object]) -> None:
 
 
 def about(container: Container, fault: str, **given: Any) -> dict[str, Any]:
-    """A rule of the fault's name."""
+    """Return a rule named after its fault."""
     event = {"target": "container", "name": container.name}
     return {"name": fault.replace("_", "-"), "event": event, "fault": fault, **given}
 
@@ -80,7 +80,7 @@ def host_configuration(container: Container) -> dict[str, Any]:
 
 
 def runs(container: Container, script: str) -> int:
-    """The exit code of a script in a container that runs."""
+    """Return the exit code of a script in a running container."""
     return container.exec_run(["/bin/sh", "-c", script]).exit_code or 0
 
 
@@ -214,12 +214,12 @@ async def test_running_container_gets_less_of_a_processor_as_long_as_a_rule_says
 
 
 def cpus(configuration: dict[str, Any]) -> float:
-    """0 is no limit."""
+    """Return the limit in CPUs; 0 is no limit."""
     return max(0, configuration["NanoCpus"]) / 10**9 or max(0, configuration["CpuQuota"]) / 100_000
 
 
 def times_held_back(container: Container) -> int:
-    """How often the kernel made a container wait because it had used up its share."""
+    """Return the number of times the kernel made a container wait because it had used up its share."""
     told = container.client.api.stats(container.id, stream=False, one_shot=True)
     return told["cpu_stats"]["throttling_data"]["throttled_periods"]
 
@@ -275,7 +275,7 @@ async def test_rule_is_refused_with_what_there_is_when_container_or_network_are_
     network = place.network("site")
     container = place.run("site", network=network.name)
     container.stop(timeout=0)
-    event = {"target": "container", "name": "towpath-nobody"}
+    event = {"target": "container", "name": "towpath-missing"}
     unknown = await trial.refusal(LoadRules(rules=[rule("r", event, "stop")]))
     assert unknown.detail.code is ErrorCode.INVALID
     assert unknown.detail.field == "rules.0.event.name"

@@ -1,8 +1,9 @@
-"""A site whose server and engine are containers that its agent runs: whatever becomes of them, of the agent
-or of the daemon, the job's results are those of a site of processes.
+"""A site whose server and engine are containers that its agent runs.
 
-One mesh, one stream of events through all of it; each test does something to the mesh meanwhile, and the last
-one judges what came out.
+Whatever happens to them, to the agent or to the daemon, the job's results equal those of a site of processes.
+
+One stream of events flows through one mesh. Each test disturbs the mesh meanwhile, and the last one judges
+the results.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class Trial:
         return Home(self.line.home)
 
     def containers(self) -> dict[str, Container]:
-        """Those of this mesh, by the name of the process."""
+        """Return the containers of this mesh by the name of their process."""
         ours = {"label": f"towpath.home={self.line.home}"}
         found = self.docker.containers.list(all=True, ignore_removed=True, filters=ours)
         return {container.labels["towpath.process"]: container for container in found}
@@ -194,7 +195,7 @@ def test_job_when_it_moves_between_containers_and_processes_then_goes_on(trial: 
 def test_engine_when_it_is_out_of_memory_then_the_site_says_so_and_its_jobs_go_on(trial: Trial) -> None:
     before = trial.processed()
     engine = trial.containers()["jfk-engine"]
-    # Of all that runs in it the JVM is to be what the system ends.
+    # The JVM must be the process in the container that the system kills.
     for process in psutil.Process(trial.pid("jfk-engine")).children(recursive=True):
         if process.name() == "java":
             Path(f"/proc/{process.pid}/oom_score_adj").write_text("1000")
@@ -212,7 +213,7 @@ def test_site_when_the_daemon_is_away_then_says_so_and_comes_back_with_it(trial:
     trial.forwarder.go()
     try:
         trial.until(lambda: "no container daemon answers" in (trial.site()["error"] or ""))
-        assert trial.site()["state"] == "up"  # What runs goes on.
+        assert trial.site()["state"] == "up"  # Running containers go on.
         os.kill(trial.pid("jfk-engine"), signal.SIGKILL)
         trial.until(lambda: trial.site()["state"] == "starting")
         assert "no container daemon answers" in trial.site()["error"]

@@ -27,7 +27,7 @@ from towpath.mesh.link_probe import probe
 pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("docker_daemon")]
 
 CORES = 0.8
-"""Of the node that changes: the machine has two, and runs all else, too."""
+"""Cores of the node that changes: the machine has two, and runs everything else, too."""
 
 TOPOLOGY = {
     "name": "trial",
@@ -102,7 +102,7 @@ def left_behind(project: str) -> list[str]:
 
 
 def runs_since(home: Home) -> dict[str, tuple[str, str]]:
-    """Container → which one it is, and since when it has run."""
+    """Return container → its id and the time of its start."""
     with daemon() as docker:
         found = [docker.containers.get(name) for name in Project(home).containers().values()]
     return {str(each.name): (str(each.id), each.attrs["State"]["StartedAt"]) for each in found}

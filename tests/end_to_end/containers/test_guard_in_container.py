@@ -1,4 +1,4 @@
-"""What a guard in a container has done to others is undone, also when its own is killed or hangs."""
+"""The faults that a guard holds in other containers are undone, even when its own is killed or hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module", autouse=True)
 def image(docker_daemon: str) -> None:
-    """Built if it is not there: whoever runs all tests has built it just before."""
+    """Build the image if it is missing: a run of all tests has just built it."""
     with yard() as made:
         try:
             made.docker.images.get(IMAGE)
@@ -50,7 +50,7 @@ class Trial:
         self.rules.load(rule(event, fault, once=once))
 
     def end_lease(self) -> None:
-        """As when nobody has renewed it for long enough."""
+        """Let the lease end, as when no agent renews it."""
         told = RuleSet.model_validate_json(self.rules.file.read_bytes())
         part = self.rules.file.with_suffix(".part")
         part.write_text(told.model_copy(update={"expires_at": time.time()}).model_dump_json())

@@ -48,7 +48,7 @@ def place(docker_daemon: str) -> Iterator[Yard]:
 
 
 def said(place: Yard, image: str, *command: str) -> str:
-    """What a command says that runs as compose has it run: as nobody special, with nothing to write to."""
+    """Run a command as compose runs it, without privileges and on a read-only disk. Return its output."""
     output: Any = place.docker.containers.run(
         f"towpath-{image}:{TAG}",
         [*command],

@@ -15,7 +15,7 @@ __all__ = ["own_servers", "servers"]
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def coordinating(servers: Mesh) -> AsyncIterator[Trial]:
-    """A coordinator, and agents whose heartbeats come as long as the session's loop runs."""
+    """Run a coordinator, and agents whose heartbeats come as long as the session's loop runs."""
     async with running_coordinator(servers) as trial:
         yield trial
 
@@ -29,7 +29,7 @@ async def trial(coordinating: Trial) -> Trial:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def serving(coordinating: Trial) -> AsyncIterator[Api]:
-    """A REST service in front of the coordinator, and what else it asks."""
+    """Run a REST service in front of the coordinator, and the other services that it asks."""
     async with running_api(coordinating) as api:
         yield api
 

@@ -30,16 +30,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 FORGOTTEN_S = 60.0
-"""For the hub to delete a reader that the service did not get to delete."""
+"""Time until the hub deletes a reader that the killed service could not delete."""
 
 
 async def said(api: Api, *events: Event) -> None:
-    """Have the mesh say something."""
+    """Publish events of the mesh."""
     user = api.running.state.login("coordinator")
     async with await Bus.connect(api.running.state.hub_url, user.user, user.password, name="test") as bus:
         stream = bus.connection.jetstream()
         for event in events:
-            # Returns when it is stored: who does not follow sees only what is there.
+            # It returns when the event is stored: clients that do not follow see only stored events.
             await stream.publish(event.to_subject(), event.to_bytes())
 
 
@@ -58,7 +58,7 @@ async def readers(api: Api) -> set[str]:
 
 
 async def first(events: AsyncIterator[tuple[int, str, Any]], what: str) -> tuple[int, Any]:
-    """The first event whose subject ends so."""
+    """Return the first event whose subject ends with this text."""
     async for serial, subject, body in events:
         if subject.endswith(what):
             return serial, body
@@ -66,7 +66,7 @@ async def first(events: AsyncIterator[tuple[int, str, Any]], what: str) -> tuple
 
 
 async def followed(api: Api, location: str) -> Any:
-    """What is found at a location when it is over."""
+    """Follow a location until its operation is over. Return its last state."""
 
     async def over() -> bool:
         return (await api.send("GET", location))[1]["state"] not in ("running", "rolling_back")
@@ -164,7 +164,7 @@ async def test_events_when_the_hub_restarts_then_the_stream_goes_on_by_itself(ow
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_api(own_servers: Mesh) -> AsyncIterator[Api]:
-    """A REST service on servers of its own."""
+    """Run a REST service on servers of its own."""
     async with running_coordinator(own_servers) as trial, running_api(trial) as api:
         yield api
 
@@ -216,7 +216,7 @@ async def test_events_when_a_client_takes_nothing_then_the_service_keeps_no_more
         async with api.events(f"?after={newest - 1}") as events:
             assert (await anext(events))[0] == newest, "others are served meanwhile"
         assert service.memory_info().rss - at_rest < 15e6, "40 MB were said"
-        # What waits in sockets and at the hub comes when the client takes it.
+        # Events that wait in sockets and at the hub arrive when the client reads them.
         got = b""
         async with asyncio.timeout(WITHIN_S):
             while b"id: %d\n" % newest not in got:

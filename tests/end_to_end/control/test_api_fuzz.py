@@ -1,4 +1,4 @@
-"""The REST interface against its own description: whatever is asked, the answer is one it announces."""
+"""The REST interface against its own description: every request gets an answer that it announces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHECKS = (
     "allow_header_conformance",
     "ignored_auth",
 )
-"""All but those that suppose that whatever fits the schema succeeds: a site that is named may not exist."""
+"""All checks except those that expect every valid request to succeed: a named site may not exist."""
 
 CONFIGURATION = """\
 [[operations]]
@@ -52,7 +52,7 @@ parameters = {{ "path.id" = "{migration}" }}
 include-operation-id-regex = "(apply|plan|show|rollback|retry)Pipeline"
 parameters = {{ "path.name" = "delays" }}
 """
-"""An event stream that is followed has no end; and what is never there answers 404 only."""
+"""Left out: an event stream has no end, and some routes can only answer 404 here."""
 
 MEASUREMENTS = ("--include-tag", "series", "--include-tag", "metrics", "--include-tag", "traces")
 
@@ -69,7 +69,7 @@ CLEAN = {
         },
     },
 }
-"""Writes what the examples read."""
+"""A job that writes the topic that the examples read."""
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ async def api(running: Mesh) -> AsyncIterator[Api]:
 
 
 async def a_job_that_moved(api: Api) -> str:
-    """What routes of jobs and migrations can be about; returns the id of the migration."""
+    """Deploy and migrate the job that routes need. Return the id of the migration."""
     assert (await api.send("POST", "/jobs", json=EXAMPLE_SPEC, headers=WAIT))[0] == 201
     move = {"to": "lga", "strategy": "general"}
     status, moved = await api.send("POST", "/jobs/hourly-jfk/migrations", json=move, headers=WAIT)
@@ -94,7 +94,7 @@ async def a_job_that_moved(api: Api) -> str:
 
 
 async def a_pipeline(api: Api) -> str:
-    """What routes of pipelines can be about; returns the id of its apply."""
+    """Apply the pipeline that routes need. Return the id of its apply."""
     status, applied = await api.send("PUT", "/pipelines/delays", json=EXAMPLE_PIPELINE, headers=WAIT)
     assert status == 201
     return applied["apply"]
@@ -103,7 +103,7 @@ async def a_pipeline(api: Api) -> str:
 async def fuzzed(
     api: Api, directory: Path, known: str, *filters: str, examples: int = 8
 ) -> tuple[int | None, str]:
-    """Exit status and report of Schemathesis: 0 when every answer was as described."""
+    """Run Schemathesis. Return its exit status, 0 if every answer was as described, and its report."""
     configuration = directory / "schemathesis.toml"
     configuration.write_text(CONFIGURATION.format(migration=known))
     state = api.running.state

@@ -1,4 +1,4 @@
-"""Operations and what may kill them: coordinator, registry, sites. Agents act, but run no Spark."""
+"""Operations while coordinator, registry or sites are killed. Agents act, but run no Spark."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_coordinator_when_killed_again_and_again_then_the_migration_ends_a
     await trial.ask(DeployJob(spec=spec("counts")))
     accepted = await trial.ask(MigrateJob(job="counts", to="lga", strategy=GENERAL, wait=False))
     for life_s in (0.0, 0.45, 0.5, 0.55, 0.6):
-        # Lives of different lengths end at different lines; what they end at is the point, not a wait.
+        # A coordinator that lives longer dies at a later line. The line matters, not the time.
         await asyncio.sleep(life_s)
         await trial.end_coordinator(signal.SIGKILL)
         await trial.start_coordinator()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @dataclass
 class Ended:
-    """What a run of `towpath` left behind."""
+    """The exit code and output of `towpath`."""
 
     code: int
     out: str

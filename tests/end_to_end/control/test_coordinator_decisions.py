@@ -1,4 +1,4 @@
-"""What the coordinator makes of commands: refusals, repetitions, inputs, names."""
+"""The coordinator's decisions about commands: refusals, repetitions, inputs, names."""
 
 from __future__ import annotations
 

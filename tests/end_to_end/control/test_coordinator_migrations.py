@@ -43,7 +43,7 @@ async def failure(asking: asyncio.Task[Any]) -> TowpathError:
 
 
 async def under_way(trial: Trial, job: str) -> str:
-    """The operation that holds the job."""
+    """Return the operation that holds the job."""
     operation = (await trial.job(job)).operation
     assert operation is not None
     return operation
@@ -66,7 +66,7 @@ async def test_job_when_no_strategy_is_named_then_moves_by_what_suits_its_operat
         assert view.figures.downtime_s == 0
         assert trial.owners(name) == ["lga"]
         trial.check_nothing_lost(name)
-        # One epoch is left for who publishes between the owners.
+        # One epoch is left for the monitor, which publishes between the owners.
         assert (await trial.job(name)).epoch == 3
 
 
@@ -225,7 +225,7 @@ async def test_migrations_when_of_different_jobs_then_run_at_once_and_of_one_job
 
 
 async def refused_while_busy(trial: Trial, job: str) -> TowpathError:
-    """What a second migration gets, whatever its strategy."""
+    """Return the refusal that a second migration gets with every strategy."""
     refusals = [await trial.refusal(MigrateJob(job=job, to="lga", strategy=s)) for s in (GENERAL, HANDOVER)]
     refusals.append(await trial.refusal(ForecastMigration(job=job, to="lga")))
     assert {r.detail.code for r in refusals} == {ErrorCode.BUSY}

@@ -1,4 +1,4 @@
-"""Pipelines that are applied, changed and deleted, whatever dies. Agents act, but run no Spark."""
+"""Pipelines are applied, changed and deleted, even while processes die. Agents act, but run no Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pipeline(*jobs: dict[str, Any], name: str = "delays") -> PipelineSpec:
 
 
 def chain(length: int, **changes: Any) -> list[dict[str, Any]]:
-    """Jobs that read each other: the first reads devices."""
+    """Return jobs that read each other: the first reads devices."""
     return [job(f"c{n:02d}", "site/raw" if n == 0 else f"out/c{n - 1:02d}", **changes) for n in range(length)]
 
 
@@ -126,7 +126,7 @@ async def test_pipeline_when_several_things_are_wrong_then_all_are_told_and_noth
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("taken")))
-    wrong = pipeline(job("taken"), job("a", site="mars"), job("b", reads="out/nobody"))
+    wrong = pipeline(job("taken"), job("a", site="mars"), job("b", reads="out/missing"))
     detail = (await trial.refusal(ApplyPipeline(spec=wrong))).detail
     found = {(error.field, error.code) for error in detail.errors}
     assert ("jobs[0].name", ErrorCode.NAME_IN_USE) in found

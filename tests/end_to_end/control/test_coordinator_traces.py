@@ -1,4 +1,4 @@
-"""What a coordinator leaves of a migration's trace when it is killed, and what its successor adds."""
+"""The spans of a migration's trace that a killed coordinator leaves, and those that its successor adds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 @pytest.fixture(autouse=True)
 def client_does_not_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever tests before this one have done to their process: the trace begins with the coordinator."""
+    """Switch tracing off in this process, so that the trace begins with the coordinator."""
     monkeypatch.setattr(spans, "tracer", NoOpTracer())
 
 
 async def ended(traces: Traces, operation: str) -> Trace | None:
-    """The operation's trace, once its own span has ended. None before that."""
+    """Return the operation's trace once its own span has ended. None before that."""
     try:
         trace = await traces.show(ShowTrace(about=operation))
     except TowpathError:
@@ -41,7 +41,7 @@ async def test_trace_when_the_coordinator_is_killed_in_a_migration_then_nothing_
     trial: Trial,
 ) -> None:
     await trial.ask(DeployJob(spec=spec("counts")))
-    # Long enough that the coordinator which is killed is asked once.
+    # Long enough that the killed coordinator is asked once.
     _, asking = await trial.migrate_in_background("counts", attempt_s=WITHIN_S / 10)
     await trial.end_coordinator(signal.SIGKILL)
     trial.let_go("pause-transfer", "counts")
@@ -50,7 +50,7 @@ async def test_trace_when_the_coordinator_is_killed_in_a_migration_then_nothing_
     traces = Traces(trial.client, lambda: trial.running.state.sites)
 
     async def told() -> Trace | None:
-        """The trace, once the second coordinator has told that it served the repeated command, too."""
+        """Return the trace once it shows that the second coordinator, too, served the repeated command."""
         trace = await ended(traces, answer.operation)
         return trace if trace and len([span for span in trace.spans if is_unfinished(span)]) <= 1 else None
 

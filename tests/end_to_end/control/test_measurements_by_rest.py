@@ -15,7 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def moved(api: Api, to: str) -> str:
-    """The id of a migration that has ended."""
+    """Migrate a job. Return the id of the migration once it has ended."""
     request = {"to": to, "strategy": "general"}
     status, migration = await api.send("POST", "/jobs/late/migrations", json=request, headers=WAIT)
     assert status == 201
@@ -23,7 +23,7 @@ async def moved(api: Api, to: str) -> str:
 
 
 async def values(api: Api, migration: str) -> dict[str, list[float]]:
-    """Metric → values of a migration and its steps, over all time."""
+    """Return metric → values of a migration and its steps, over all time."""
     path = f"/series?entities=migration:{migration}*&since=2026-01-01T00:00:00Z"
     status, body = await api.send("GET", path)
     assert status == 200
@@ -85,7 +85,7 @@ async def test_query_when_wrong_then_is_refused_as_on_nats(api: Api) -> None:
 
 
 async def test_query_when_it_names_as_many_patterns_as_it_may_then_is_read(api: Api) -> None:
-    """What comes back is about what it asks, not about its length."""
+    """The service refuses its selection, not its length."""
     patterns = "&".join(f"entities={n:x<200}" for n in range(50))
     status, problem = await api.send("GET", f"/series?{patterns}")
     assert (status, problem["field"]) == (422, "entities")

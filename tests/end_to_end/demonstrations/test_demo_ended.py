@@ -1,4 +1,4 @@
-"""The demonstration when it is told to end: the mesh that it brought up goes with it."""
+"""The demonstration when a signal stops it: it takes down the mesh that it brought up."""
 
 from __future__ import annotations
 

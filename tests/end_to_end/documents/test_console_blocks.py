@@ -17,7 +17,7 @@ from running.pages import PAGES, blocks, files, script
 from running.places import ROOT
 
 PAGE_S = 1_200
-"""For the commands of one page. Some bring a mesh up twice."""
+"""Time limit for the commands of one page. Some bring a mesh up twice."""
 
 LEFT_OUT = (".git", ".venv", ".towpath", "*_cache", ".hypothesis", "__pycache__", "results")
 RUN_HERE = [page for page in PAGES if any(block.is_run for block in blocks(page))]
@@ -25,7 +25,7 @@ RUN_HERE = [page for page in PAGES if any(block.is_run for block in blocks(page)
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the checkout: what commands write must not lie in this one."""
+    """Return a copy of the checkout, so that commands write no files into this one."""
     copy = tmp_path / "towpath"
     shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
     (copy / ".venv").symlink_to(sys.prefix)
@@ -34,7 +34,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """The directory of the page's mesh, which is stopped in the end if the page did not do so."""
+    """Return the directory of the page's mesh. Stop the mesh in the end if the page did not."""
     directory = tmp_path / "home"
     yield directory
     CommandLine(directory).run("down", within_s=DOWN_S)
@@ -54,7 +54,7 @@ def test_page_when_its_commands_run_in_order_then_each_succeeds(
 
 
 def run(commands: str, checkout: Path, home: Path, transcript: Path) -> tuple[int, str]:
-    """Run a script in a shell. Returns its exit code and all that it printed."""
+    """Run a script in a shell. Return its exit code and its output."""
     environment = {**os.environ, "TOWPATH_HOME": str(home), "PYTHONUNBUFFERED": "1"}
     environment["PATH"] = f"{checkout / '.venv' / 'bin'}{os.pathsep}{environment['PATH']}"
     with transcript.open("w") as said:
@@ -75,7 +75,7 @@ def run(commands: str, checkout: Path, home: Path, transcript: Path) -> tuple[in
 
 
 def end_group(group: int) -> None:
-    """End what a page left in the background. A mesh has process groups of its own, and stays."""
+    """Kill what a page left in the background. A mesh has process groups of its own, and stays."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

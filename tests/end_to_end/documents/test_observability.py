@@ -21,7 +21,7 @@ PANELS_S = 12 * WITHIN_S
 
 @pytest.fixture
 def mesh(tmp_path: Path) -> Iterator[WholeMesh]:
-    """A mesh of its own: a shared one would take cores from the pages that come after."""
+    """Run a mesh for this test alone: a shared one would take cores from the pages that follow."""
     with whole_mesh(tmp_path) as running:
         yield running
 
@@ -46,7 +46,7 @@ def test_dashboards_when_a_job_has_moved_then_every_query_finds_data(mesh: Whole
 
 
 def collect(prometheus: Prometheus) -> set[str]:
-    """The queries that have found data, once all have or time is up."""
+    """Return the queries that have found data, once all have or time is up."""
     queries, seen = dashboard_queries(), set[str]()
 
     def all_seen() -> bool:

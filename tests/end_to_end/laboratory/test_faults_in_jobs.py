@@ -25,12 +25,12 @@ READ = {"point": "source.read"}
 EVENT = {"point": "operator.event"}
 OURS = {"job": "job", "process": "jfk-engine"}
 FOLLOWED_S = 3.0
-"""Within which rules come and go."""
+"""Time within which rules take effect, and cease to."""
 
 
 @pytest.fixture(scope="module")
 def session(session: SparkSession, rules: Rules) -> Iterator[SparkSession]:
-    """The session whose workers look at the rules, and this process in place of the engine."""
+    """Return the session whose workers read the rules. This process stands for the engine."""
     board = Board(rules.file, "jfk-engine")
     board.start()
     yield session
@@ -56,8 +56,7 @@ def reached(serial: int) -> Callable[[list[Result]], bool]:
 
 
 async def followed() -> None:
-    """The time within which all processes have followed a change: the one thing to wait for that cannot be
-    seen, when nothing is to happen."""
+    """Wait until all processes have followed a change. When nothing must happen, only time can tell."""
     await asyncio.sleep(FOLLOWED_S)
 
 
@@ -82,7 +81,7 @@ async def test_drop_when_loaded_into_a_running_query_then_exactly_those_events_a
         before = run_id(query)
 
         rules.load(rule(READ, "drop", "serial % 5 == 3", where=OURS))
-        while await third_comes(site):  # The worker has not looked at the rules since.
+        while await third_comes(site):  # The worker has not read the new rules yet.
             pass
         assert not await third_comes(site)
 
@@ -163,7 +162,7 @@ async def test_throw_when_a_task_reads_then_the_query_fails_and_the_next_run_goe
         await put(site, 2)
         await site.until(reached(2))
         rules.load(rule(READ, "throw", where=OURS, parameters={"message": "no reading today"}))
-        while query.is_active():  # Until the worker has looked at the rules, events go through.
+        while query.is_active():  # Until the worker has read the rules, events go through.
             await put(site, 1)
             await asyncio.sleep(0.1)
         assert "no reading today" in query.failure()
@@ -199,7 +198,7 @@ async def test_corruption_and_repetition_when_events_are_read_then_they_keep_the
         rejected = await site.rejected()
     assert {r.serial: r.values["n"] for r in results} == {1: 0, 2: 0, 4: 77, 5: 3, 6: 4}
     assert [(r.serial, r.event) for r in rejected] == [(3, '{"n": 1')]
-    # What repeats an event is told from it by nothing: the output keeps one.
+    # A repeated event equals the first in every field: the output keeps one of them.
     assert serials(results).count(5) == 1
 
 

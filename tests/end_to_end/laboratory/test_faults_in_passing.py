@@ -28,10 +28,10 @@ from towpath.lab.faults.board import Board
 SEND, RECEIVE = {"point": "bus.send"}, {"point": "bus.receive"}
 COMMAND = {"point": "agent.command"}
 SOON_S = 0.8
-"""For what is not to happen, or ends only when its time is over."""
+"""Time to wait before a test concludes that nothing happens, or that something has not ended yet."""
 
 GIVE_UP_S = 3.0
-"""For a source whose target takes all that comes, and does not confirm it."""
+"""Time limit of a source whose target takes everything and confirms nothing."""
 
 
 class Ask(Command[Done]):
@@ -49,7 +49,7 @@ class Told(Event):
 
 
 class Carried:
-    """Rules that this process carries out as soon as they are loaded."""
+    """Rules that this process applies as soon as they are loaded."""
 
     def __init__(self, directory: Path) -> None:
         self.rules = Rules(directory / "faults" / "jfk.json")
@@ -80,7 +80,7 @@ async def bus(nats_server: Server) -> AsyncIterator[Bus]:
 
 @pytest.fixture
 async def asked(bus: Bus) -> list[Ask]:
-    """What an agent that answers at once was asked."""
+    """Answer at once as an agent does. Return the commands that arrive."""
     return await serving(bus)
 
 
@@ -251,7 +251,7 @@ async def test_agent_command_when_a_rule_looks_at_it_then_sees_command_and_job(
         await bus.request(Ask(id=identifier), deadline_s=WITHIN_S)
     assert [command.id for command in asked] == ["c", "d", "d"]
 
-    # What was not carried out is, when it is sent again.
+    # A command that was not executed is executed when it is sent again.
     faults.unload()
     await bus.request(Ask(id="a"), deadline_s=WITHIN_S)
     await bus.request(Ask(id="b", job="other"), deadline_s=WITHIN_S)

@@ -1,4 +1,4 @@
-"""Faults outside code on a whole mesh: processes, disk, machine and link are hit, and get well again."""
+"""Faults outside code on a whole mesh: they hit processes, disk, machine and link, and are undone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from towpath.processes import find
 
 SITE = "jfk"
 UP_S = 400.0
-"""For a whole mesh to start on a busy machine."""
+"""Time limit for a whole mesh to start on a busy machine."""
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -54,7 +54,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @asynccontextmanager
 async def operating(home: Home) -> AsyncIterator[Bus]:
-    """A connection as operator. No rules are left in the end."""
+    """Open a connection as operator. Unload all rules in the end."""
     mesh = MeshState.load(home)
     user = mesh.operator
     async with await Bus.connect(
@@ -74,7 +74,7 @@ async def ask(bus: Bus, command: Command[Any]) -> Any:
 async def load(
     bus: Bus, target: str, name: str, fault: str, condition: str = "true", *, once: bool = False, **given: Any
 ) -> None:
-    """Load one rule, called as its fault."""
+    """Load one rule, named after its fault."""
     event = {"target": target, "name": name}
     actions = [{"fault": fault, "parameters": given}]
     rule = {
@@ -107,7 +107,7 @@ def are_running(processes: list[psutil.Process]) -> bool:
 
 
 def status_of(process: psutil.Process) -> str | None:
-    """None for one that has ended: its parent may be paused, and so cannot take notice."""
+    """Return the process' status; None if it has ended, even if its paused parent has not noticed yet."""
     try:
         status = process.status()
     except psutil.NoSuchProcess:
@@ -116,7 +116,7 @@ def status_of(process: psutil.Process) -> str | None:
 
 
 async def stores(home: Home, within_s: float = 5.0) -> bool:
-    """Whether the site acknowledges an event of a device."""
+    """True if the site acknowledges an event of a device."""
     access = MeshState.load(home).sites[SITE]
     device = aiomqtt.Client(
         access.mqtt_host, access.mqtt_port, username=access.device.user, password=access.device.password
@@ -157,7 +157,7 @@ async def test_agent_is_paused_for_a_lease_at_a_time_and_goes_on_when_the_rule_i
     async with operating(home) as bus:
         await load(bus, "process", "jfk-agent", "pause")
         await eventually(lambda: are_paused([agent]))
-        # Nobody renews it meanwhile: that is what the agent does.
+        # The lease is not renewed meanwhile, because the agent does that.
         lease = RuleSet.model_validate_json(home.fault_rules(SITE).read_bytes()).expires_at
         await eventually(lambda: are_running([agent]))
         assert time.time() >= lease
@@ -228,7 +228,7 @@ async def test_machine_is_loaded_only_as_long_as_the_rule_is(home: Home) -> None
 
 
 def loaders(home: Home) -> list[psutil.Process]:
-    """What makes load on behalf of the site."""
+    """Return the processes that make load at the site."""
     record = find(home.run, "jfk-guard")
     found: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):
@@ -268,7 +268,7 @@ async def link_is(bus: Bus, conditions: LinkConditions) -> bool:
 
 
 async def test_nothing_stays_when_the_injector_is_killed(home: Home) -> None:
-    """And its supervisor paused, so that nobody starts it anew: only leases are left."""
+    """The test also pauses the injector's supervisor, so that nothing restarts it: only leases are left."""
     supervisor = process(home, SUPERVISOR)
     agent, engine = process(home, "jfk-agent"), process(home, "jfk-engine")
     async with operating(home) as bus:

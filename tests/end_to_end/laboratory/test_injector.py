@@ -1,4 +1,4 @@
-"""Rules in a mesh of real servers and processes: loaded, unloaded, and gone whoever dies."""
+"""Rules in a mesh of real servers and processes: loaded, unloaded, and gone even if processes die."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def injecting(mesh: Mesh) -> AsyncIterator[Trial]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def trial(injecting: Trial) -> Trial:
-    """An injector that has no rule, and links that are perfect. Tests may kill it."""
+    """Return an injector without rules, and perfect links. Tests may kill it."""
     for site in injecting.mesh.state.sites:
         await injecting.ask(RestoreLink(site=site))
     await injecting.clear()
@@ -116,7 +116,7 @@ def is_full(trial: Trial) -> bool:
 
 
 def loads(trial: Trial) -> list[psutil.Process]:
-    """Processes that a guard has started to use up something."""
+    """Return processes that a guard has started to use up a resource."""
     found: list[psutil.Process] = []
     for scope in ("hub", "jfk"):
         record = find(trial.home.run, guard_name(scope))
@@ -126,7 +126,7 @@ def loads(trial: Trial) -> list[psutil.Process]:
 
 
 async def load_all_ten(trial: Trial) -> list[psutil.Process]:
-    """Ten faults that can be felt; the processes that some of them consist of."""
+    """Load ten faults with visible effects. Return the processes that some of them consist of."""
     await trial.load(*TEN)
     await eventually(lambda: trial.sees() == HIT)
     await eventually(lambda: is_paused(trial) and is_full(trial) and len(loads(trial)) >= 2)
@@ -139,7 +139,7 @@ async def load_all_ten(trial: Trial) -> list[psutil.Process]:
 
 
 async def nothing_is_left(trial: Trial, load: list[psutil.Process]) -> None:
-    """Wait until nothing of the ten faults can be felt any more."""
+    """Wait until none of the ten faults has an effect any more."""
 
     async def links_are_perfect() -> bool:
         return all([(await link(trial, site)).perfect for site in ("jfk", "lga")])
@@ -186,7 +186,7 @@ async def test_everything_is_unloaded_when_an_injector_follows_one_that_was_kill
 
 
 def version_of(rules: RuleList, name: str = "drop") -> int:
-    """How many rules of this name there have been."""
+    """Return the version of the rule of this name."""
     return next(view.version for view in rules.rules if view.rule.name == name)
 
 

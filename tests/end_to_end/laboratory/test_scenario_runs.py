@@ -1,4 +1,4 @@
-"""Scenarios on a real mesh: what they find, what they leave behind, and how they end when interrupted."""
+"""Scenarios on a real mesh: findings, reports, restored state, and the end of interrupted runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def play(up: Stage, name: str, output: Path, seed: int = 0) -> RunReport:
 
 
 def patient(document: dict[str, Any]) -> dict[str, Any]:
-    """The same scenario for a machine that other tests share. It ends as soon as the steady state is back."""
+    """Return the scenario with time limits for a shared machine. It ends once the steady state is back."""
     phases, expect = document["phases"] | {"after_s": "240s"}, dict(document.get("expect", {}))
     if "recovers_within_s" in expect:
         expect["recovers_within_s"] = "220s"
@@ -89,7 +89,7 @@ async def test_scenarios_when_run_one_after_another_then_find_what_is_there_and_
 def test_scenario_when_it_plants_a_bug_in_a_mesh_that_runs_then_the_checker_finds_it_and_nothing_stays(
     shared_mesh: WholeMesh, tmp_path: Path
 ) -> None:
-    """With probes and times that hold on a machine that does much else, too."""
+    """The probes and times hold on a busy machine, too."""
     planted = read_document("results-lost-at-sink")
     planted |= {"steady_state": STEADY, "expect": {"lost": {"at_least": 1}}}
     planted["phases"] = {"before_s": "1s", "during_s": "15s", "after_s": "240s", "steady_s": "1s"}
@@ -142,7 +142,7 @@ async def test_scenario_when_interrupted_or_killed_then_no_rule_stays(up: Stage,
     await until_loaded(tmp_path / "killed")
     killed.kill()
     await killed.wait()
-    # The lease, and what the injector needs to see that it is over. The job is for whoever looks after it.
+    # It takes the lease, and the time until the injector notices its end. The run's job stays deployed.
 
     async def no_rule_is_left() -> bool:
         return not (await up.bus.request(ListRules(), deadline_s=WITHIN_S)).rules
@@ -173,7 +173,7 @@ async def play_document(up: Stage, document: dict[str, Any], output: Path) -> Ru
 
 
 async def standing(up: Stage) -> dict[str, Any]:
-    """What a user would see of jobs and pipelines, and how many results each job has."""
+    """Return jobs and pipelines as a user sees them."""
     jobs = (await up.bus.request(ListJobs(), deadline_s=WITHIN_S)).jobs
     pipelines = (await up.bus.request(ListPipelines(), deadline_s=WITHIN_S)).pipelines
     return {
@@ -245,10 +245,10 @@ async def test_scenario_when_jobs_and_pipelines_were_there_before_then_all_is_as
 
 
 async def assert_one_trace(up: Stage, report: RunReport) -> None:
-    """Everything that a run led to belongs to one trace, and nothing of it began another."""
+    """Check that everything that a run caused belongs to one trace, and began no other."""
 
     async def whole() -> list[Span] | None:
-        """The spans, once none of them lacks its parent or its end."""
+        """Return the spans once none of them lacks its parent or its end."""
         spans = (await up.bus.request(ShowTrace(about=report.run), deadline_s=WITHIN_S)).spans
         return None if orphans(spans) or any(is_unfinished(span) for span in spans) else spans
 

@@ -48,7 +48,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @dataclass
 class Trial:
-    """A mesh, a user's code, and what came of the events so far."""
+    """A mesh, a user's code, and the results of the events so far."""
 
     home: Home
     state: MeshState
@@ -103,7 +103,7 @@ class Trial:
             await connection.close()
 
     async def send(self, count: int = 3) -> None:
-        """Device events, numbered on."""
+        """Send device events with the next numbers."""
         access = self.state.sites["jfk"]
         async with aiomqtt.Client(
             access.mqtt_host, access.mqtt_port, username=access.device.user, password=access.device.password
@@ -117,7 +117,7 @@ class Trial:
             return [json.loads(m.body) for m in await read_after(connection, "jfk", f"OUT_{OUTPUT}", 0)]
 
     async def through(self) -> list[dict[str, Any]]:
-        """The results, once there is one of every event; each exactly once."""
+        """Return the results once every event has exactly one."""
         found: list[dict[str, Any]] = []
 
         async def complete() -> bool:

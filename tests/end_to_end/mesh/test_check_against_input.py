@@ -1,4 +1,4 @@
-"""`towpath check --against input`: processing-time windows of a whole mesh, judged by what was stored."""
+"""`towpath check --against input` judges processing-time windows of a whole mesh by the stored input."""
 
 from __future__ import annotations
 

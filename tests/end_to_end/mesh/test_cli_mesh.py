@@ -1,4 +1,4 @@
-"""The command line against a whole mesh of two sites: the walk a new user takes, and what scripts rely on."""
+"""The command line on a whole mesh of two sites: a new user's first steps, and the output scripts rely on."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_jobs_when_deployed_then_are_listed_where_they_run(towpath: WholeMesh) -
 
 
 def migrated(towpath: WholeMesh, *arguments: str) -> Any:
-    """Migrate; ask again, as users do, if the target did not catch up on a busy machine."""
+    """Migrate. Repeat it, as users do, if the target did not catch up on a busy machine."""
     while (ended := towpath.run("migrate", *arguments, "--json")).returncode == 1:
         assert "rolled_back" in ended.stderr, ended.stderr
     return json.loads(ended.stdout)
@@ -115,7 +115,7 @@ def test_operation_when_a_job_has_moved_then_shows_its_journal_and_what_it_cost(
 def test_trace_when_a_job_has_moved_under_load_then_leads_through_all_services_to_the_micro_batches(
     towpath: WholeMesh,
 ) -> None:
-    """Behind the test that moves the job under load."""
+    """It runs after the test that moves the job under load."""
     newest = towpath.json("migrations", "--limit", "1")[0]
 
     def trace() -> Trace:
@@ -154,7 +154,7 @@ def test_top_when_watched_then_shows_look_after_look_and_ctrl_c_ends_it_well(tow
 def test_report_when_a_job_has_moved_then_has_all_sections_in_one_file(
     towpath: WholeMesh, tmp_path: Path
 ) -> None:
-    """Behind the test that moves the job under load."""
+    """It runs after the test that moves the job under load."""
     newest = towpath.json("migrations", "--limit", "1")[0]
     page = tmp_path / "report.html"
     ended = towpath.call("report", newest["operation"], "--output", str(page))
@@ -212,14 +212,14 @@ def test_publish_when_given_any_command_then_prints_its_reply(towpath: WholeMesh
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("remove", "nobody"), "nobody"),
+        (("remove", "missing"), "missing"),
         (("operation", "nothing"), "nothing"),
         (("replay", "--site", "mars", "--limit", "1"), "jfk"),
         (("replay", "--site", "jfk", "--airport", "LHR"), "JFK"),
         (("replay", "--site", "jfk", "--rate", "0", "--limit", "1"), "rate"),
         (("check", "departures/nothing", "--site", "jfk", "--against", "departures"), "departures/hourly"),
         (("check", "departures/clean", "--site", "jfk", "--against", "departures"), "tumbling"),
-        (("logs", "nobody"), "jfk-agent"),
+        (("logs", "missing"), "jfk-agent"),
     ],
 )
 def test_command_when_the_mesh_refuses_it_then_one_line_says_what_is_allowed(
@@ -264,7 +264,7 @@ def test_logs_when_followed_then_print_what_is_kept_and_ctrl_c_ends_them(towpath
 
 
 def operator_environment(towpath: WholeMesh) -> dict[str, str]:
-    """What `eval "$(towpath access --env)"` adds to a shell."""
+    """Return the variables that `eval "$(towpath access --env)"` adds to a shell."""
     printed = towpath.call("access", "--env")
     assert printed.returncode == 0, printed.stderr
     pairs = (line.removeprefix("export ").split("=", 1) for line in printed.stdout.splitlines())
@@ -311,7 +311,7 @@ def test_nats_client_when_it_comes_late_then_events_are_replayed_to_it(towpath: 
 
 
 def test_remove_when_asked_then_the_job_is_gone_and_a_second_remove_says_so(towpath: WholeMesh) -> None:
-    """Last in the file: others need the job."""
+    """It is the last test of the file because others need the job."""
     (answer,) = towpath.json("remove", "hourly-jfk", "--purge")
 
     assert (answer["kind"], answer["state"]) == ("remove", "completed")

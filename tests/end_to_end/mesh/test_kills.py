@@ -20,7 +20,7 @@ from towpath.streams.pages import last_serial
 pytestmark = [pytest.mark.timeout(MESH_TIMEOUT_S), pytest.mark.kills, promise("exactly once")]
 
 RESTARTED_S = 180.0
-"""For an engine to start a JVM and catch up, on a machine that runs other tests beside."""
+"""Time limit for an engine to start a JVM and catch up while other tests run."""
 
 
 async def test_windows_when_engine_agent_and_coordinator_are_killed_at_once_then_each_comes_once(

@@ -55,7 +55,7 @@ def test_mesh_when_its_supervisor_was_killed_then_goes_on_and_grows_and_down_end
     up(home, spec_of_sites("jfk,lga"))
     until(lambda: SHARED | of_site("jfk") | of_site("lga") <= running(home).keys(), UP_S)
     after = running(home)
-    adopted = ("coordinator", "jfk-agent", "jfk-nats")  # Hub and Redis start anew: they learn of the site.
+    adopted = ("coordinator", "jfk-agent", "jfk-nats")  # Hub and Redis restart: they learn of the site.
     assert {name: after[name] for name in adopted} == {name: before[name] for name in adopted}
 
     everything = tree(running(home).values())
@@ -83,7 +83,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def of_home(home: Home) -> list[list[str]]:
-    """Command lines of live processes that work in this home."""
+    """Return the command lines of live processes that work in this home."""
     found: list[list[str]] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""A migration is one trace over all processes: nothing is missing, nothing is loose, whoever is killed."""
+"""A migration is one trace over all processes. No span is missing or loose, even if processes are killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(700)
 
 JOB = "hourly-jfk"
 COMMAND_S = 320.0
-"""For any command: longer than its own deadline, so that a failing test shows what it said."""
+"""Longer than any command's own deadline, so that a failing test shows its message."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Traced:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
-    """Two sites; the window job has events to work on all the time."""
+    """Run two sites whose window job has events to work on all the time."""
     home = Home(tmp_path_factory.mktemp("mesh"))
     with otlp_receiver() as received:
         mesh = Traced(home, received)
@@ -97,7 +97,7 @@ def declared(strategy: StrategyName) -> set[tuple[str, str]]:
 
 
 def assert_whole(trace: Trace, strategy: StrategyName) -> None:
-    """Every service that it leads through is there, and no span without its parent."""
+    """Check that every service of the migration is there, and that no span lacks its parent."""
     assert trace.unreached == {}
     assert declared(strategy) <= crossings(trace.spans)
     assert orphans(trace.spans) == []
@@ -105,7 +105,7 @@ def assert_whole(trace: Trace, strategy: StrategyName) -> None:
 
 
 def batch_sites(trace: Trace) -> set[str]:
-    """Where micro-batches ran that the trace shows."""
+    """Return the sites whose micro-batches the trace shows."""
     return {span.site for span in trace.spans if span.service == "engine" and span.name.startswith("batch ")}
 
 
@@ -118,7 +118,7 @@ def test_migration_when_it_is_a_handover_then_its_trace_is_whole_here_and_at_the
     traced: Traced,
 ) -> None:
     operation = traced.migrate("cloud", StrategyName.HANDOVER)
-    # The first of the target's run. One of the source's is there only if its halt met it.
+    # The first micro-batch of the target's run. The source's is there only if the halt interrupted it.
     until(lambda: "cloud" in batch_sites(traced.trace(operation)))
     trace = traced.trace(operation)
     assert_whole(trace, StrategyName.HANDOVER)
@@ -141,7 +141,7 @@ def test_migration_when_it_is_general_then_its_trace_is_whole_here_and_at_the_re
 
 
 async def killed_in_migration(traced: Traced, step: str) -> tuple[subprocess.Popen[str], str]:
-    """Begin a migration, and kill the coordinator as soon as a step has begun: asking would be too late."""
+    """Begin a migration, and kill the coordinator as soon as a step has begun: polling would be too late."""
     reached: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def look(done: StepDone) -> None:

@@ -1,4 +1,4 @@
-"""A job moves by each strategy while events flow that it reads, and every result is judged."""
+"""A job moves by each strategy while it reads events, and every result is judged."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ CLOSED_BY = 6 * PER_SECOND
 """Events that a window waits for, beside its own: the watermark's delay, and a second to pass it."""
 
 Finished = Callable[[Bus, int], Awaitable[bool]]
-"""Whether the job has published what it can of so many events."""
+"""Returns true once the job has published all results of this many events."""
 
 
 async def move_under_load(
     mesh: WholeMesh, strategy: StrategyName, operator: dict[str, Any] | None, finished: Finished
 ) -> tuple[int, list[dict[str, Any]], list[int]]:
-    """Deploy a job, and move it while events flow.
+    """Deploy a job and move it while events flow.
 
-    Returns how many events were sent, the job's results, and the events' numbers if it passes them on.
+    Return the number of events sent, the job's results, and the events' numbers if it passes them on.
     """
     name, topic = f"by-{strategy}", f"site/by-{strategy}"
     async with open_bus(mesh.at) as bus:
@@ -68,7 +68,7 @@ async def move_under_load(
 
 
 async def move(bus: Bus, name: str, strategy: StrategyName) -> None:
-    """Move a job to the cloud; ask again, as users do, if the target did not catch up on a busy machine."""
+    """Move a job to the cloud. Repeat it, as users do, if the target did not catch up on a busy machine."""
     while True:
         try:
             await bus.request(MigrateJob(job=name, to="cloud", strategy=strategy), deadline_s=STEP_S)
@@ -79,7 +79,7 @@ async def move(bus: Bus, name: str, strategy: StrategyName) -> None:
 
 
 def closed(sent: int) -> int:
-    """How many windows of a second must have closed after so many events."""
+    """Return the number of one-second windows that must have closed after `sent` events."""
     return (sent - CLOSED_BY) // PER_SECOND
 
 

@@ -1,4 +1,4 @@
-"""A pipeline changed while data flows, on Spark: nothing lost, nothing twice, what stays is not touched."""
+"""A pipeline changes while data flows, on Spark: no loss, no duplicate, and unchanged jobs stay untouched."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_pipeline_when_deleted_then_its_jobs_first_finish_what_their_input
 
 
 async def test_job_when_its_state_goes_on_with_another_input_then_no_window_is_cut(mesh: Home) -> None:
-    """Two writers of one topic: the reader gains an input, and its open windows go on."""
+    """A second job writes the topic: the reader gains an input, and its open windows stay."""
     state = MeshState.load(mesh)
     one = job("one", "site/raw", "t/both")
     one["inputs"][0]["start"] = "latest"

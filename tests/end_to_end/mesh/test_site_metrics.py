@@ -1,4 +1,4 @@
-"""What a site of a running mesh measures, asked for at the hub as the collector does it."""
+"""The metrics of a site in a running mesh, read at the hub as the collector reads them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.timeout(MESH_TIMEOUT_S)
 EVENTS = 1_500
 WITHIN_S = 120.0
 ANSWER_S = 60.0
-"""An agent that was killed is back within some seconds, on a busy machine later."""
+"""A killed agent is back within seconds, on a busy machine later."""
 
 CUT_S = 15.0
-"""Longer than hub and site take to know it, and long enough for several samples on a busy machine."""
+"""Longer than hub and site need to notice the cut, and enough for several samples on a busy machine."""
 
 ALWAYS_MEASURED = ["job.events", "job.event_rate", "job.backlog", "stream.events", "stream.size",
                    "process.cpu.utilization", "process.memory.usage", "process.network.sent"]  # fmt: skip
-"""What has a sample every two seconds while jobs have something to do."""
+"""Metrics with a sample every two seconds while jobs have work."""
 
 JOBS = {"job:clean-jfk", "job:hourly-jfk"}
 STREAMS = {"stream:IN", "stream:OUT_clean-jfk", "stream:OUT_hourly-jfk"}
@@ -53,7 +53,7 @@ Values = dict[tuple[str, str], float]
 
 @pytest.fixture(scope="module")
 def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A site with the jobs of `clean.yaml` and `window.yaml`, which have nothing to do yet."""
+    """Run a site with the jobs of `clean.yaml` and `window.yaml`, which have no work yet."""
     home = Home(tmp_path_factory.mktemp("mesh"))
     try:
         run(home, "up", "--sites", "jfk", "--emulate-links", "--within", str(UP_S))
@@ -113,9 +113,9 @@ async def newest(bus: Bus) -> Values:
 
 
 def unprocessed(values: Values, stored: int) -> list[str]:
-    """Which figures do not say yet that both jobs have processed all events of a stream.
+    """Return the figures that do not show yet that both jobs have processed all events of a stream.
 
-    Each is of a moment of its own: while jobs go on, they need not agree with one another.
+    Each figure is measured at its own moment: while jobs work, figures need not agree with each other.
     """
     clean = stored - values.get(("job:clean-jfk", "job.rejected"), 0)
     wanted: Values = {
@@ -132,17 +132,17 @@ def unprocessed(values: Values, stored: int) -> list[str]:
         for (entity, metric), value in wanted.items()
         if values.get((entity, metric)) != value
     ]
-    # What closes a window is processed before the window's result is stored.
+    # The event that closes a window is processed before the window's result is stored.
     windows = values.get(("job:hourly-jfk", "job.results"), 0)
     if not 0 < windows <= values.get(("stream:OUT_hourly-jfk", "stream.events"), 0):
         wrong.append("job:hourly-jfk job.results")
-    # Measured every ten seconds only: the one with state may still have its first size.
+    # State is measured only every ten seconds: the job with state may still report its first size.
     sizes = [values.get((f"job:{job}", "job.checkpoint.size"), 0) for job in ("clean-jfk", "hourly-jfk")]
     return wrong if sizes[0] < sizes[1] else [*wrong, "job:hourly-jfk job.checkpoint.size"]
 
 
 async def until_settled(bus: Bus, stored: int) -> Values:
-    """The newest values, once both jobs have processed everything and every metric has been measured."""
+    """Return the newest values once both jobs have processed everything and every metric was measured."""
     every = {metric.name for metric in METRICS_TABLE if metric.entity in AT_SITES}
     values: Values = {}
 
@@ -195,12 +195,12 @@ async def test_site_when_it_runs_then_knows_its_processes_and_its_link(mesh: Hom
 
 
 async def query(bus: Bus, **selection: Any) -> SeriesList:
-    """What the collector answers."""
+    """Return the collector's answer to a selection."""
     return await bus.request(QueryMetrics.model_validate(selection), deadline_s=ANSWER_S)
 
 
 async def cut_off(bus: Bus) -> tuple[float, float]:
-    """Cut the site off for `CUT_S`. Returns from when to when, Unix seconds."""
+    """Cut the site off for `CUT_S`. Return begin and end of the cut, Unix seconds."""
     await bus.request(ShapeLink(site="jfk", conditions=LinkConditions(cut=True)), deadline_s=ANSWER_S)
     begun = datetime.now(UTC).timestamp()
     try:

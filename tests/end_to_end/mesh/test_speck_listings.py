@@ -67,7 +67,7 @@ def towpath(home: Home, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 async def in_background(home: Home, *arguments: str) -> str:
-    """What the command prints; it must succeed."""
+    """Run a command that must succeed. Return what it prints."""
     process = await asyncio.create_subprocess_exec(
         *command(home, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -77,7 +77,7 @@ async def in_background(home: Home, *arguments: str) -> str:
 
 
 async def applied(home: Home, listing: str) -> dict[str, list[str]]:
-    """The actions of an apply, by job."""
+    """Apply a listing. Return its actions by job."""
     text = await in_background(
         home, "pipeline", "apply", str(LISTINGS / listing), "--name", "speck", "--json"
     )
@@ -155,7 +155,7 @@ async def bytes_passed(bus: Bus) -> int:
 
 
 async def until_processed(bus: Bus, job: str, events: int) -> None:
-    """Wait until a job has processed so many events since it began, by what its site says."""
+    """Wait until a job's site reports this many processed events."""
     async with asyncio.timeout(STEP_S):
         while True:
             views = (await bus.request(ListJobs(), deadline_s=30)).jobs
@@ -188,7 +188,7 @@ async def test_jobs_when_they_pass_events_on_at_one_site_then_their_traffic_neve
 
 
 def coordinator_of(home: Home) -> int:
-    """Its process."""
+    """Return the coordinator's process id."""
     marks = {"towpath.coordinator", str(home.root)}
     return next(p.pid for p in psutil.process_iter(["cmdline"]) if marks <= set(p.info["cmdline"] or []))
 

@@ -29,14 +29,14 @@ NAMES = {
 """Jobs and topics of the page's own."""
 
 SEEN_MS = 30_000
-"""For what the page is told within a second or two, on a machine with other work."""
+"""Time limit for changes that reach the page within a second or two on an idle machine."""
 
 MOVED_MS = 120_000
 expect.set_options(timeout=SEEN_MS)
 VIEWS = ("Mesh", "Jobs", "Migrations", "Actions", "Replay")
 
 NAMED = "button, a[href], input, select, textarea, [tabindex='0']"
-"""What one can operate."""
+"""Elements that a user can operate."""
 
 NAMELESS = """elements => elements.filter(element => {
     const labels = [...(element.labels ?? [])].map(label => label.textContent).join(" ");
@@ -62,7 +62,7 @@ COURSE_IN_REPLAY = """job => {
     }
     return seen;
 }"""
-"""Where a job is as the past is scrubbed through, from its begin to its end."""
+"""Script that returns a job's sites while it scrubs through the past from begin to end."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def towpath(shared_mesh: WholeMesh) -> Iterator[WholeMesh]:
 
 @pytest.fixture(scope="module")
 def address(towpath: WholeMesh) -> str:
-    """The page with its token, as `towpath access` prints it."""
+    """Return the page's address with its token, as `towpath access` prints it."""
     rows: list[dict[str, Any]] = towpath.json("access")
     return next(row["where"] for row in rows if "page" in row["who"])
 
@@ -92,7 +92,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    """The page, logged in. In the end nothing may have gone wrong in it, nor anything come from elsewhere."""
+    """Open the page, logged in. In the end it may have no errors and no content from other hosts."""
     opened = browser.new_page(viewport={"width": 1360, "height": 900})
     wrong: list[str] = []
     origin = address.partition("/#")[0]
@@ -284,7 +284,7 @@ def test_access_when_asked_then_names_the_page(towpath: WholeMesh) -> None:
 def test_page_when_its_service_was_killed_then_says_so_and_follows_again(
     browser: Browser, address: str, towpath: WholeMesh
 ) -> None:
-    with browser.new_page() as opened:  # Whose console may say that a connection was lost.
+    with browser.new_page() as opened:  # Its console may report a lost connection.
         opened.goto(address)
         expect(opened.get_by_role("row", name="hourly-page")).to_be_visible(timeout=SEEN_MS)
         opened.evaluate(STATES_SEEN)

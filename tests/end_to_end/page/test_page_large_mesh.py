@@ -1,4 +1,4 @@
-"""A large mesh on the page, from what `/live` would tell of it: it is drawn whole, change after change."""
+"""The page draws every change of a large mesh completely, from changes as `/live` would send them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the page puts the past together from what was recorded, whatever has become of jobs and sites since."""
+"""The page restores the past from recorded events, even of jobs and sites that are gone."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ STORY: list[Event] = [
     ended(52, "remove", "hourly"),
     SiteChanged(at=at(53), site="cloud", state=SiteState.DOWN),
 ]
-"""Two jobs begin, one moves, and both are removed; a site is taken away in the end."""
+"""Two jobs begin, one moves, and both are removed. In the end a site is removed."""
 
 
 def seen(page: Page, events: list[Event], second: float, today: dict[str, Any] | None = None) -> Any:

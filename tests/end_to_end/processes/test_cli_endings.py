@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: it puts back on the way out what it has changed."""
+"""SIGTERM ends a command as Ctrl-C does: the command undoes its changes before it exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a program of its own: what it imports, and how it fails."""
+"""The command line as a program: its imports and its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes look at the file with their scope's rules: those that a rule is about, and no others."""
+"""Only the processes that a rule names read the file with their scope's rules."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_disk_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> None:
 
 
 def written(process: psutil.Process) -> int:
-    """Bytes that it handed to the system to write."""
+    """Return the bytes that a process has written."""
     return psutil.Process(process.pid).io_counters().write_chars
 
 

@@ -1,4 +1,4 @@
-"""The guard as a process: started by a keeper, one a scope, and whatever is killed, nothing stays held."""
+"""The guard as a process: one per scope, started by a keeper. No fault stays when processes are killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def home(tmp_path: Path) -> Home:
 
 
 async def nowhere(metric: Metric) -> None:
-    """Takes what is measured."""
+    """Drop the metric."""
 
 
 def guard_of(home: Home) -> psutil.Process | None:
@@ -109,7 +109,7 @@ async def test_guard_is_started_again_when_it_is_killed_and_nothing_is_struck_tw
 
 
 def test_everything_is_released_when_the_guard_is_killed_and_nobody_else_is_there(home: Home) -> None:
-    """As when the guard has paused the agent, whose keeper would start it anew."""
+    """This happens when the guard has paused the agent, whose keeper would restart the guard."""
     rules = [
         loaded("pause", "process", "jfk-agent"),
         loaded("disk_full", "disk", "jfk-nats"),
@@ -132,7 +132,7 @@ def test_everything_is_released_when_the_guard_is_killed_and_nobody_else_is_ther
 
 
 def commands(pid: int) -> list[str]:
-    """What the children of a process were started with."""
+    """Return the command lines of a process' children."""
     return [word for child in psutil.Process(pid).children() for word in words(child)]
 
 
@@ -144,7 +144,7 @@ def words(process: psutil.Process) -> list[str]:
 
 
 def launched(home: Home) -> subprocess.Popen[bytes]:
-    """A new guard. One that was killed may have a successor, which has to end first."""
+    """Start a new guard. A killed one may have a successor, which must end first."""
     started: list[subprocess.Popen[bytes]] = []
 
     def is_free() -> bool:

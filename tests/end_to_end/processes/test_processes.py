@@ -1,4 +1,4 @@
-"""A process that outlives its starter: found again, started once, ended with all it started."""
+"""A process that outlives its starter: it is found again, started once, and ended with all its children."""
 
 from __future__ import annotations
 

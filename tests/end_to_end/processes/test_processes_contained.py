@@ -1,4 +1,4 @@
-"""Children in containers: what holds for processes, whatever becomes of the supervisor or the daemon."""
+"""Children in containers behave like processes, whatever happens to the supervisor or the daemon."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Path:
 def worker(
     tmp_path: Path, docker: DockerDouble, *, life: float = 60, code: int = 0, image: str = "site:1", **options
 ) -> ChildSpec:
-    """A child that says when it begins and when it is asked to end."""
+    """Return a child that notes when it begins and when it is asked to end."""
     contained = Container(
         tmp_path, image, (tmp_path,), docker_host=docker.host, **options.pop("container", {})
     )

@@ -1,4 +1,4 @@
-"""The supervisor: order, readiness, restarts, and what happens when it is killed itself."""
+"""The supervisor: order, readiness, restarts, and its own death."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Iterator[Path]:
 
 
 def child(tmp_path: Path, name: str, *, life: float = 60, **options) -> ChildSpec:
-    """A process that writes into the diary when it begins and when it is asked to end."""
+    """Return a process that writes into the diary when it begins and when it is asked to end."""
     script = DIARY.format(diary=str(tmp_path / "diary"), name=name, life=life)
     return ChildSpec(name, (sys.executable, "-c", script), tmp_path / f"{name}.log", **options)
 
@@ -89,7 +89,7 @@ async def test_child_is_started_again_when_it_is_killed(run: Path, tmp_path: Pat
 
 @dataclass(frozen=True)
 class Noted(Backoff):
-    """Pauses shortly, and notes how many failures it was told of."""
+    """Short pauses, and a note of each number of failures that it is given."""
 
     failures: list[int] = field(default_factory=list)
 
@@ -165,7 +165,7 @@ async def test_survivors_are_adopted_when_the_supervisor_was_killed(run: Path, t
     os.kill(before["agent"], signal.SIGKILL)
     async with Supervisor(specs, run, backoff=QUICK) as second:
         await second.wait_ready(WITHIN_S)
-        # It may have been seen alive in its last moment, and adopted; then it is started anew.
+        # The supervisor may have adopted it in its last moment; then it restarts it.
         await eventually(lambda: (record := find(run, "agent")) and record.pid != before["agent"])
         assert running(run, "hub").pid == before["hub"]
         os.kill(before["hub"], signal.SIGKILL)
@@ -213,12 +213,12 @@ async def test_many_children_are_told_to_end_together_when_each_waits_for_the_ot
 
     await supervisor.stop()
 
-    # One told after another would be killed when its time is over, without a last word.
+    # If children were asked one after the other, the last would be killed before they could note their end.
     assert [spec.log.read_text() for spec in specs] == ["here\nends\n"] * 8
     assert listed(run) == []
 
 
-@pytest.mark.parametrize("needs", [("b",), ("nobody",)])
+@pytest.mark.parametrize("needs", [("b",), ("missing",)])
 def test_list_is_refused_when_its_order_cannot_be(run: Path, tmp_path: Path, needs: tuple[str, ...]) -> None:
     specs = [child(tmp_path, "a", after=needs), child(tmp_path, "b", after=("a",))]
     with pytest.raises(TowpathError) as refused:

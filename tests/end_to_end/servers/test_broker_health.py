@@ -1,4 +1,4 @@
-"""A broker whose disk was full for a moment: it refuses everything from then on, and is started anew."""
+"""A broker whose disk was full for a moment refuses everything from then on, so the agent restarts it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 
 
 def limit_files(mesh: Mesh, soft: int) -> None:
-    """No file of the broker can grow beyond `soft` bytes: as on a full disk, for this process alone."""
+    """Limit the broker's files to `soft` bytes each, like a full disk for this process alone."""
     record = find(mesh.home.run, NATS)
     assert record is not None
     _, hard = resource.prlimit(record.pid, resource.RLIMIT_FSIZE)
@@ -58,7 +58,7 @@ async def test_broker_when_its_disk_was_full_then_stores_again_with_all_it_had(m
         await eventually(lambda: stores(agent))
         before = (await agent.jetstream().stream_info(STREAM)).state.messages
         await fill_and_make_room(mesh, agent)
-        assert not await stores(agent), "the server heals by itself now: it need not be started anew"
+        assert not await stores(agent), "the server recovers by itself now: it need not be restarted"
 
         async def restart() -> None:
             await mesh.stop(NATS)

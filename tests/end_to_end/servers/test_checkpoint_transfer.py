@@ -1,4 +1,4 @@
-"""A checkpoint crosses a real Redis, chunk by chunk, whatever is killed on the way."""
+"""A checkpoint crosses a real Redis chunk by chunk, even if processes are killed on the way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def redis(redis_server: Server) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A checkpoint with an empty file, small files, and one of several chunks; and what does not belong."""
+    """Make a checkpoint with an empty file, small files, a file of several chunks, and foreign files."""
     root = tmp_path / "source" / "checkpoint"
     files = {
         "metadata": b'{"id":"1"}',
@@ -49,7 +49,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 async def move(redis: Redis, checkpoint: Path, staging: Path, base: Path) -> tuple[int, str, str]:
-    """Send and receive at once; bytes moved, digest sent, digest arrived."""
+    """Send and receive at once. Return bytes moved, digest sent and digest received."""
     receiving = asyncio.create_task(receive(redis, OPERATION, staging, base, consumer="cloud"))
     sent = await send(redis, OPERATION, checkpoint, inventory(base), generation="g1", within_s=WITHIN_S)
     return sent.state_bytes, sent.digest, await receiving
@@ -96,7 +96,7 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
     arrived: list[str] = []
 
     async def watch() -> None:
-        """As an agent does: also after a complete transfer it goes on watching."""
+        """Watch as an agent does, which goes on after a complete transfer."""
         while True:
             arrived.append(
                 await receive(redis, OPERATION, tmp_path / "in", tmp_path / "none", consumer="cloud")
@@ -118,13 +118,13 @@ async def test_transfer_when_source_dies_and_starts_over_then_target_starts_over
 async def test_transfer_when_source_starts_over_then_its_entries_are_numbered_on(
     redis: Redis, checkpoint: Path, tmp_path: Path
 ) -> None:
-    # The clock stands, or went back: an earlier attempt's number must not be given to another entry.
+    # The clock stands or goes back: no other entry may get an earlier attempt's number.
     ahead = f"{int(time.time() * 1000) + 3_600_000}-0"
     await redis.xadd(transfer_key(OPERATION), {"kind": "chunk", "generation": "g0"}, id=ahead)
     moving = asyncio.create_task(send(redis, OPERATION, checkpoint, {}, generation="g1", within_s=WITHIN_S))
 
     async def newest() -> bytes | None:
-        """The number of the newest entry, if it is not the earlier attempt's."""
+        """Return the number of the newest entry, if it is not the earlier attempt's."""
         [(number, entry)] = await redis.xrevrange(transfer_key(OPERATION), count=1)
         return None if entry[b"generation"] == b"g0" else number
 

@@ -1,4 +1,4 @@
-"""The collector on real servers: one answer from all sites, also when one of them is out of reach."""
+"""The collector on real servers: one answer from all sites, even when one of them is out of reach."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from towpath.contracts.metrics import Echo, Metric, QueryMetrics, SeriesList
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CUT_S = 8.0
-"""Longer than the collector takes to know that the site is silent."""
+"""Longer than the collector needs to notice that the site is silent."""
 
 CPU = ["site.cpu.utilization"]
 
@@ -42,14 +42,14 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def trial(mesh: Mesh) -> AsyncIterator[Collecting]:
-    """A collector for all tests, and agents that measure as long as the module's loop runs."""
+    """Run a collector for all tests, and agents that measure as long as the module's loop runs."""
     async with collecting(mesh) as started:
         await eventually(lambda: measured(started, {"jfk", "lga"}))
         yield started
 
 
 async def measured(trial: Collecting, sites: set[str]) -> bool:
-    """Whether every site has told what it measured."""
+    """True if every site has reported its metrics."""
     found: SeriesList = await trial.ask(QueryMetrics(metrics=CPU))
     return {series.site for series in found.series} == sites and not found.unreached
 
@@ -124,7 +124,7 @@ async def test_samples_when_a_site_was_cut_off_then_none_is_missing(trial: Colle
     stored = await asyncio.to_thread(
         trial.agents["jfk"].store.read, QueryMetrics(metrics=CPU, since=begun), "jfk"
     )
-    # All that the site had when it was asked, none left out; it goes on measuring.
+    # All samples of the site at that moment, none left out. It goes on measuring.
     assert series.points == stored[0].points[: len(series.points)]
     assert series.points[-1][0] - series.points[0][0] > CUT_S
 

@@ -1,4 +1,4 @@
-"""What the planners of one engine share: a connection to the broker, and its answers."""
+"""The planners of one engine share a connection to the broker, and its answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test run that is interrupted leaves no process behind, however it is interrupted."""
+"""An interrupted test run leaves no process behind, whatever interrupts it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def start_run(directory: Path) -> subprocess.Popen[bytes]:
 
 
 def started_by(directory: Path) -> tuple[psutil.Process, psutil.Process]:
-    """The daemon that the endless test has started, and the worker that runs it."""
+    """Return the daemon that the endless test has started, and the worker that runs it."""
     pids = directory / "pids"
     until(pids.exists)
     daemon, worker = (psutil.Process(int(pid)) for pid in pids.read_text().split())

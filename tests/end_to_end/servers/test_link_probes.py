@@ -1,4 +1,4 @@
-"""Ways between sites and hub, measured over real servers with the rights that agents have."""
+"""Latency and bandwidth between sites and hub, measured over real servers with the rights of agents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_way_when_the_other_site_is_down_then_is_no_sample(mesh: Mesh) -> 
 
 
 def received(traffic: dict[str, dict[str, float]]) -> float:
-    """Bytes, by the server."""
+    """Return the bytes received, by the server's count."""
     return traffic["nats"]["process.network.received"]
 
 

@@ -37,7 +37,7 @@ from towpath.contracts.message import Command
 QUESTION = "towpath.v1.command.{site}.start-job"
 
 CUT_OFF_S = 10.0
-"""A request that is not answered within that is not answered at all."""
+"""A request without an answer by then gets none at all."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 
 @asynccontextmanager
 async def commanding(mesh: Mesh) -> AsyncIterator[Bus]:
-    """A connection as operator. All links are perfect at first."""
+    """Open a connection as operator. All links are perfect at first."""
     user = mesh.state.operator
     async with await Bus.connect(mesh.state.hub_url, user.user, user.password, name="operator") as bus:
         for site in mesh.state.sites:
@@ -62,7 +62,7 @@ async def ask(bus: Bus, command: Command[Any]) -> Any:
 
 @asynccontextmanager
 async def answering(mesh: Mesh, site: str) -> AsyncIterator[Client]:
-    """An agent that answers whatever its site is asked."""
+    """Run an agent that answers every command to its site."""
 
     async def answer(message: Msg) -> None:
         await message.respond(site.encode())
@@ -97,7 +97,7 @@ async def test_request_misses_its_deadline_when_the_link_is_cut_and_works_when_i
     mesh: Mesh,
 ) -> None:
     async with commanding(mesh) as bus, answering(mesh, "jfk") as jfk, answering(mesh, "lga") as lga:
-        # Twice: the second time finds out whether a site came back around the link.
+        # Twice: the second time shows whether a site came back around the link.
         for _ in range(2):
             await ask(bus, ShapeLink(site="jfk", conditions=LinkConditions(cut=True)))
             with pytest.raises(NatsTimeoutError):
@@ -199,7 +199,7 @@ async def test_links_can_only_speak_of_links_when_they_try_more(mesh: Mesh) -> N
 
 
 async def passed(sender: Client, receiver: Client, subjects: list[str]) -> set[str]:
-    """Which messages of `sender` reach `receiver`. The last must; it comes after the others."""
+    """Return the messages of `sender` that reach `receiver`. The last must; it comes after the others."""
     arrived: list[str] = []
 
     async def on_message(message: Msg) -> None:
@@ -231,7 +231,7 @@ async def test_command_line_shapes_shows_and_restores_when_asked(mesh: Mesh) -> 
 
 
 async def run(home: Path, *arguments: str) -> Any:
-    """What the command line answers, in JSON."""
+    """Run a command with `--json`. Return its answer."""
     command = ["--home", str(home), *arguments, "--json"]
     result = await asyncio.to_thread(CliRunner().invoke, app, command)
     assert result.exit_code == 0, result.stderr

@@ -1,4 +1,4 @@
-"""What must not pass: users beyond their own subjects."""
+"""Servers refuse users any subject that is not their own."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_user_is_refused_when_it_listens_to_other_inboxes(mesh: Mesh, user
 
 
 async def _refusal(mesh: Mesh, user: str, act: Callable[[Client], Awaitable[object]]) -> str:
-    """What the server says to a user who does `act`."""
+    """Return the server's refusal when a user does `act`."""
     told: asyncio.Queue[str] = asyncio.Queue()
 
     async def on_error(error: Exception) -> None:
@@ -101,7 +101,7 @@ async def test_connection_is_refused_when_the_password_is_wrong(mesh: Mesh, pass
 
 
 async def _ignore(error: Exception) -> None:
-    """The refusal comes to the test as an exception too."""
+    """Drop the error: the refusal also reaches the test as an exception."""
 
 
 @pytest.mark.parametrize("topic", ["elsewhere/x", "towpath/command/remove", "sink/jfk/job/1"])

@@ -1,4 +1,4 @@
-"""What must pass between the servers of a mesh, seen on real ones."""
+"""Messages that must pass between the servers of a mesh, on real servers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_coordinator_hears_heartbeat_when_agent_sends_it(mesh: Mesh) -> No
 
 
 async def _repeatedly(client: Client, subject: str, body: bytes) -> None:
-    """New interest takes a moment to reach the other end of a link."""
+    """Publish until cancelled: new interest takes a moment to reach the other end of a link."""
     for _ in range(5):
         await client.publish(subject, body)
         await flushed(client)
@@ -114,7 +114,7 @@ async def test_mirror_when_hub_and_origin_restart_then_catches_up(own_servers: M
 async def mirrored(
     mesh: Mesh, job: str, *, events: int, kept_from: int = 1
 ) -> AsyncIterator[tuple[Callable[[bytes], Awaitable[None]], Client, str]]:
-    """Mirror an output of lga at jfk; yield how to publish more, a client of jfk, and the mirror."""
+    """Mirror an output of lga at jfk. Yield a function to publish with, a client of jfk, and the mirror."""
     subject, stream, mirror = f"sink.lga.{job}.1", f"OUT_{job}", f"MIRROR_lga_OUT_{job}"
     async with mesh.agent("lga") as owner, mesh.engine("lga") as origin, mesh.agent("jfk") as reader:
 
@@ -134,7 +134,7 @@ async def mirrored(
 
 
 async def _stored(client: Client, subject: str, body: bytes) -> bool:
-    """Whether the server acknowledges; it stores the body once, however often it is sent."""
+    """True if the server acknowledges. It stores the body once, even if it is sent several times."""
     try:
         once = {"Nats-Msg-Id": body.decode()}
         await client.jetstream().publish(subject, body, timeout=2, headers=once)
@@ -292,7 +292,7 @@ async def test_results_reach_mqtt_session_when_subscriber_was_away(mesh: Mesh) -
 
 
 async def _away(client: Client) -> bool:
-    """Whether the site's server has noticed that no MQTT subscriber is there any more."""
+    """True if the site's server has noticed that no MQTT subscriber is there any more."""
     return not any(c.push_bound for c in await client.jetstream().consumers_info("$MQTT_msgs"))
 
 

@@ -1,4 +1,4 @@
-"""From a Mosquitto into the IN stream: what devices send is stored once, in order, whatever happens."""
+"""From a Mosquitto into the IN stream: every device event is stored once and in order, despite failures."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_events_when_bridge_is_killed_in_their_midst_then_are_stored_once_
 ) -> None:
     async with bridge_process(site.mesh.home.root):
         await eventually(lambda: subscribed(site))
-        # The last quarter is held back: however fast the bridge is, it is killed in their midst.
+        # The last quarter is held back, so that even a fast bridge is killed in the middle.
         sending = asyncio.create_task(send(site, "site/a", events(payload)[: EVENTS * 3 // 4]))
         await site.holds(EVENTS // 4)
     async with bridge_process(site.mesh.home.root):
@@ -89,7 +89,7 @@ async def test_events_when_mosquitto_restarts_in_their_midst_then_go_on(site: Si
         await send(site, "site/a", events("numbers")[EVENTS * 3 // 4 :])
         await site.holds(EVENTS)
         await site.works()
-    # Whoever was not told that Mosquitto had an event sends it again: only the first copies tell.
+    # A device without an acknowledgement sends its event again: only first copies show the order.
     stored = [m.body for m in await site.stored()]
     assert list(dict.fromkeys(stored)) == events("numbers")
 

@@ -1,4 +1,4 @@
-"""A broker that runs already: reached by address, with TLS and password, or refusing in plain words."""
+"""A broker that runs already: reached by address, with TLS and password, or with a plain refusal."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_tls_when_the_authority_is_known_then_events_come_and_else_the_sta
 
 
 def certificates(directory: Path) -> tuple[Path, Path, Path]:
-    """Authority, certificate and key for 127.0.0.1, good for server and client."""
+    """Make authority, certificate and key for 127.0.0.1, valid for server and client."""
     key, certificate = directory / "key.pem", directory / "certificate.pem"
     options = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
     options += " -addext subjectAltName=IP:127.0.0.1"

@@ -1,4 +1,4 @@
-"""From a site's outputs to Mosquitto: results arrive at QoS 1 subscribers in order, from where it stood."""
+"""From a site's outputs to Mosquitto: results reach QoS 1 subscribers in order, from the saved position."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_results_when_bridge_is_killed_in_their_midst_then_none_is_lost_or
             await eventually(lambda: len(came) >= len(RESULTS))
     bodies = [body for _, body in came]
     assert list(dict.fromkeys(bodies)) == RESULTS
-    # What was repeated is one piece, from the bridge's place to where it was killed.
+    # The repeated results are one piece, from the bridge's saved position to its kill.
     repeated = [at for at in range(1, len(bodies)) if int(bodies[at]) != int(bodies[at - 1]) + 1]
     assert len(repeated) <= 1
 

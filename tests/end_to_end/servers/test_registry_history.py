@@ -1,4 +1,4 @@
-"""How long the registry keeps operations and applies that have ended, on a real Redis."""
+"""The registry keeps ended operations and applies for a limited time, on a real Redis."""
 
 from __future__ import annotations
 

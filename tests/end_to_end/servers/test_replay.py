@@ -1,4 +1,4 @@
-"""Replay into, and results out of, a real site's broker, which is killed in the middle."""
+"""Replay into a real site's broker, and results from it, while the broker is killed."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ TOPIC = "site/departures"
 OUT_TOPIC = "departures/clean"
 OUT_SUBJECT = "sink.edge.clean.1"
 ACK_WAIT_S = 1.0
-"""After so long the broker sends what was not acknowledged once more."""
+"""Time after which the broker repeats a message that was not acknowledged."""
 
 
 class Broker:
-    """A nats-server with JetStream and MQTT, which can be killed and started again."""
+    """A nats-server with JetStream and MQTT, which tests can kill and restart."""
 
     def __init__(self, folder: Path) -> None:
         self.nats_port, self.mqtt_port = free_port(), free_port()
@@ -70,7 +70,7 @@ class Broker:
             self._process = await asyncio.create_subprocess_exec(binary, "-c", self._config, stderr=log)
 
     def freeze(self) -> None:
-        """Let it live but do nothing: what is sent now stays unacknowledged."""
+        """Pause the process: messages sent now stay unacknowledged."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
@@ -124,7 +124,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 
 async def stored(broker: Broker) -> list[int]:
-    """The ids in the IN stream, in the order they were stored."""
+    """Return the ids in the IN stream, in the order in which they were stored."""
     async with broker.client() as client:
         jetstream = client.jetstream()
         total = (await jetstream.stream_info(IN_STREAM)).state.messages
@@ -133,7 +133,7 @@ async def stored(broker: Broker) -> list[int]:
 
 
 def once(condition: Callable[[ReplayReport], bool], reached: asyncio.Event) -> Callable[[ReplayReport], None]:
-    """A progress callback that sets `reached` when the condition holds."""
+    """Return a progress callback that sets `reached` when the condition holds."""
 
     def look(report: ReplayReport) -> None:
         if condition(report):
@@ -279,8 +279,10 @@ async def test_result_when_really_published_twice_then_is_duplicated_and_not_red
 
 
 def publish_and_stand_still(broker: Broker) -> None:
-    """Publish ten results from another thread. Called in an event loop, it stops that loop, for so long that
-    the broker sends again what it had sent to a subscriber there."""
+    """Publish ten results from another thread and block the caller's event loop.
+
+    The loop stands still long enough that the broker repeats what it had sent to a subscriber there.
+    """
     publisher = Thread(target=lambda: asyncio.run(publish(broker, range(10))))
     publisher.start()
     publisher.join()

@@ -1,4 +1,4 @@
-"""What must not pass from a site that was taken over."""
+"""An attacker who has taken a site over cannot reach beyond it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
         yield running
 
 
-ROGUE = Credential(user="root", password="whoever took the site over makes its rules")
+ROGUE = Credential(user="root", password="an attacker with root makes the rules")
 
 
 @pytest.fixture
 async def rogue(mesh: Mesh) -> AsyncIterator[Client]:
-    """A client without any restriction at the server of site lga, as its owner could make one."""
+    """Open a client without any restriction at the server of site lga, as its owner could make one."""
     config = mesh.home.nats("lga") / "nats.conf"
     text = json.loads(site_config(mesh.state, "lga", mesh.home))
     text["accounts"][ACCOUNT]["users"].append(ROGUE.model_dump())

@@ -1,4 +1,4 @@
-"""Shadow streams on a real server: nothing of two owners is lost, doubled or out of order at the cut."""
+"""Shadow streams on a real server: no result of two owners is lost, doubled or out of order at the cut."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def connection(nats_server: Server) -> AsyncIterator[Client]:
 
 @pytest.fixture
 async def streams(connection: Client) -> SiteStreams:
-    """The streams of a site with a job at epoch 1."""
+    """Return the streams of a site with a job at epoch 1."""
     made = SiteStreams(connection, "jfk", Retention(max_bytes=100_000_000, max_age_s=3600))
     await made.set_epoch("hourly", 1, OUTPUT)
     return made
@@ -83,7 +83,7 @@ async def publish(
 
 
 async def held(connection: Client, stream: str = OUTPUT.stream) -> list[int]:
-    """What a stream holds, in order."""
+    """Return the serials in a stream, in order."""
     return [json.loads(m.body)["n"] for m in await read_after(connection, "jfk", stream, 0)]
 
 
@@ -161,7 +161,7 @@ async def test_settle_when_the_new_owner_publishes_all_the_while_then_nothing_ov
 
 
 def break_at(moment: str, shadows: Shadows, patch: pytest.MonkeyPatch) -> None:
-    """Let the agent die just before a step of `settle`."""
+    """Make the agent die just before a step of `settle`."""
     accept = shadows.streams.accept
 
     async def die(*_: object, **__: object) -> None:
@@ -374,8 +374,8 @@ async def test_publish_when_the_output_forgot_its_ids_then_what_the_owner_before
 async def forget(streams: SiteStreams, epoch: int) -> None:
     """Let the output forget all ids it has by now.
 
-    The server looks at the ids again when the window changes. Now and then it keeps to the moment that it
-    had set before, up to two minutes later. Then the window is changed once more.
+    The server checks the ids when the window changes. Sometimes it keeps the time that it had set before, up
+    to two minutes later. Then the window is changed once more.
     """
     for stream, kind in ((OUTPUT.stream, sink_subject), (rejected_stream(OUTPUT.stream), rejected_subject)):
         probe = {MESSAGE_ID_HEADER: "probe", BATCH_HEADER: "1.6"}
@@ -385,14 +385,14 @@ async def forget(streams: SiteStreams, epoch: int) -> None:
             await streams.jetstream.update_stream(config, duplicate_window=window_s)
             await streams.jetstream.publish(subject, b'{"n": 99}', headers=probe)
             try:
-                await eventually(partial(is_stored_anew, streams, subject, probe), 10 * window_s)
+                await eventually(partial(is_stored_again, streams, subject, probe), 10 * window_s)
                 break
             except AssertionError:
                 continue
 
 
-async def is_stored_anew(streams: SiteStreams, subject: str, headers: dict[str, str]) -> bool:
-    """Publish a result again; returns whether the stream has forgotten that it has it."""
+async def is_stored_again(streams: SiteStreams, subject: str, headers: dict[str, str]) -> bool:
+    """Publish a result again. Return true if the stream has forgotten its id and stores it."""
     return not (await streams.jetstream.publish(subject, b'{"n": 99}', headers=headers)).duplicate
 
 
@@ -405,7 +405,7 @@ async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothi
     shadows = Shadows(streams)
     for rejected in (False, True):
         await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
-        # Published, and not committed when the checkpoint was copied: the target repeats it.
+        # It was published, but not committed when the checkpoint was copied: the target repeats it.
         await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
     await shadows.open(HANDOVER)
     for rejected in (False, True):
@@ -420,7 +420,7 @@ async def test_settle_when_the_output_forgot_its_ids_then_still_takes_over_nothi
 async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_last_is_not_repeated(
     streams: SiteStreams, connection: Client
 ) -> None:
-    """A site that was off comes back, and its job is handed over at once."""
+    """A site comes back, and its job is handed over at once."""
     for rejected in (False, True):
         await publish(connection, 1, range(2), batch="1.6", rejected=rejected)
         await publish(connection, 1, range(2, 5), batch="1.7", rejected=rejected)
@@ -437,7 +437,7 @@ async def test_settle_when_the_job_stood_still_for_long_then_what_it_published_l
 async def test_settle_when_the_owner_was_not_past_what_another_run_stored_then_that_is_not_repeated(
     streams: SiteStreams, connection: Client
 ) -> None:
-    """Whose micro-batches were others, so that their labels say nothing."""
+    """The other run's micro-batches were different, so their labels say nothing."""
     await publish(connection, 1, range(2), batch="1.60")
     await streams.set_epoch("hourly", 2, OUTPUT)
     await publish(connection, 2, range(2, 5), batch="1.51")

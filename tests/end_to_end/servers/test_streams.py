@@ -1,4 +1,4 @@
-"""Streams of a site on a real server: epochs, message ids, what is lost and what is found again."""
+"""Streams of a site on a real server: epochs, message ids, loss and recovery."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def results(epoch: int, first: int, count: int) -> list[Outgoing]:
 
 
 async def stored(connection: Client) -> list[int]:
-    """What the output stream holds, in order."""
+    """Return the serials in the output stream, in order."""
     jetstream = connection.jetstream()
     count = (await jetstream.stream_info(OUTPUT.stream)).state.messages
     subscription = await jetstream.subscribe("sink.>", stream=OUTPUT.stream, ordered_consumer=True)
@@ -172,7 +172,7 @@ async def test_stream_life_when_output_is_deleted_and_made_again_then_it_is_anot
 
 
 async def known_at_restart(connection: Client, batch: int, *, epoch: int, generation: int = 1) -> set[str]:
-    """What a run that goes on with `batch` under `epoch` knows as published."""
+    """Return the results that a run which continues with `batch` under `epoch` knows as published."""
     return await published_since(
         connection,
         site="jfk",
@@ -200,7 +200,7 @@ async def test_published_since_when_batch_was_stored_in_part_then_its_ids_are_fo
 async def test_published_since_when_another_run_had_the_output_then_all_of_its_ids_are_found(
     streams: SiteStreams, connection: Client
 ) -> None:
-    """Its micro-batches were larger, so their numbers are smaller than those of the run that comes back."""
+    """The other run's micro-batches were larger, so their numbers are smaller than the returning run's."""
     await streams.set_epoch("hourly", 1, OUTPUT)
     await publish(connection, results(1, 0, 1_000), batch=60)
     await publish(connection, results(1, 1_000, 10), batch=61)
@@ -255,7 +255,7 @@ async def test_published_since_when_epoch_is_yet_to_come_then_own_ids_are_found_
 async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_meanwhile_is_passed_over(
     streams: SiteStreams, connection: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has forgotten the ids by then."""
+    """By then the server has forgotten the ids."""
     monkeypatch.setattr("towpath.contracts.data_plane.DUPLICATE_WINDOW_S", 0.2)
     await streams.set_epoch("hourly", 1, OUTPUT)
     await publish(connection, results(1, 0, 5), batch=60)
@@ -270,7 +270,7 @@ async def test_publish_when_epoch_is_given_back_late_then_what_others_stored_mea
 
 
 async def forgotten(connection: Client, probe: list[Outgoing]) -> None:
-    """Until the server takes a result again that it has stored."""
+    """Wait until the server stores a result again because it has forgotten its id."""
     await eventually(lambda: publish(connection, probe, batch=56))
 
 

@@ -1,4 +1,4 @@
-"""A job that is adjusted goes on as it runs: the same query, other settings."""
+"""An adjusted job keeps its query and takes the new settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def put(site: Site, count: int) -> None:
 
 
 async def running(queries: Queries) -> str:
-    """The id of the run of the job's query, once it runs."""
+    """Return the id of the run of the job's query, once it runs."""
     async with asyncio.timeout(60):
         while [status.state for status in queries.statuses()] != [JobState.RUNNING]:
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Copies of a live checkpoint that go on from one another, taken from and given to a real Spark session."""
+"""Copies of a live checkpoint, each based on the one before, taken from and given to a real Spark session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MERGE_ALWAYS = "spark.sql.streaming.stateStore.rocksdb.compactOnCommit"
 """RocksDB then merges all files, so that each snapshot is made of files of its own, as large as the state."""
 KEYS = 5
 LARGE_KEYS, LARGE_BYTES = 400, 2_000
-"""Of a state that is much more than its changes."""
+"""Keys and bytes of a state that is much larger than its changes."""
 
 
 def event(number: int) -> dict[str, Any]:
@@ -51,12 +51,12 @@ def snapshots(checkpoint: Path) -> set[str]:
 
 
 def state_files(checkpoint: Path) -> set[str]:
-    """Files that snapshots are made of: `<number in RocksDB>-<id in the checkpoint>.sst`."""
+    """Return the files of snapshots: `<number in RocksDB>-<id in the checkpoint>.sst`."""
     return {path.name for path in (checkpoint / "state").rglob("*.sst")}
 
 
 async def put_batches(site: Site, first: int, count: int) -> int:
-    """One event, one micro-batch."""
+    """Process events in micro-batches of one event each."""
     for number in range(first, first + count):
         before = newest_commit(site.checkpoint)
         await site.put("site.a", event(number))
@@ -126,7 +126,7 @@ async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(
     seen: list[set[str]] = []
     put = await put_large_state(site)
     async with site.running(assignment(WINDOWS, DEVICE)):
-        for _ in range(3):  # With the fourth, RocksDB would merge their files, which is another matter.
+        for _ in range(3):  # With a fourth, RocksDB would merge the files.
             before = snapshots(site.checkpoint)
             put = await put_batches(site, put, 6)
             async with asyncio.timeout(WITHIN_S):

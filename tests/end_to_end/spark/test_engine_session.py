@@ -1,4 +1,4 @@
-"""How an engine's JVM starts."""
+"""The start of an engine's JVM."""
 
 from __future__ import annotations
 

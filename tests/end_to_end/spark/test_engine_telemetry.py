@@ -1,4 +1,4 @@
-"""What an engine measures and traces of real micro-batches, asked for as an agent does."""
+"""Metrics and traces of an engine's real micro-batches, read as an agent reads them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(400)
 T = TypeVar("T")
 START_S = 60.0
 HALTS = 8
-"""A halt may come in the moment between two micro-batches; so many times it does not."""
+"""Number of halts: one may fall between two micro-batches, but not all of them."""
 
 WINDOW = {
     "kind": "window",
@@ -59,7 +59,7 @@ class Engine:
     bus: Bus
 
     async def run(self, job: Assignment) -> None:
-        """Run the job; returns once it runs."""
+        """Start the job. Return once it runs."""
         command = RunQuery(site="jfk", assignment=job, checkpoint=str(self.site.checkpoint))
         await self.bus.request(command, deadline_s=START_S)
 
@@ -110,7 +110,7 @@ async def engine(site: Site, nats_server: Server, monkeypatch: pytest.MonkeyPatc
 
 @asynccontextmanager
 async def traced(monkeypatch: pytest.MonkeyPatch, connection: nats.NATS) -> AsyncIterator[None]:
-    """Spans are made and shipped, as `start_tracing` has it for a whole process."""
+    """Make and ship spans as `start_tracing` does for a whole process."""
     shipper = SpanShipper("engine", "jfk")
     provider = tracing.provider_of(shipper)
     monkeypatch.setattr(tracing, "_tracer", provider.get_tracer("towpath"))
@@ -221,7 +221,7 @@ async def test_batch_when_a_traced_halt_waits_for_it_then_its_span_is_under_the_
 
 
 async def halt_told(engine: Engine, trace: str, after_ns: int) -> bool:
-    """Whether the span of a halt is stored, and so are those that were recorded before it ended."""
+    """True if the span of a halt is stored, and with it the spans that were recorded before its end."""
     return any(
         span.trace == trace
         and span.name == "serve halt-query"

@@ -1,4 +1,4 @@
-"""Windows by event time over several inputs, on a real Spark session that starts their job again."""
+"""Windows by event time over several inputs, on a real Spark session that restarts their job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each operator makes of events, on a real Spark session."""
+"""The results of each operator on a real Spark session."""
 
 from __future__ import annotations
 
@@ -380,7 +380,7 @@ def test_python_when_the_code_does_not_fit_then_the_error_names_the_entry(
 
 
 class Topic:
-    """A streaming input whose messages are put there one micro-batch at a time."""
+    """A streaming input to which a test adds the messages of one micro-batch at a time."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self.spark, self.folder = session, folder
@@ -404,7 +404,7 @@ class Running:
         self.query = writer.outputMode("append").option("checkpointLocation", str(checkpoint)).start()
 
     def settle(self) -> Outcome:
-        """Everything published once all that is there was processed."""
+        """Process everything that is there. Return all results."""
         self.query.processAllAvailable()
         return Outcome(self.published)
 

@@ -37,13 +37,13 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 async def site(site: Site) -> Site:
-    """The site, with the output of a job whose results ours reads."""
+    """Return the site with the output of an upstream job."""
     await site.connection.jetstream().add_stream(name="OUT_clean", subjects=["sink.jfk.clean.1"])
     return site
 
 
 def ranges(results: list[Result]) -> list[tuple[int, int]]:
-    """Serial ranges in order, each once."""
+    """Return the serial ranges in order, each once."""
     return sorted({(r.after or 0, r.through or 0) for r in results})
 
 
@@ -64,7 +64,7 @@ async def test_window_by_time_when_events_keep_coming_then_ranges_cover_all_seri
             await site.put("site.other", {"v": 1000})
             await site.put("site.a", {"k": "x", "v": wave}, "rubbish", {"k": "y", "v": 1}, {"v": 5})
             await site.put("site.other", {"v": 1000})
-            # Its events are in windows before the next wave comes.
+            # The wave's events are in windows before the next wave comes.
             results = await site.until(lambda r, last=6 * wave + 4: any(i.serial == last for i in r))
 
     covered = ranges(results)

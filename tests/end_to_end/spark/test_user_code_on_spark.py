@@ -1,4 +1,4 @@
-"""User code in an engine's Spark session: what it sees, what it makes, and versions side by side."""
+"""User code in an engine's Spark session: its inputs, its results, and versions side by side."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from towpath.checker.identity import (
 )
 from towpath.checker.judging import judge
 from towpath.checker.observation import ReceivedMessage
-from towpath.checker.observation import ReceivedMessage
 from towpath.checker.ranges import judge_ranges
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
