@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 import shutil
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from running.engine import DEVICE, WITHIN_S, Site, assignment
 from towpath.checkpoints.layout import newest_commit
@@ -27,6 +29,8 @@ WINDOWS = {
     "aggregates": {"events": {"function": "count"}},
 }
 SNAPSHOT_EVERY = "spark.sql.streaming.stateStore.minDeltasForSnapshot"
+MERGE_ALWAYS = "spark.sql.streaming.stateStore.rocksdb.compactOnCommit"
+"""RocksDB then merges all files, so that each snapshot is made of files of its own, as large as the state."""
 KEYS = 5
 LARGE_KEYS, LARGE_BYTES = 400, 2_000
 """Of a state that is much more than its changes."""
@@ -62,10 +66,29 @@ async def put_batches(site: Site, first: int, count: int) -> int:
     return first + count
 
 
+def bytes_of(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in paths)
+
+
+@pytest.fixture
+def configure(session: SparkSession) -> Iterator[Callable[[str, str], None]]:
+    """Changes a setting of the session, until the test ends: other tests share it."""
+    before: dict[str, str | None] = {}
+
+    def change(setting: str, value: str) -> None:
+        before.setdefault(setting, session.conf.get(setting, None))
+        session.conf.set(setting, value)
+
+    yield change
+    for setting, value in before.items():
+        session.conf.unset(setting) if value is None else session.conf.set(setting, value)
+
+
 async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_the_old_one_and_all_changes(
-    site: Site, tmp_path: Path
+    site: Site, configure: Callable[[str, str], None], tmp_path: Path
 ) -> None:
-    site.session.conf.set(SNAPSHOT_EVERY, "3")
+    configure(SNAPSHOT_EVERY, "3")
+    configure(MERGE_ALWAYS, "true")
     job = assignment(WINDOWS, DEVICE)
     shipment = Shipment(site.checkpoint, tmp_path / "outgoing")
     put = await put_large_state(site)
@@ -82,6 +105,9 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
                 put = await put_batches(site, put, 1)
                 shipment.keep()
         batch = shipment.renew()
+    new = [path for path in site.checkpoint.rglob("*.sst") if path.name not in state_files(shipment.copy)]
+    changelogs = [*shipment.copy.rglob("*.changelog")]
+    assert bytes_of(new) > 5 * bytes_of(changelogs), "the changelogs are clearly the smaller of the two"
     assert snapshots(shipment.copy) == old, "what came after it is told by changelogs"
     assert batch is not None
     assert batch > 6
@@ -93,8 +119,10 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
     assert sum(result.values["events"] for result in results) == put
 
 
-async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(site: Site) -> None:
-    site.session.conf.set(SNAPSHOT_EVERY, "6")
+async def test_snapshot_when_state_stays_then_its_files_are_not_written_again(
+    site: Site, configure: Callable[[str, str], None]
+) -> None:
+    configure(SNAPSHOT_EVERY, "6")
     seen: list[set[str]] = []
     put = await put_large_state(site)
     async with site.running(assignment(WINDOWS, DEVICE)):
