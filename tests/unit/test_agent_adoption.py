@@ -9,7 +9,7 @@ import pytest
 
 from towpath.agent import assignments
 from towpath.agent.assignments import AssignmentStore
-from towpath.checkpoints.layout import digest_of_inventory, inventory
+from towpath.checkpoints.inventory import digest_of_inventory, inventory
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from towpath.checkpoints.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
-from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.lineage import Outdated, parts_of
 from towpath.checkpoints.shipment import Shipment, extended
 from towpath.checkpoints.snapshot import snapshot

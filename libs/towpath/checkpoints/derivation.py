@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from towpath.atomic_write import write_atomically
-from towpath.checkpoints.layout import is_transient, newest_commit, relocate
+from towpath.checkpoints.inventory import is_transient
+from towpath.checkpoints.layout import newest_commit, relocate
 from towpath.checkpoints.snapshot import snapshot
 from towpath.contracts.data_plane import Offset
 

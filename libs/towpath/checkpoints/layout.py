@@ -7,21 +7,13 @@ it is a batch that will run again, with the same offsets.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Sequence
 from pathlib import Path
 
-import xxhash
-
 from towpath.atomic_write import write_atomically
+from towpath.checkpoints.inventory import is_transient
 from towpath.contracts.data_plane import Offset
-
-DIGEST_BYTES = 16
-"""128 bits: no two different files of a checkpoint will collide by accident."""
 
 
 def newest_commit(checkpoint: Path) -> int | None:
@@ -68,56 +60,6 @@ def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]
     return {} if batch is None else serials_at(checkpoint, batch, inputs)
 
 
-def inventory(checkpoint: Path, *, without: Container[Path] = ()) -> dict[str, str]:
-    """Relative path → digest of every file that belongs to the checkpoint, but those `without`.
-
-    Temporary files do not, nor do Hadoop's hidden checksum files: they are optional, and those of
-    relocated files would have to be made anew.
-    """
-    if not checkpoint.is_dir():
-        return {}
-    return {
-        str(path.relative_to(checkpoint)): digest_of(path)
-        for path in sorted(checkpoint.rglob("*"))
-        if path.is_file() and not is_transient(path) and path not in without
-    }
-
-
-def digest_of(path: Path) -> str:
-    """Digest of a file's content.
-
-    Files of a checkpoint never change in place: the digest of one that was read before is remembered,
-    whatever name it was read under. It tells contents apart, and guards against damage, not against forgers:
-    a gigabyte of state is read at both sites while the job runs, and blake2b takes 1.5 s of a core for that,
-    xxh3 0.1 s.
-    """
-    status = path.stat()
-    return _digest(_Content(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
-
-
-@dataclass(frozen=True)
-class _Content:
-    """A file, equal to every other name of it."""
-
-    path: Path = field(compare=False)
-    device: int
-    inode: int
-    size: int
-    changed_ns: int
-
-
-@lru_cache(maxsize=100_000)
-def _digest(content: _Content) -> str:
-    with content.path.open("rb") as file:
-        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
-
-
-def digest_of_inventory(files: dict[str, str]) -> str:
-    """One digest over a whole inventory: equal if and only if two checkpoints are."""
-    listing = json.dumps(files, sort_keys=True).encode()
-    return hashlib.blake2b(listing, digest_size=DIGEST_BYTES).hexdigest()
-
-
 def relocate(checkpoint: Path) -> None:
     """Make a checkpoint that came from elsewhere fit its new place.
 
@@ -153,17 +95,7 @@ def _moved(path: str, checkpoint: Path) -> str:
     return f"file:{checkpoint}{marker}{rest}" if marker else path
 
 
-def remove(checkpoint: Path) -> None:
-    """Delete a checkpoint; harmless if it is not there."""
-    shutil.rmtree(checkpoint, ignore_errors=True)
-
-
 def _numbered(directory: Path) -> list[int]:
     if not directory.is_dir():
         return []
     return [int(path.name) for path in directory.iterdir() if path.name.isdigit()]
-
-
-def is_transient(path: Path) -> bool:
-    """Whether a file is no part of the checkpoint: half written, or a checksum that may be missing."""
-    return path.name.endswith((".tmp", ".crc")) or (path.name.startswith(".") and ".tmp" in path.name)

@@ -13,7 +13,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from towpath.checkpoints.layout import digest_of_inventory, inventory
+from towpath.checkpoints.inventory import digest_of_inventory, inventory
 from towpath.checkpoints.spans import TRACEPARENT, Receiving
 from towpath.checkpoints.transfer import (
     GROUP,

@@ -19,7 +19,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from towpath.checkpoints.layout import is_transient, newest_commit
+from towpath.checkpoints.inventory import is_transient
+from towpath.checkpoints.layout import newest_commit
 from towpath.checkpoints.lineage import STATE_FILES, Outdated
 
 

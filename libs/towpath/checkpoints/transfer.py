@@ -32,7 +32,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from towpath.checkpoints.layout import digest_of_inventory, inventory, newest_commit
+from towpath.checkpoints.inventory import digest_of_inventory, inventory
+from towpath.checkpoints.layout import newest_commit
 from towpath.checkpoints.lineage import Outdated
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError

@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
-from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.shipment import KEEP_EVERY_S, Shipment
 from towpath.checkpoints.standing import standing
 from towpath.checkpoints.transfer import Sent, send

@@ -16,7 +16,7 @@ from running.servers import Server
 from running.waiting import WITHIN_S, eventually
 from towpath.agent.passing import looked_at
 from towpath.bus import Bus
-from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.receiving import receive
 from towpath.checkpoints.transfer import send
 from towpath.contracts.errors import ErrorCode, TowpathError

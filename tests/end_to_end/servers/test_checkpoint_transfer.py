@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from running.promises import promise
 from running.servers import Server
 from running.waiting import WITHIN_S, eventually
-from towpath.checkpoints.layout import inventory
+from towpath.checkpoints.inventory import inventory
 from towpath.checkpoints.receiving import receive
 from towpath.checkpoints.transfer import CHUNK_BYTES, WINDOW, send, transfer_key
 from towpath.contracts.errors import ErrorCode, TowpathError
