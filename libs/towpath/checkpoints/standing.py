@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from towpath.checkpoints.layout import committed_serials, newest_commit
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import Paused
+from towpath.engines.spark.layout import committed_serials, newest_commit
 
 
 def position(checkpoint: Path, assignment: Assignment) -> dict[str, int]:

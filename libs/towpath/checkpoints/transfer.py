@@ -33,10 +33,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
-from towpath.checkpoints.layout import newest_commit
-from towpath.checkpoints.lineage import Outdated
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError
+from towpath.engines.spark.layout import newest_commit
+from towpath.engines.spark.lineage import Outdated
 from towpath.hooks.points import CHECKPOINT_SHIP, Items
 from towpath.tasks import check_cancelled
 from towpath.telemetry.tracing import traceparent

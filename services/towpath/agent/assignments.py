@@ -17,11 +17,11 @@ import shutil
 from pathlib import Path
 
 from towpath.atomic_write import write_atomically
-from towpath.checkpoints.derivation import derive
 from towpath.checkpoints.inventory import digest_of_inventory, inventory, is_transient
-from towpath.checkpoints.layout import relocate
 from towpath.contracts.job import Assignment, DesiredState
 from towpath.contracts.site_commands import StateSize
+from towpath.engines.spark.derivation import derive
+from towpath.engines.spark.layout import relocate
 
 
 class AssignmentStore:

@@ -16,7 +16,6 @@ from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import HALT_S, WHOLE_S, Jobs
 from towpath.agent.reception import Reception
 from towpath.agent.roles import START_S
-from towpath.checkpoints.layout import unfinished_batch
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
 from towpath.contracts.migration import Paused
@@ -31,6 +30,7 @@ from towpath.contracts.site_commands import (
     StateSize,
     StopJob,
 )
+from towpath.engines.spark.layout import unfinished_batch
 from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
 

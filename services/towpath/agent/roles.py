@@ -20,7 +20,6 @@ from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.checkpoints.inventory import inventory
-from towpath.checkpoints.shipment import KEEP_EVERY_S, Shipment
 from towpath.checkpoints.standing import standing
 from towpath.checkpoints.transfer import Sent, send
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -42,6 +41,7 @@ from towpath.contracts.migration import (
     Shipped,
 )
 from towpath.contracts.reply import Done
+from towpath.engines.spark.shipment import KEEP_EVERY_S, Shipment
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.tasks import end, to_the_end
 

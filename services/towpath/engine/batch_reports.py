@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from towpath.checkpoints.layout import by_input
+from towpath.engines.spark.layout import by_input
 from towpath.hooks.points import Items
 
 PHASES = {

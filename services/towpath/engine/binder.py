@@ -20,7 +20,7 @@ What the migration of a job rests on, whatever the engine:
    its checkpoint stands. Events that are no longer kept are a failure that names them (`EventsLost:`).
 2. It publishes through the epoch's subject and with message ids that depend on nothing but the events: a
    repeated computation is then dropped. A refused publish (`Fenced:`) ends the job here for good.
-3. A checkpoint is a directory in the layout that `towpath.checkpoints.layout` reads: `offsets/N` before
+3. A checkpoint is a directory in the layout that `towpath.engines.spark.layout` reads: `offsets/N` before
    micro-batch N runs, `commits/N` after its results are stored, files that never change in place. So it can
    be copied while the job runs, and moved: it must not depend on the path it lies at.
 4. While the file `pause` lies beside the checkpoint, nothing new is planned.

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.atomic_write import write_atomically
-from towpath.checkpoints.layout import newest_commit, serials_at
 from towpath.checkpoints.standing import position, standing
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
@@ -24,6 +23,7 @@ from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
 from towpath.engine.settings import Settings
+from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import kind_of

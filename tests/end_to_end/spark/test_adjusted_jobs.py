@@ -9,9 +9,9 @@ import pytest
 
 from running.engine import Site, assignment
 from running.promises import promise
-from towpath.checkpoints.layout import newest_commit
 from towpath.contracts.job import Assignment, JobState
 from towpath.engine.queries import Queries
+from towpath.engines.spark.layout import newest_commit
 
 pytestmark = pytest.mark.timeout(240)
 

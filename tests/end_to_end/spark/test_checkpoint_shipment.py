@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from running.engine import DEVICE, WITHIN_S, Site, assignment
-from towpath.checkpoints.layout import newest_commit
-from towpath.checkpoints.shipment import Shipment
+from towpath.engines.spark.layout import newest_commit
+from towpath.engines.spark.shipment import Shipment
 
 pytestmark = pytest.mark.timeout(540)
 

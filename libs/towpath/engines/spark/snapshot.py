@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from towpath.checkpoints.inventory import is_transient
-from towpath.checkpoints.layout import newest_commit
-from towpath.checkpoints.lineage import STATE_FILES, Outdated
+from towpath.engines.spark.layout import newest_commit
+from towpath.engines.spark.lineage import STATE_FILES, Outdated
 
 
 def snapshot(checkpoint: Path, into: Path) -> int | None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from towpath.checkpoints.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
 from towpath.checkpoints.inventory import inventory
-from towpath.checkpoints.lineage import Outdated, parts_of
-from towpath.checkpoints.shipment import Shipment, extended
-from towpath.checkpoints.snapshot import snapshot
+from towpath.engines.spark.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
+from towpath.engines.spark.lineage import Outdated, parts_of
+from towpath.engines.spark.shipment import Shipment, extended
+from towpath.engines.spark.snapshot import snapshot
 
 PLAIN = 0x15
 """Token of a block that is stored as it is."""

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from towpath.checkpoints.inventory import inventory
-from towpath.checkpoints.layout import newest_commit, serials_at
-from towpath.checkpoints.snapshot import snapshot
+from towpath.engines.spark.layout import newest_commit, serials_at
+from towpath.engines.spark.snapshot import snapshot
 
 OFFSETS = 'v1\n{{}}\n{{"serial": {0}}}'
 

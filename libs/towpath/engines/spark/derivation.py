@@ -14,9 +14,9 @@ from pathlib import Path
 
 from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import is_transient
-from towpath.checkpoints.layout import newest_commit, relocate
-from towpath.checkpoints.snapshot import snapshot
 from towpath.contracts.data_plane import Offset
+from towpath.engines.spark.layout import newest_commit, relocate
+from towpath.engines.spark.snapshot import snapshot
 
 HEADER_LINES = 2
 """Of a file of offsets: the format's version, and the micro-batch's metadata, which has the watermark."""

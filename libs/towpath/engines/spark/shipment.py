@@ -18,9 +18,9 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from towpath.checkpoints.changelog import Version, lineage_of, write_with_lineage
-from towpath.checkpoints.layout import newest_commit
-from towpath.checkpoints.lineage import (
+from towpath.engines.spark.changelog import Version, lineage_of, write_with_lineage
+from towpath.engines.spark.layout import newest_commit
+from towpath.engines.spark.lineage import (
     UNREADABLE,
     Parts,
     identifiers_at,
@@ -28,7 +28,7 @@ from towpath.checkpoints.lineage import (
     parts_of,
     stores,
 )
-from towpath.checkpoints.snapshot import snapshot
+from towpath.engines.spark.snapshot import snapshot
 
 log = logging.getLogger(__name__)
 

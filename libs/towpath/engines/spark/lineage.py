@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from towpath.checkpoints.changelog import Version, lineage_of
+from towpath.engines.spark.changelog import Version, lineage_of
 
 STATE_FILES = "SSTs"
 """Directory of the immutable files that snapshots refer to."""
