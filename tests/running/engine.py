@@ -18,7 +18,7 @@ from towpath.contracts.job import Assignment
 from towpath.contracts.result import Rejected, Result
 from towpath.contracts.site import EngineSpec, Retention
 from towpath.engine.query import Query
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.streams.sink import SinkConnection
 from towpath.streams.streams import SiteStreams
 
@@ -79,7 +79,7 @@ def assignment(operator: dict[str, Any], *inputs: dict[str, Any], **spec: Any) -
     )
 
 
-SETTINGS = Settings("jfk", EngineSpec(), "", "engine", "", Path())
+SETTINGS = EngineSettings("jfk", EngineSpec(), "", "engine", "", Path())
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ class Site:
 
     connection: Client
     session: SparkSession
-    settings: Settings
+    settings: EngineSettings
     sink: SinkConnection
     checkpoint: Path
 

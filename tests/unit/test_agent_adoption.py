@@ -12,6 +12,7 @@ from towpath.agent.assignments import AssignmentStore
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 JOB = ASSIGNMENT.spec.name
@@ -25,7 +26,7 @@ class Killed(BaseException):
 @pytest.fixture
 def store(tmp_path: Path) -> AssignmentStore:
     """A site with an older checkpoint of the job, at which newer state has arrived."""
-    made = AssignmentStore(tmp_path)
+    made = AssignmentStore(tmp_path, SPARK_CHECKPOINTS)
     write(made.checkpoint(ASSIGNMENT) / "offsets" / "0", "old")
     write(made.incoming(JOB) / "offsets" / "1", "new")
     schema = {"stateStoreInfo": [{"stateSchemaFilePaths": ["file:/elsewhere/state/0/schema"]}]}
@@ -74,7 +75,7 @@ def kill_at(moment: str, patch: pytest.MonkeyPatch) -> None:
         case "move":
             patch.setattr(Path, "rename", die)
         case "relocation":
-            patch.setattr(assignments, "relocate", die)
+            patch.setattr(SPARK_CHECKPOINTS, "relocate", die)
         case _:
             pass
 

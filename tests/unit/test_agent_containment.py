@@ -13,7 +13,6 @@ from running.docker_double import DockerDouble
 from running.waiting import WITHIN_S
 from towpath.agent import containment
 from towpath.agent.containment import Containment
-from towpath.agent.engines import heap_mb
 from towpath.cli.container_sites import check_container_sites
 from towpath.containers import images
 from towpath.contracts.errors import ErrorCode, TowpathError
@@ -28,6 +27,7 @@ from towpath.contracts.site import (
     SiteRuntime,
     SiteSpec,
 )
+from towpath.engines.spark.binder import heap_mb
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, Container
 

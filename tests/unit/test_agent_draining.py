@@ -12,6 +12,7 @@ from towpath.agent.handlers import drain
 from towpath.agent.jobs import Jobs
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.streams.stream_view import StreamView
 
 ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
@@ -38,7 +39,7 @@ class Streams:
 
 
 async def test_drain_when_the_engine_was_started_anew_then_the_job_runs_to_the_end(tmp_path: Path) -> None:
-    store = AssignmentStore(tmp_path)
+    store = AssignmentStore(tmp_path, SPARK_CHECKPOINTS)
     store.save(ASSIGNMENT)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
     async with asyncio.timeout(WITHIN_S), jobs.lock(ASSIGNMENT.spec.name):

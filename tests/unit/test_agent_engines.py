@@ -18,6 +18,7 @@ from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec, JobState, JobStatus
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.mesh.names import engine_process, is_engine_process
 from towpath.processes import ChildSpec, Supervisor, find, launch, listed, stop
 
@@ -200,7 +201,7 @@ async def test_halt_when_the_job_has_no_engine_then_it_is_not_running_here(trial
 
 
 async def jobs_of(trial: Trial, *assignments: Assignment) -> Jobs:
-    store = AssignmentStore(trial.run / "jobs")
+    store = AssignmentStore(trial.run / "jobs", SPARK_CHECKPOINTS)
     for assignment in assignments:
         store.save(assignment)
     await trial.engines.start(trial.run, assignments)

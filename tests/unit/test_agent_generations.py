@@ -14,6 +14,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, Derivation, JobState, JobStatus
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site_commands import StartJob
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 BEFORE = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 INPUT = BEFORE.inputs[0].model_copy(update={"after_serial": 0})
@@ -50,7 +51,7 @@ class Streams:
 
 
 def handlers(directory: Path) -> Handlers:
-    store = AssignmentStore(directory)
+    store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     store.save(BEFORE)
     jobs = Jobs(store, cast("Any", Engines()), cast("Any", Streams()))
     return Handlers(jobs, Reception("jfk", cast("Any", None), store))

@@ -15,6 +15,7 @@ from towpath.agent.assignments import AssignmentStore
 from towpath.agent.reception import Reception
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 
 async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_the_same(
@@ -33,7 +34,7 @@ async def test_close_when_a_library_swallows_the_cancellation_then_it_ends_all_t
 
     monkeypatch.setattr(reception, "receive", swallowing_receive)
     monkeypatch.setattr(tasks, "CANCEL_AGAIN_S", 0.01)
-    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path))
+    opened = Reception("cloud", cast("Any", None), AssignmentStore(tmp_path, SPARK_CHECKPOINTS))
     assignment = Assignment.model_validate({**EXAMPLE_ASSIGNMENT, "migration": "m1"})
     opened.open(assignment)
     await asyncio.wait_for(waiting.wait(), WITHIN_S)

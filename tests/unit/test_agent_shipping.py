@@ -32,7 +32,7 @@ class Copying:
         self.copies, self.send = 0, AsyncMock(return_value=SENT)
 
     def shipment(self, checkpoint: Path, directory: Path) -> Any:
-        return MagicMock(renew=self.renew, copy=directory / "copy")
+        return MagicMock(renew=self.renew, copy=directory / "copy", keep_every_s=0.5)
 
     def renew(self) -> int:
         self.copies += 1
@@ -44,15 +44,15 @@ class Copying:
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> Copying:
     played = Copying()
-    monkeypatch.setattr(roles_module, "Shipment", played.shipment)
     monkeypatch.setattr(roles_module, "send", played.send)
-    monkeypatch.setattr(roles_module, "standing", lambda *_: MagicMock(serials={"IN": 5}))
     return played
 
 
 @pytest.fixture
-def roles(tmp_path: Path) -> Roles:
+def roles(tmp_path: Path, copying: Copying) -> Roles:
     jobs: Any = MagicMock(assignments={})
+    jobs.store.checkpoints.shipment = copying.shipment
+    jobs.store.checkpoints.paused.return_value = MagicMock(serials={"IN": 5})
     jobs.lock.side_effect = lambda job: nullcontext()
     jobs.store.outgoing.return_value = tmp_path / "outgoing"
     return Roles("jfk", jobs, AsyncMock(), AsyncMock())

@@ -15,6 +15,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT, Paused
 from towpath.contracts.site_commands import StopJob
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 
 ASSIGNMENT = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
 JOB = ASSIGNMENT.spec.name
@@ -40,7 +41,7 @@ class Engines:
 
 
 def handlers(directory: Path, batch_s: float) -> Handlers:
-    store = AssignmentStore(directory)
+    store = AssignmentStore(directory, SPARK_CHECKPOINTS)
     store.save(ASSIGNMENT)
     engines = cast("Any", Engines(store.checkpoint(ASSIGNMENT), batch_s))
     nothing = cast("Any", None)

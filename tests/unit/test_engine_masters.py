@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from towpath.contracts.site import EngineSpec
-from towpath.engine.masters import WITHOUT_EXECUTORS_S, Executors, is_cluster, placed
-from towpath.engine.settings import Settings
+from towpath.engine.masters import WITHOUT_EXECUTORS_S, Executors, placed
+from towpath.engine.settings import EngineSettings
+from towpath.engines.spark.binder import is_cluster
 
 CLUSTER = EngineSpec(
     spark_master="spark://big:7077", cluster_cores=6, executor_memory="2g", driver_host="10.0.0.7"
 )
 
 
-def settings(spec: EngineSpec) -> Settings:
-    return Settings("jfk", spec, "", "engine", "", Path())
+def settings(spec: EngineSpec) -> EngineSettings:
+    return EngineSettings("jfk", spec, "", "engine", "", Path())
 
 
 def test_placed_when_the_master_is_a_cluster_then_takes_what_the_site_may_and_is_reachable() -> None:

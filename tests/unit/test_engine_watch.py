@@ -18,7 +18,7 @@ from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.site import EngineSpec
 from towpath.engine.query import Query
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.watch import Watch
 from towpath.streams.sink import SinkConnection
 
@@ -99,7 +99,7 @@ async def watch(session: Session) -> AsyncIterator[Watch]:
 
 
 def started(directory: Path, name: str) -> tuple[Query, SparkQuery]:
-    settings = Settings("jfk", EngineSpec(), "", "engine", "", directory)
+    settings = EngineSettings("jfk", EngineSpec(), "", "engine", "", directory)
     assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
     checkpoint = directory / name / "checkpoint"
     query = Query.of(

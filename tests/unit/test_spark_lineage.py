@@ -15,7 +15,7 @@ import pytest
 from towpath.checkpoints.inventory import inventory
 from towpath.engines.spark.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
 from towpath.engines.spark.lineage import Outdated, parts_of
-from towpath.engines.spark.shipment import Shipment, extended
+from towpath.engines.spark.shipment import SparkShipment, extended
 from towpath.engines.spark.snapshot import snapshot
 
 PLAIN = 0x15
@@ -164,7 +164,9 @@ def test_lineage_when_extended_then_leads_back_to_an_older_snapshot(store: Path)
         extended(newest, Version(10, "another"), changelog)
 
 
-def go_on(store: Path, shipment: Shipment, until: int, snapshot: int, missed: tuple[int, ...] = ()) -> None:
+def go_on(
+    store: Path, shipment: SparkShipment, until: int, snapshot: int, missed: tuple[int, ...] = ()
+) -> None:
     """Versions up to `until`, one after another, and a large snapshot among them. What it makes superfluous
     is deleted as soon as it was kept, or missed."""
     old = {path for path in store.rglob("*") if path.is_file()}
@@ -183,14 +185,14 @@ def go_on(store: Path, shipment: Shipment, until: int, snapshot: int, missed: tu
     commit(store.parents[2], until - 1)
 
 
-def first_shipped(checkpoint: Path) -> Shipment:
+def first_shipped(checkpoint: Path) -> SparkShipment:
     """A shipment of version 12, which follows from the snapshot at 10."""
     store = checkpoint / "state/0/0"
     for version in range(8, 13):
         changelog(store, version, since=1 if version <= 10 else 10)
     archive(store, 10, "a.sst", "b.sst")
     commit(checkpoint, 11)
-    shipment = Shipment(checkpoint, checkpoint.with_name("outgoing"))
+    shipment = SparkShipment(checkpoint, checkpoint.with_name("outgoing"))
     assert shipment.renew() == 11
     return shipment
 
@@ -259,7 +261,7 @@ def test_copy_when_the_changelogs_are_larger_than_the_new_snapshot_then_has_that
     store: Path, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
-    shipment = Shipment(checkpoint, tmp_path / "outgoing")
+    shipment = SparkShipment(checkpoint, tmp_path / "outgoing")
     shipment.renew()
     for version in range(24, 34):
         changelog(store, version, since=20 if version <= 30 else 30)

@@ -58,9 +58,17 @@ Heap = Annotated[str, Field(pattern=r"^[0-9]+[mg]$"), AfterValidator(_heap)]
 """Size of a JVM's heap, as Spark writes it: `768m`, `1g`; at least `480m`."""
 
 
-class EngineSpec(Model):
-    """The Spark session of a site."""
+class EngineKind(StrEnum):
+    """What runs the jobs of a site."""
 
+    SPARK = "spark"
+    """Apache Spark, with threads of one process or a standalone cluster."""
+
+
+class EngineSpec(Model):
+    """The engine of a site. Everything but `kind` is for Spark."""
+
+    kind: EngineKind = EngineKind.SPARK
     spark_master: str = "local[2]"
     """`local[N]`: N threads of the engine's process. `spark://host:port`: a standalone cluster, which needs
     the site's directory and the Python environment at the same paths on all its machines."""

@@ -35,8 +35,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from towpath.checkpoints.inventory import digest_of_inventory, inventory
 from towpath.checkpoints.spans import TRACEPARENT, shipping
 from towpath.contracts.errors import ErrorCode, TowpathError
-from towpath.engines.spark.layout import newest_commit
-from towpath.engines.spark.lineage import Outdated
 from towpath.hooks.points import CHECKPOINT_SHIP, Items
 from towpath.tasks import check_cancelled
 from towpath.telemetry.tracing import traceparent
@@ -123,6 +121,7 @@ async def send(
     *,
     generation: str,
     within_s: float,
+    files_of: Callable[[Path], dict[str, str]] = inventory,
     job: str | None = None,
     rest: float = 0.0,
 ) -> Sent:
@@ -135,15 +134,20 @@ async def send(
     """
     with shipping(operation, job) as span:
         sender = _Sender(redis, transfer_key(operation), generation, within_s, Pace(rest))
-        sent = await _send(sender, operation, checkpoint, have, job)
+        files = await asyncio.to_thread(files_of, checkpoint)
+        sent = await _send(sender, operation, checkpoint, files, have, job)
         span.set_attributes({"towpath.files": sent.files, "towpath.bytes": sent.state_bytes})
         return sent
 
 
 async def _send(
-    sender: _Sender, operation: str, checkpoint: Path, have: dict[str, str], job: str | None
+    sender: _Sender,
+    operation: str,
+    checkpoint: Path,
+    files: dict[str, str],
+    have: dict[str, str],
+    job: str | None,
 ) -> Sent:
-    files = await asyncio.to_thread(_current, checkpoint)
     wanted = [path for path, digest in files.items() if have.get(path) != digest]
     digest = digest_of_inventory(files)
     current = traceparent()
@@ -160,14 +164,6 @@ async def _send(
     await sender.add({"kind": "end", "digest": digest})
     await sender.drained()
     return Sent(len(wanted), state_bytes, files, digest)
-
-
-def _current(checkpoint: Path) -> dict[str, str]:
-    """The inventory of a checkpoint without what its state was made of before. Blocks."""
-    batch = newest_commit(checkpoint)
-    if batch is None:
-        return inventory(checkpoint)
-    return inventory(checkpoint, without=Outdated(checkpoint, batch))
 
 
 CHUNKS: Items[dict[str, Any]] = Items(

@@ -95,7 +95,7 @@ async def run(settings: AgentSettings) -> None:
             client = partial(EngineClient, bus, settings.site, artefacts)
             child = partial(engine_child, settings, containment)
             engines = Engines(supervisor, containment, client, child, settings.site)
-            store = AssignmentStore(settings.home.jobs(settings.site))
+            store = AssignmentStore(settings.home.jobs(settings.site), settings.engine.checkpoints)
             await engines.start(settings.home.run, store.load_all().values())
             streams = SiteStreams(bus.connection, settings.site, settings.access.spec.retention)
             await _until_done(streams.ensure_in)

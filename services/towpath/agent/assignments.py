@@ -19,16 +19,18 @@ from pathlib import Path
 from towpath.atomic_write import write_atomically
 from towpath.checkpoints.inventory import digest_of_inventory, inventory, is_transient
 from towpath.contracts.job import Assignment, DesiredState
+from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import StateSize
-from towpath.engines.spark.derivation import derive
-from towpath.engines.spark.layout import relocate
+from towpath.engines.checkpoint_format import CheckpointFormat
 
 
 class AssignmentStore:
     """Files of one site. A change is either complete or absent. Methods block briefly."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, checkpoints: CheckpointFormat) -> None:
+        """`checkpoints` is the format of the site's engine."""
         self.directory = directory
+        self.checkpoints = checkpoints
 
     def load_all(self) -> dict[str, Assignment]:
         """Return all assignments by job."""
@@ -45,6 +47,14 @@ class AssignmentStore:
     def checkpoint(self, assignment: Assignment) -> Path:
         """Return the directory of the job's state."""
         return self._of(assignment.spec.name) / f"checkpoint-{assignment.generation}"
+
+    def position(self, assignment: Assignment) -> dict[str, int]:
+        """Return input → last serial number processed, or where the job begins."""
+        return self.checkpoints.position(self.checkpoint(assignment), assignment)
+
+    def paused(self, assignment: Assignment) -> Paused:
+        """Return position and newest committed micro-batch of a job that does not run."""
+        return self.checkpoints.paused(self.checkpoint(assignment), assignment)
 
     def incoming(self, job: str) -> Path:
         """Return the directory of arriving state."""
@@ -98,7 +108,7 @@ class AssignmentStore:
                 shutil.rmtree(checkpoint)
             write_atomically(restored, digest)
             incoming.rename(checkpoint)
-        relocate(checkpoint)
+        self.checkpoints.relocate(checkpoint)
         return True
 
     def start_afresh(self, assignment: Assignment) -> None:
@@ -121,7 +131,7 @@ class AssignmentStore:
         shutil.rmtree(checkpoint, ignore_errors=True)
         carried = assignment.derived.serials
         serials = [carried.get(entry.name, entry.after_serial or 0) for entry in assignment.inputs]
-        derive(self.checkpoint(known), checkpoint, len(known.inputs), serials)
+        self.checkpoints.derive(self.checkpoint(known), checkpoint, len(known.inputs), serials)
         write_atomically(mark, wanted)
 
     def drop_incoming(self, job: str) -> None:

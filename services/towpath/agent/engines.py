@@ -16,7 +16,6 @@ from towpath.contracts.engine import SHARED_ENGINE, QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused
-from towpath.contracts.site import SMALLEST_HEAP_MB, EngineSpec
 from towpath.contracts.site_commands import Recomputed
 from towpath.mesh.names import engine_process
 from towpath.processes import ChildSpec, Supervisor, listed, stop
@@ -29,16 +28,7 @@ OWN_READY_S = 50.0
 LOOK_S = 0.1
 LEFTOVER_STOP_S = 3.0
 
-READY_S = 240.0
-"""Time for the shared engine. A session starts in five seconds. Many at once take a minute on two cores."""
-
-CLUSTER_READY_S = 300.0
-"""Time for a session on a cluster, which may have no master or no free cores now."""
-
 STOP_S = 6.0
-
-PYTHON_MB = 400
-"""Memory of the engine's Python processes and of the JVM itself, besides heap and state."""
 
 
 class Engines:
@@ -208,31 +198,18 @@ def engine_child(
     spec = settings.access.spec
     wanted = job.container if job is not None else None
     name = engine_process(settings.site, job.name if job is not None else None)
-    command = settings.engine_command
-    if job is not None:
-        command = (*command, "--job", job.name)
-        if wanted is not None and (heap := heap_mb(wanted, spec.engine)) is not None:
-            command = (*command, "--memory", f"{heap}m")
-    is_local = spec.engine.spark_master.startswith("local")
     environment = settings.engine_environment(name)
     version = spec.engine.model_dump_json() + spec.observation.model_dump_json() + settings.access.nats_url
     version += "faults" if environment else ""
     child = ChildSpec(
         name=name,
-        command=command,
+        command=tuple(settings.engine.command(spec.engine, settings.home.root, settings.site, job)),
         log=settings.home.log(name),
         environment=environment,
         ready=engine.answers,
-        ready_s=READY_S if is_local else CLUSTER_READY_S,
+        ready_s=settings.engine.ready_s(spec.engine),
         stop_s=STOP_S,
         version=hashlib.sha256(version.encode()).hexdigest()[:16],
         after=(settings.broker.name,),
     )
     return containment.engine(child, wanted)
-
-
-def heap_mb(wanted: JobContainer, engine: EngineSpec) -> int | None:
-    """Return the heap that fits into the memory of a job's container. None: that of the site's engine."""
-    if wanted.memory_mb is None:
-        return None
-    return max(SMALLEST_HEAP_MB, wanted.memory_mb - engine.state_memory_mb - PYTHON_MB)

@@ -30,7 +30,6 @@ from towpath.contracts.site_commands import (
     StateSize,
     StopJob,
 )
-from towpath.engines.spark.layout import unfinished_batch
 from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
 
@@ -155,7 +154,8 @@ class Handlers:
             return paused
 
     def _check_whole(self, assignment: Assignment) -> None:
-        batch = unfinished_batch(self.jobs.store.checkpoint(assignment))
+        store = self.jobs.store
+        batch = store.checkpoints.unfinished_batch(store.checkpoint(assignment))
         if batch is not None:
             raise TowpathError(
                 ErrorCode.FAILED,

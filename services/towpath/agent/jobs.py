@@ -13,7 +13,6 @@ from nats.errors import Error as NatsError
 from towpath.agent.artefacts import Unplaced
 from towpath.agent.assignments import AssignmentStore
 from towpath.agent.engines import Engines, engine_of
-from towpath.checkpoints.standing import position, standing
 from towpath.contracts.engine import QueryList
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobState, JobStatus
@@ -198,7 +197,7 @@ class Jobs:
         starting = self.engines.is_starting(assignment)
         paused = None if starting else await self._halted(assignment, within_s)
         if paused is None:
-            paused = await asyncio.to_thread(standing, self.store.checkpoint(assignment), assignment)
+            paused = await asyncio.to_thread(self.store.paused, assignment)
         self._statuses.pop(job, None)
         return paused.model_copy(update={"last_processed_at": paused.last_processed_at or last})
 
@@ -213,7 +212,7 @@ class Jobs:
 
     def position(self, assignment: Assignment) -> dict[str, int]:
         """Return input → last serial number processed, or where the job begins."""
-        return position(self.store.checkpoint(assignment), assignment)
+        return self.store.position(assignment)
 
     async def until_running(self, job: str, epoch: int, within_s: float) -> JobStatus:
         """Wait until the engine runs the job. Raises `TowpathError` when it cannot."""

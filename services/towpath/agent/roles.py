@@ -20,7 +20,6 @@ from towpath.agent.assignments import going_on_after, held
 from towpath.agent.jobs import Jobs
 from towpath.agent.reception import Reception
 from towpath.checkpoints.inventory import inventory
-from towpath.checkpoints.standing import standing
 from towpath.checkpoints.transfer import Sent, send
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment, DesiredState, JobStatus
@@ -41,7 +40,7 @@ from towpath.contracts.migration import (
     Shipped,
 )
 from towpath.contracts.reply import Done
-from towpath.engines.spark.shipment import KEEP_EVERY_S, Shipment
+from towpath.engines.checkpoint_format import CheckpointFormat, Shipment
 from towpath.streams.ownership import check_epoch, epoch_is_over
 from towpath.tasks import end, to_the_end
 
@@ -156,7 +155,9 @@ class Roles:
         assignment = self.jobs.get(command.job)
         store = self.jobs.store
         have, rounds, files = dict(command.have), list[int](), 0
-        async with shipment_of(store.checkpoint(assignment), store.outgoing(command.job)) as shipment:
+        checkpoints = store.checkpoints
+        outgoing = store.outgoing(command.job)
+        async with shipment_of(checkpoints, store.checkpoint(assignment), outgoing) as shipment:
             while True:
                 batch = await to_the_end(asyncio.to_thread(shipment.renew))
                 sent = await self._send(command, shipment.copy, have)
@@ -165,7 +166,7 @@ class Roles:
                 if sent.state_bytes <= command.enough_bytes or len(rounds) >= command.rounds:
                     break
                 have = sent.inventory
-            at = await asyncio.to_thread(standing, shipment.copy, assignment)
+            at = await asyncio.to_thread(checkpoints.paused, shipment.copy, assignment)
         return Shipped(
             serials=at.serials,
             batch=batch,
@@ -186,6 +187,7 @@ class Roles:
             have,
             generation=new_identifier(),
             within_s=TRANSFER_S,
+            files_of=self.jobs.store.checkpoints.inventory,
             job=command.job,
             rest=REST_WHILE_RUNNING if isinstance(command, ShipCheckpoint) else 0.0,
         )
@@ -287,10 +289,12 @@ class Roles:
 
 
 @asynccontextmanager
-async def shipment_of(checkpoint: Path, directory: Path) -> AsyncIterator[Shipment]:
+async def shipment_of(
+    checkpoints: CheckpointFormat, checkpoint: Path, directory: Path
+) -> AsyncIterator[Shipment]:
     """Keep what a shipment may need until its end, and then delete its directory."""
     await to_the_end(asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True))
-    shipment = Shipment(checkpoint, directory)
+    shipment = checkpoints.shipment(checkpoint, directory)
     keeping = asyncio.create_task(_keep(shipment), name=f"keep changelogs of {checkpoint}")
     try:
         yield shipment
@@ -310,4 +314,4 @@ async def _keep(shipment: Shipment) -> None:
             await to_the_end(asyncio.to_thread(shipment.keep))
         except OSError as error:
             log.warning("changelogs were not kept, so more state may have to be sent: %s", error)
-        await asyncio.sleep(KEEP_EVERY_S)
+        await asyncio.sleep(shipment.keep_every_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,8 @@ from pathlib import Path
 
 from towpath.brokers.binder import BrokerBinder
 from towpath.brokers.binders import binder_of
+from towpath.engines.binder import EngineBinder
+from towpath.engines.binders import engine_binder
 from towpath.mesh.home import Home
 from towpath.mesh.servers import site_server
 from towpath.mesh.state import MeshState, SiteAccess
@@ -29,6 +30,8 @@ class AgentSettings:
     """The site's own server."""
     binder: BrokerBinder
     """The way to the broker that devices use."""
+    engine: EngineBinder
+    """Starts the engine, and reads its checkpoints."""
     engine_environment: Callable[[str], dict[str, str]]
     """Environment of an engine's process of this name, beside the usual."""
 
@@ -47,10 +50,6 @@ class AgentSettings:
             redis_port=redis_port,
             broker=site_server(state, site, home),
             binder=binder_of(state.site(site), home),
+            engine=engine_binder(state.site(site).spec.engine),
             engine_environment=partial(state.process_environment, home, site),
         )
-
-    @property
-    def engine_command(self) -> tuple[str, ...]:
-        """The command that starts the site's engine."""
-        return (sys.executable, "-m", "towpath.engine", "--home", str(self.home.root), "--site", self.site)

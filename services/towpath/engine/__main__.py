@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 
 from towpath.engine.app import run
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.hooks.extension import watch
 from towpath.telemetry.logs import start_logging
 
@@ -26,7 +26,7 @@ def main() -> None:
     start_logging(arguments.site)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     watch()
-    asyncio.run(run(Settings.of(arguments.home, arguments.site, arguments.job, arguments.memory)))
+    asyncio.run(run(EngineSettings.of(arguments.home, arguments.site, arguments.job, arguments.memory)))
 
 
 if __name__ == "__main__":

@@ -8,34 +8,20 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from towpath.bus import Bus
-from towpath.contracts.engine import (
-    SHARED_ENGINE,
-    AnalyseJob,
-    HaltQuery,
-    ListQueries,
-    Measures,
-    QueryList,
-    ReadMeasures,
-    RecomputeRange,
-    RunQuery,
-)
-from towpath.contracts.message import new_identifier
-from towpath.contracts.migration import Paused
-from towpath.contracts.reply import Done
-from towpath.contracts.site_commands import Recomputed
-from towpath.engine.binder import Engine
-from towpath.engine.masters import Executors, is_cluster
+from towpath.contracts.engine import SHARED_ENGINE
+from towpath.engine.masters import Executors
 from towpath.engine.measures import keep_sampling
 from towpath.engine.planners import Planners
 from towpath.engine.queries import Queries
 from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.warm_up import keep_warm, warm_up
+from towpath.engines.commands import serve
+from towpath.engines.spark.binder import is_cluster
 from towpath.streams.sink import SinkConnection
 from towpath.tasks import end
 from towpath.telemetry.tracing import start_tracing
@@ -47,7 +33,7 @@ HEARTBEAT_S = 2.0
 use, and ends."""
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: EngineSettings) -> None:
     """Run the engine until SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -76,39 +62,6 @@ async def run(settings: Settings) -> None:
     await asyncio.to_thread(connection.close)
     await asyncio.to_thread(session.stop)
     await asyncio.to_thread(planners.close)
-
-
-async def serve(bus: Bus, site: str, queries: Engine, engine: str = SHARED_ENGINE) -> None:
-    """Answer the agent's commands to the engine of this name."""
-    incarnation = new_identifier()
-
-    async def run_query(command: RunQuery) -> Done:
-        await queries.run(command.assignment, Path(command.checkpoint))
-        return Done()
-
-    async def analyse(command: AnalyseJob) -> Done:
-        await queries.analyse(command.assignment, Path(command.checkpoint))
-        return Done()
-
-    async def halt(command: HaltQuery) -> Paused:
-        return await queries.halt(command.job, command.within_s)
-
-    async def recompute(command: RecomputeRange) -> Recomputed:
-        return await queries.recompute(command.assignment, command.after, command.through)
-
-    async def list_queries(_: ListQueries) -> QueryList:
-        return QueryList(incarnation=incarnation, queries=queries.statuses())
-
-    async def read_measures(command: ReadMeasures) -> Measures:
-        samples, last = queries.measures(command.after)
-        return Measures(incarnation=incarnation, samples=samples, last=last)
-
-    await bus.serve(RunQuery, run_query, site=site, engine=engine)
-    await bus.serve(AnalyseJob, analyse, site=site, engine=engine)
-    await bus.serve(HaltQuery, halt, site=site, engine=engine)
-    await bus.serve(ListQueries, list_queries, site=site, engine=engine)
-    await bus.serve(RecomputeRange, recompute, site=site, engine=engine)
-    await bus.serve(ReadMeasures, read_measures, site=site, engine=engine)
 
 
 async def _exit_without_spark(session: SparkSession, *, on_cluster: bool) -> None:

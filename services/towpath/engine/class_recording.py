@@ -9,7 +9,7 @@ from pyspark import SparkContext
 
 from towpath.contracts.site import EngineSpec
 from towpath.engine.session import start_session
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.warm_up import warm_up
 
 
@@ -20,7 +20,9 @@ def record(directory: Path, java_options: str) -> None:
     some twenty seconds.
     """
     spec = EngineSpec(java_options=java_options)
-    session = start_session(Settings("none", spec, nats_url="", user="", password="", directory=directory))
+    session = start_session(
+        EngineSettings("none", spec, nats_url="", user="", password="", directory=directory)
+    )
     warm_up(session)
     gateway = SparkContext._gateway
     assert gateway is not None, "a session has one"

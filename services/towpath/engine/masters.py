@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from towpath.contracts.site import EngineSpec
+from towpath.engines.spark.binder import is_cluster
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 """Prefix of the settings of Spark's state store."""
@@ -29,11 +30,6 @@ noticed at once, by its connection."""
 WITHOUT_EXECUTORS_S = 30.0
 """Until the engine starts anew when it had executors and has none. A master that was lost and came back
 without its memory does not know the session any more, and never gives it another one."""
-
-
-def is_cluster(spec: EngineSpec) -> bool:
-    """Whether tasks run in executors, outside the engine's process."""
-    return not spec.spark_master.startswith("local")
 
 
 def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:

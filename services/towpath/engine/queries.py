@@ -19,7 +19,7 @@ from towpath.contracts.site_commands import Recomputed
 from towpath.engine.measures import SampleBuffer
 from towpath.engine.query import Query, compile_for
 from towpath.engine.recomputation import recompute_window
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.engine.watch import Watch
 from towpath.streams.failures import EventsLost, Fenced, failure_in
 from towpath.streams.sink import SinkConnection
@@ -63,7 +63,7 @@ class _Kept:
 class Queries:
     """The engine's table of jobs."""
 
-    def __init__(self, session: SparkSession, settings: Settings, connection: SinkConnection) -> None:
+    def __init__(self, session: SparkSession, settings: EngineSettings, connection: SinkConnection) -> None:
         self.session = session
         self.settings = settings
         self.connection = connection

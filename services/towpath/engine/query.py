@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.atomic_write import write_atomically
-from towpath.checkpoints.standing import position, standing
 from towpath.contracts.data_plane import local_stream
 from towpath.contracts.job import Assignment, JobSpec, JobState, JobStatus, ResolvedInput
 from towpath.contracts.migration import Paused
 from towpath.engine.batch_reports import REPORTS, serials
 from towpath.engine.job_measures import Measured
 from towpath.engine.job_telemetry import JobTelemetry
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
+from towpath.engines.spark.checkpoint_format import SPARK_CHECKPOINTS
 from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.hooks.points import ENGINE_PROGRESS
 from towpath.operators.compilation import compile_job, micro_batch_window
@@ -42,7 +42,9 @@ compiling = threading.Lock()
 """Compiling changes a setting of the session for a moment: one job at a time."""
 
 
-def compile_for(session: SparkSession, settings: Settings, assignment: Assignment, pause: Path) -> DataFrame:
+def compile_for(
+    session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
+) -> DataFrame:
     """The job's plan, see `compile_job`, over its streams. Raises `TowpathError` for what does not fit."""
     with compiling:
         frames = input_frames(session, settings, assignment, pause)
@@ -50,7 +52,7 @@ def compile_for(session: SparkSession, settings: Settings, assignment: Assignmen
 
 
 def input_frames(
-    session: SparkSession, settings: Settings, assignment: Assignment, pause: Path
+    session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
 ) -> list[DataFrame]:
     """The job's inputs as streaming DataFrames, in order."""
     spec = assignment.spec
@@ -73,7 +75,7 @@ def input_frames(
     return [frame(resolved) for resolved in assignment.inputs]
 
 
-def source_options(settings: Settings, resolved: ResolvedInput) -> dict[str, str]:
+def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[str, str]:
     """Options of the Spark source that say what to read, and how."""
     access = settings.access()
     return {
@@ -130,7 +132,7 @@ class Query:
     """A run of a job. Methods block: call them from a thread."""
 
     session: SparkSession
-    settings: Settings
+    settings: EngineSettings
     assignment: Assignment
     checkpoint: Path
     sink: JobSink
@@ -148,7 +150,7 @@ class Query:
     def of(
         cls,
         session: SparkSession,
-        settings: Settings,
+        settings: EngineSettings,
         connection: SinkConnection,
         assignment: Assignment,
         checkpoint: Path,
@@ -170,7 +172,7 @@ class Query:
         _bound_file(self.pause_file).unlink(missing_ok=True)
         if results is None:
             results = compile_for(self.session, self.settings, self.assignment, self.pause_file)
-        self._begun = self._begun or position(self.checkpoint, self.assignment)
+        self._begun = self._begun or SPARK_CHECKPOINTS.position(self.checkpoint, self.assignment)
         self._reported = newest_commit(self.checkpoint)
         self.telemetry.begin(self._reported, self._begun)
         self._window = micro_batch_window(self.assignment, self.settings.site)
@@ -282,7 +284,8 @@ class Query:
     def paused(self) -> Paused:
         """Where the job stands on disk."""
         last = self._progress.get("committed_at")
-        return standing(self.checkpoint, self.assignment).model_copy(update={"last_processed_at": last})
+        paused = SPARK_CHECKPOINTS.paused(self.checkpoint, self.assignment)
+        return paused.model_copy(update={"last_processed_at": last})
 
 
 def _duration_s(progress: dict[str, Any]) -> float:

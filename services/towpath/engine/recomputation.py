@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import Assignment
 from towpath.engine.query import compiling, source_options
-from towpath.engine.settings import Settings
+from towpath.engine.settings import EngineSettings
 from towpath.operators.columns import first_line
 from towpath.operators.compilation import compile_job, micro_batch_window
 from towpath.operators.kind import kinds
@@ -17,7 +17,7 @@ from towpath.streams.source import FORMAT
 
 
 def recompute_window(
-    session: SparkSession, settings: Settings, assignment: Assignment, after: int, through: int
+    session: SparkSession, settings: EngineSettings, assignment: Assignment, after: int, through: int
 ) -> list[tuple[str, str]]:
     """Message ids and bodies of the job's results over `after` < serial number ≤ `through`; blocks.
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from towpath.engine.class_archive import archive_option
-from towpath.engine.masters import ROCKSDB, is_cluster, placed
-from towpath.engine.settings import Settings
+from towpath.engine.masters import ROCKSDB, placed
+from towpath.engine.settings import EngineSettings
+from towpath.engines.spark.binder import is_cluster
 from towpath.hooks.extension import spark_settings
 from towpath.streams.source import StreamSource
 
@@ -74,7 +75,7 @@ logger.resolver.level = error
 """
 
 
-def start_session(settings: Settings, python: str = sys.executable) -> SparkSession:
+def start_session(settings: EngineSettings, python: str = sys.executable) -> SparkSession:
     """Start Spark, with `python` as the interpreter of its Python processes. Takes some seconds; blocks."""
     os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -102,7 +103,7 @@ def start_session(settings: Settings, python: str = sys.executable) -> SparkSess
     return session
 
 
-def _java_options(settings: Settings, log_configuration: Path) -> str:
+def _java_options(settings: EngineSettings, log_configuration: Path) -> str:
     """Options of the engine's JVM; the site's own come last, so they win.
 
     The serial collector, because the heap is small. The first compiler tier only: a micro-batch is too

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from towpath.bus.connecting import Login
 from towpath.contracts.site import EngineSpec, Observation
-from towpath.engine.masters import is_cluster
+from towpath.engines.spark.binder import is_cluster
 from towpath.mesh.home import Home
 from towpath.mesh.state import MeshState
 from towpath.streams.log_reader import Access
 
 
 @dataclass(frozen=True)
-class Settings:
+class EngineSettings:
     """Settings of one engine."""
 
     site: str
@@ -32,8 +32,8 @@ class Settings:
     """The one job that the engine is for; null: all of the site's that have none of their own."""
 
     @classmethod
-    def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> Settings:
-        """Settings of a site of the mesh at `home`; `memory` is a heap other than the site's."""
+    def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> EngineSettings:
+        """Return the settings of a site of the mesh at `home`. `memory` is a heap other than the site's."""
         access = MeshState.load(Home(home)).site(site)
         login = access.login("engine")
         spec, directory = access.spec.engine, Home(home).engine(site)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from running.engine import DEVICE, WITHIN_S, Site, assignment
 from towpath.engines.spark.layout import newest_commit
-from towpath.engines.spark.shipment import Shipment
+from towpath.engines.spark.shipment import SparkShipment
 
 pytestmark = pytest.mark.timeout(540)
 
@@ -90,7 +90,7 @@ async def test_copy_when_spark_made_a_new_snapshot_meanwhile_then_spark_loads_th
     configure(SNAPSHOT_EVERY, "3")
     configure(MERGE_ALWAYS, "true")
     job = assignment(WINDOWS, DEVICE)
-    shipment = Shipment(site.checkpoint, tmp_path / "outgoing")
+    shipment = SparkShipment(site.checkpoint, tmp_path / "outgoing")
     put = await put_large_state(site)
     async with site.running(job):
         put = await put_batches(site, put, 6)

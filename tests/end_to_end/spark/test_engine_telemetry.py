@@ -23,9 +23,9 @@ from towpath.contracts.job import Assignment, JobState
 from towpath.contracts.metrics import Sample
 from towpath.contracts.metrics_table import METRICS_BY_NAME
 from towpath.contracts.traces import EVENT_SPANS_STREAM, SPANS_STREAM, Span
-from towpath.engine.app import serve
 from towpath.engine.measures import keep_sampling
 from towpath.engine.queries import Queries
+from towpath.engines.commands import serve
 from towpath.tasks import end
 from towpath.telemetry import tracing
 from towpath.telemetry.shipping import SpanShipper

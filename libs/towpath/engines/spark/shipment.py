@@ -32,18 +32,17 @@ from towpath.engines.spark.snapshot import snapshot
 
 log = logging.getLogger(__name__)
 
-KEEP_EVERY_S = 0.5
-"""Spark deletes changelogs while it uploads a snapshot, at most every ten seconds: those that follow from the
-snapshot before the last one."""
 
+class SparkShipment:
+    """Copies of a live checkpoint, below a directory that no one else uses. All methods block."""
 
-class Shipment:
-    """Copies of a live checkpoint, below a directory that nobody else uses. Everything here blocks."""
+    keep_every_s = 0.5
+    """Spark deletes changelogs while it uploads a snapshot, at most every ten seconds: those that follow from
+    the snapshot before the last one."""
 
     def __init__(self, checkpoint: Path, directory: Path) -> None:
         self._checkpoint = checkpoint
         self.copy = directory / "newest"
-        """The newest copy."""
         self._before = directory / "before"
         self._changelogs = directory / "changelogs"
         self._rewritten = directory / "rewritten"
