@@ -20,14 +20,11 @@ from towpath.contracts.job import ContainerLimits, JobContainer
 from towpath.contracts.migration import EXAMPLE_ASSIGNMENT
 from towpath.contracts.pipeline import PipelineJob
 from towpath.contracts.site import (
-    SMALLEST_HEAP_MB,
     ContainerSpec,
-    EngineSpec,
     MeshSpec,
     SiteRuntime,
     SiteSpec,
 )
-from towpath.engines.spark.binder import heap_mb
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, Container
 
@@ -84,17 +81,6 @@ def test_engine_of_a_job_when_it_names_an_image_then_has_that_and_the_jobs_limit
     assert (own.image, own.image_archive, own.limits) == ("own:1", None, ContainerLimits(memory_mb=900))
     shared = container_of(parts.engine(child(tmp_path, "jfk-engine.daily"), JobContainer(cpus=1)))
     assert (shared.image, shared.image_archive) == ("site:1", "/site.tar")
-
-
-@pytest.mark.parametrize(
-    ("memory_mb", "heap"),
-    [(None, None), (1528, 1000), (600, SMALLEST_HEAP_MB)],
-    ids=["open", "roomy", "tight"],
-)
-def test_heap_of_a_jobs_engine_fits_into_its_container_when_that_is_limited(
-    memory_mb: int | None, heap: int | None
-) -> None:
-    assert heap_mb(JobContainer(memory_mb=memory_mb), EngineSpec(state_memory_mb=128)) == heap
 
 
 async def test_image_when_it_is_there_then_nothing_is_fetched(docker: DockerDouble, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
-from running.waiting import WITHIN_S
+from running.waiting import WITHIN_S, eventually
 from towpath.agent import roles as roles_module
 from towpath.agent.roles import Roles
 from towpath.checkpoints.transfer import Sent
@@ -63,6 +63,10 @@ async def begun(copying: Copying) -> None:
     copying.begun.clear()
 
 
+def is_called_off(job: str) -> bool:
+    return any(task.get_name() == f"send {job}" and task.cancelling() for task in asyncio.all_tasks())
+
+
 async def test_shipment_when_called_off_while_it_copies_then_ends_without_sending(
     roles: Roles, copying: Copying
 ) -> None:
@@ -70,7 +74,7 @@ async def test_shipment_when_called_off_while_it_copies_then_ends_without_sendin
     await begun(copying)
     resetting = asyncio.create_task(roles.reset(RESET))
     try:
-        await asyncio.sleep(0)
+        await eventually(lambda: is_called_off(SHIP.job))
         copying.may_go_on.set()
         await asyncio.wait_for(resetting, WITHIN_S)
         with pytest.raises(TowpathError, match="was cancelled"):

@@ -3,58 +3,17 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import struct
-import zipfile
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
+from spark_checkpoints import PACKED, PLAIN, archive, block, changelog, commit, decompressed, utf
 
 from towpath.checkpoints.inventory import inventory
 from towpath.engines.spark.changelog import LONGEST_LINEAGE, Version, lineage_of, write_with_lineage
 from towpath.engines.spark.lineage import Outdated, parts_of
 from towpath.engines.spark.shipment import SparkShipment, extended
 from towpath.engines.spark.snapshot import snapshot
-
-PLAIN = 0x15
-"""Token of a block that is stored as it is."""
-PACKED = 0x25
-
-
-def block(content: bytes, token: int) -> bytes:
-    body = content if token == PLAIN else pa.compress(content, codec="lz4_raw", asbytes=True)
-    return b"LZ4Block" + struct.pack("<BIII", token, len(body), len(content), 0) + body
-
-
-def utf(text: str) -> bytes:
-    return len(text).to_bytes(2) + text.encode()
-
-
-def changelog(store: Path, version: int, since: int, form: str = "v3", token: int = PACKED) -> None:
-    """A changelog whose lineage begins with version `since`."""
-    lineage = [{"version": n, "checkpointUniqueId": f"id{n}"} for n in range(since, version)]
-    content = utf(form) + utf(json.dumps(lineage)) + b"\xff\xff\xff\xff" + b"changes" * 10
-    store.mkdir(parents=True, exist_ok=True)
-    (store / f"{version}_id{version}.changelog").write_bytes(block(content, token) + block(b"", PLAIN))
-
-
-def archive(store: Path, version: int, *parts: str) -> None:
-    """A snapshot made of files under SSTs."""
-    (store / "SSTs").mkdir(parents=True, exist_ok=True)
-    listed = {"sstFiles": [{"dfsSstFileName": part, "localFileName": "1.sst"} for part in parts]}
-    with zipfile.ZipFile(store / f"{version}_id{version}.zip", "w") as file:
-        file.writestr("metadata", "v1\n" + json.dumps(listed))
-    for part in parts:
-        (store / "SSTs" / part).write_text(part)
-
-
-def commit(checkpoint: Path, batch: int) -> None:
-    ids = {"stateUniqueIds": {"0": [[f"id{batch + 1}"]]}}
-    for name, text in (("commits", f"v2\n{json.dumps(ids)}"), ("offsets", "v1\n{}\n{}")):
-        (checkpoint / name).mkdir(parents=True, exist_ok=True)
-        (checkpoint / name / str(batch)).write_text(text)
 
 
 @pytest.fixture
@@ -270,12 +229,3 @@ def test_copy_when_the_changelogs_are_larger_than_the_new_snapshot_then_has_that
     shipment.renew()
     found = needed(shipment.copy / "state/0/0", 33, {"id33"})
     assert found == names(*range(30, 34)) | {"30_id30.zip", "SSTs/c.sst", "SSTs/d.sst"}
-
-
-def decompressed(changelog: Path) -> bytes:
-    data, found = changelog.read_bytes(), b""
-    while data:
-        token, compressed, size, _ = struct.unpack("<BIII", data[8:21])
-        body, data = data[21 : 21 + compressed], data[21 + compressed :]
-        found += body if token == PLAIN else pa.decompress(body, size, codec="lz4_raw", asbytes=True)
-    return found

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from towpath.checkpoints.inventory import inventory
-from towpath.engines.spark.layout import newest_commit, serials_at
 from towpath.engines.spark.snapshot import snapshot
 
 OFFSETS = 'v1\n{{}}\n{{"serial": {0}}}'
@@ -33,16 +32,6 @@ def checkpoint(tmp_path: Path) -> Path:
     write(root / "commits/.3.tmp")
     write(root / "offsets/.0.crc")
     return root
-
-
-def test_snapshot_when_a_batch_is_under_way_then_stands_at_the_newest_committed_one(
-    checkpoint: Path, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy"
-    assert snapshot(checkpoint, copy) == 2
-    assert newest_commit(copy) == 2
-    assert serials_at(copy, 2, ["jfk/clean"]) == {"jfk/clean": 30}
-    assert "offsets/3" not in inventory(copy)
 
 
 def test_snapshot_when_state_has_snapshots_then_archives_and_what_they_refer_to_are_there(
@@ -72,13 +61,6 @@ def test_snapshot_when_a_file_disappears_meanwhile_then_the_others_are_there(
     assert listed
     assert "state/0/0/1_a.changelog" not in inventory(copy)
     assert "state/0/0/3_a.changelog" in inventory(copy)
-
-
-def test_snapshot_when_nothing_was_committed_then_is_empty(tmp_path: Path) -> None:
-    root = tmp_path / "checkpoint"
-    write(root / "offsets/0", OFFSETS.format(5))
-    assert snapshot(root, tmp_path / "copy") is None
-    assert inventory(tmp_path / "copy") == {}
 
 
 def test_snapshot_when_an_older_copy_is_there_then_it_is_replaced(checkpoint: Path, tmp_path: Path) -> None:

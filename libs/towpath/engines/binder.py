@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from towpath.contracts.job import JobSpec
 from towpath.contracts.site import EngineSpec
-from towpath.engines.checkpoint_format import CheckpointFormat
+
+if TYPE_CHECKING:  # It needs packages that commands without an engine do not have.
+    from towpath.engines.checkpoint_format import CheckpointFormat
 
 
 class EngineBinder(Protocol):

@@ -80,7 +80,7 @@ class CheckpointFormat(ABC):
 
     def shipment(self, checkpoint: Path, directory: Path) -> Shipment:
         """Begin to copy the checkpoint of a running job. No one else uses `directory`."""
-        self._refuse("copy the checkpoint of a running job")
+        refuse("copy the checkpoint of a running job", allowed="strategy general or restart")
 
     def derive(self, checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
         """Make `into` a checkpoint with the state of `checkpoint`, which is not in use, and other inputs.
@@ -89,7 +89,7 @@ class CheckpointFormat(ABC):
         order, the serial number after which it continues. Without a committed micro-batch there is no state,
         and `into` is not made. It appears complete or not at all.
         """
-        self._refuse("change the inputs of a job and keep its state")
+        refuse("change the inputs of a job and keep its state", allowed="a new job in its place")
 
     def position(self, checkpoint: Path, assignment: Assignment) -> dict[str, int]:
         """Return input → last serial number processed and committed, or where the job begins."""
@@ -105,9 +105,7 @@ class CheckpointFormat(ABC):
             last_processed_at=None,
         )
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise TowpathError(
-            ErrorCode.NOT_ALLOWED,
-            f"the engine of this site cannot {what}",
-            allowed="a strategy or a change that stops the job first and does not need this",
-        )
+
+def refuse(what: str, *, allowed: str) -> NoReturn:
+    """Raise `TowpathError` for a capability that an engine lacks."""
+    raise TowpathError(ErrorCode.NOT_ALLOWED, f"the engine of this site cannot {what}", allowed=allowed)
