@@ -67,6 +67,6 @@ def test_target_when_the_source_begins_anew_then_the_first_attempt_has_failed(
     receiving.took(7)
     receiving.end()
     assert [facts(span) for span in made.get_finished_spans()] == [
-        ("receive checkpoint", 3, "the source began anew"),
+        ("receive checkpoint", 3, "the source began again"),
         ("receive checkpoint", 7, None),
     ]

@@ -1,8 +1,8 @@
 """From the site's output streams to a broker: results and rejected events, QoS 1, in order.
 
-Each output stream keeps the place of the bridge itself, as a consumer: it moves on when the broker has
-acknowledged. When a bridge was killed, or a connection lost, between the broker's acknowledgement and that
-move, results are published again, as QoS 1 allows; none is left out, and none overtakes another.
+Each output stream keeps the place of the bridge itself, as a consumer. The place moves on when the broker has
+acknowledged. When a bridge is killed, or a connection lost, before that move, results are published again, as
+QoS 1 allows. None is left out, and none overtakes another.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ CONSUMER = "bridge"
 """Name of the bridge's place in each output stream."""
 
 LOOK_S = 1.0
-"""Between looks for output streams that came or went."""
+"""Between two looks for output streams that came or went."""
 
 BATCH = 500
-"""Results that are published before the place in the stream moves on."""
+"""Number of results after which the place in the stream moves on."""
 
 PUBLISHED_S = 30.0
-"""For the broker to acknowledge a batch."""
+"""Time for the broker to acknowledge a batch."""
 
 REFUSED_S = 5.0
-"""Between attempts at a topic that the broker refuses. Other outputs go on meanwhile."""
+"""Between two attempts at a topic that the broker refuses. Other outputs continue meanwhile."""
 
 WAIT_S = 5.0
-"""How long a request for results waits when there are none."""
+"""Time that a request for results waits when there are none."""
 
 _ACK_WAIT_S = 60.0
-"""Longer than a batch can take: the server shall not deliver it again meanwhile."""
+"""Longer than a batch can take, so that the server does not deliver it again meanwhile."""
 
 _PREFIXES = (OUTPUT_STREAM_PREFIX, DEAD_LETTER_STREAM_PREFIX)
 _NOT_FOUND = 404
@@ -67,11 +67,11 @@ class _GoneError(Exception):
 
 
 class _RefusedError(Exception):
-    """The broker does not let us publish there."""
+    """The broker does not let the bridge publish there."""
 
 
 class Outlet:
-    """What outputs store, to the broker, for ever."""
+    """Carries results from the output streams to the broker, until cancelled."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Outlet:
 
     @property
     def trouble(self) -> str | None:
-        """Why some or all results are not published at the moment."""
+        """Reason why some or all results are not published now. None if they are."""
         return self._endeavour.trouble or next(iter(self._refusals.values()), None)
 
     async def run(self) -> None:
@@ -99,14 +99,14 @@ class Outlet:
     async def _attempt(self, endeavour: Endeavour) -> None:
         site = self._access.spec.name
         lost: list[str] = []
-        address = await asyncio.to_thread(self._address)  # Anew each time: a password may be mended.
+        address = await asyncio.to_thread(self._address)  # Each time, as the password may be corrected.
         since = await asyncio.to_thread(self._since)
         async with (
             connected(self._access, lost.append) as server,
             MqttConnection(address, self._client_id, session=False) as broker,
             asyncio.TaskGroup() as tasks,
         ):
-            # A group ends with what its members raise: whichever side fails ends all.
+            # A group ends when one of its members raises, so either side ends all.
             tasks.create_task(_keep(broker, lost))
             ends = _Ends(server, broker, site, asyncio.Semaphore(broker.window), since, self._refusals)
             tasks.create_task(_watch(ends, tasks))
@@ -114,7 +114,7 @@ class Outlet:
 
 
 async def _watch(ends: _Ends, tasks: asyncio.TaskGroup) -> None:
-    """Carry every output stream there is, and those to come."""
+    """Carry every output stream, also later ones."""
     carried: dict[str, asyncio.Task[None]] = {}
     while not is_cancelled():
         carried = {name: task for name, task in carried.items() if not task.done()}
@@ -144,16 +144,16 @@ async def _output_streams(server: Client, site: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """What all passages share."""
+    """Connections and limits that all passages share."""
 
     server: Client
     broker: MqttConnection
     site: str
     room: asyncio.Semaphore
-    """How many results may be unacknowledged, all passages together."""
+    """Limit of results without acknowledgement, for all passages together."""
     since: datetime
     refusals: dict[str, str]
-    """Stream → what the broker says against its topic."""
+    """Stream → reason why the broker refuses its topic."""
 
 
 class _Passage:
@@ -165,7 +165,7 @@ class _Passage:
         self._inbox = ends.server.new_inbox()
         self._arrived: asyncio.Queue[Msg] = asyncio.Queue()
         self._taken = 0
-        """Results that came since we took our place."""
+        """Results that came since the passage took its place."""
 
     async def run(self) -> None:
         """Publish what the stream stores until it is deleted."""
@@ -182,7 +182,7 @@ class _Passage:
             self._ends.refusals.pop(self._stream, None)
 
     async def _move(self, topic: str, batch: Sequence[Msg]) -> None:
-        """Publish a batch and move on; one that is refused, again and again."""
+        """Publish a batch and move on. Repeat a batch that is refused."""
         try:
             await self._publish(topic, batch)
         except _RefusedError as error:
@@ -205,7 +205,7 @@ class _Passage:
         return view
 
     async def _take_place(self) -> None:
-        """Stand where the last acknowledgement left us, and make the place if there is none yet."""
+        """Return to the last acknowledgement. Make the place if there is none yet."""
         path = f"{self._stream}.{CONSUMER}"
         config = {
             "durable_name": CONSUMER,
@@ -231,7 +231,7 @@ class _Passage:
         raise ConnectionError(f"{self._stream}: {answer['error'].get('description')}")
 
     async def _next(self) -> list[Msg]:
-        """The next results in order, as many as there are; none when there are none for a while."""
+        """Return the next results in order. Empty when there are none for a while."""
         batch = await self._pull({"batch": BATCH, "no_wait": True}, BATCH)
         return batch or await self._pull({"batch": 1, "expires": int(WAIT_S * 1e9)}, 1)
 
@@ -250,13 +250,13 @@ class _Passage:
                 raise ConnectionError(f"the server ends the reading of {self._stream}: {status}")
             self._taken += 1
             if message.metadata.sequence.consumer != self._taken:
-                # Sent to a reader before us, who is gone. After it nothing may be published.
+                # An earlier reader got it, which is gone. After it nothing may be published.
                 raise ConnectionError(f"a result of {self._stream} went astray")
             batch.append(message)
         return batch
 
     async def _publish(self, topic: str, batch: Sequence[Msg]) -> None:
-        """Returns when the broker has acknowledged all. Raises `_RefusedError`."""
+        """Publish, and wait until the broker has acknowledged all. Raises `_RefusedError`."""
         answers: list[asyncio.Future[list[ReasonCode]]] = []
         async with asyncio.timeout(PUBLISHED_S):
             for message in batch:

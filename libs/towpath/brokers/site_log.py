@@ -1,4 +1,4 @@
-"""A bridge's connection to the site's own server, and what it writes into the IN stream."""
+"""A bridge's connection to the site's own server, and its way into the IN stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from towpath.streams.acknowledged import AcknowledgedSender, Acknowledgement
 from towpath.streams.pages import last_serial, page
 
 SILENCE_S = 5.0
-"""Without any acknowledgement for so long, while some are due, the stream counts as out of reach."""
+"""Without any acknowledgement for this time, while some are due, the stream counts as out of reach."""
 
 _REQUEST_S = 5.0
 
@@ -29,10 +29,10 @@ _REQUEST_S = 5.0
 class Identity:
     """The message id of an event that a bridge stored.
 
-    `session` names one life of the session at the broker, `number` counts its events. A repetition that is
-    recognised is not stored at all; the id makes it harmless that the same event is sent to the stream
-    twice, when a bridge was killed while its last events were on their way. Payloads that are equal have
-    numbers of their own.
+    `session` names one life of the session at the broker, and `number` counts its events. A repetition that
+    is recognised is not stored at all. When a bridge was killed while its last events were on their way, the
+    same event is sent to the stream twice: the id makes that harmless. Equal payloads have numbers of their
+    own.
     """
 
     session: str
@@ -44,7 +44,7 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> Identity | None:
-        """The identity in a message id; None for that of somebody else."""
+        """Return the identity in a message id. None if another program made the id."""
         parts = bridge_id_parts(text)
         if parts is None:
             return None
@@ -54,10 +54,10 @@ class Identity:
 
 @asynccontextmanager
 async def connected(access: SiteAccess, closed: Callable[[str], None]) -> AsyncIterator[Client]:
-    """A connection to the site's server that does not come back by itself: `closed` is told why it ended.
+    """Connect to the site's server, without reconnecting. `closed` gets the reason when the connection ends.
 
-    What was on its way when it broke is lost, and what follows must not overtake it. Raises
-    `nats.errors.Error` or `OSError`.
+    Messages on their way are then lost, and later ones must not overtake them. Raises `nats.errors.Error` or
+    `OSError`.
     """
     assert access.bridge is not None
     name = access.spec.name
@@ -74,7 +74,10 @@ async def connected(access: SiteAccess, closed: Callable[[str], None]) -> AsyncI
 
 
 async def request(connection: Client, site: str, call: str, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the site's JetStream, maybe an `error`. Raises `TimeoutError`, `nats.errors.Error`."""
+    """Return the answer of the site's JetStream, or its `error`.
+
+    Raises `TimeoutError`, `nats.errors.Error`.
+    """
     answer = await connection.request(
         f"{api_prefix(site)}.{call}", json.dumps(body).encode(), timeout=_REQUEST_S
     )
@@ -82,7 +85,7 @@ async def request(connection: Client, site: str, call: str, body: dict[str, Any]
 
 
 class SiteLog:
-    """Stores events in the IN stream, many at a time, and tells which are stored."""
+    """Stores events in the IN stream, many at a time, and reports which are stored."""
 
     def __init__(self, connection: Client, site: str, stored: Callable[[int], None]) -> None:
         self._connection = connection
@@ -95,13 +98,13 @@ class SiteLog:
 
     @classmethod
     async def open(cls, connection: Client, site: str, stored: Callable[[int], None]) -> Self:
-        """`stored` is called with the number of each event once the stream has it."""
+        """Open the log. It calls `stored` with the number of each event once the stream has it."""
         log = cls(connection, site, stored)
         await log._sender.open()
         return log
 
     async def newest(self, session: str, most: int) -> list[Identity]:
-        """What a bridge has stored in this session, oldest first, among the `most` newest events."""
+        """Return events that a bridge stored in this session, oldest first, among the `most` newest ones."""
         last = await last_serial(self._connection, self._site, IN_STREAM)
         after, found = max(0, last - most), []
         while after < last and (messages := await page(self._connection, self._site, IN_STREAM, after + 1)):
@@ -111,7 +114,7 @@ class SiteLog:
         return found
 
     async def store(self, subject: str, body: bytes, identity: Identity) -> None:
-        """Send one event to the stream; they are stored in the order of these calls."""
+        """Send one event to the stream. Events are stored in the order of these calls."""
         if not self._due:
             self._heard_at = asyncio.get_running_loop().time()
         self._due += 1

@@ -1,4 +1,4 @@
-"""The target's end of a transfer: `towpath.checkpoints.transfer` says what comes, and in which order."""
+"""The target's end of a transfer. `towpath.checkpoints.transfer` has the entries and their order."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 
 
 async def receive(redis: Redis, operation: str, staging: Path, base: Path, *, consumer: str) -> str:
-    """Target: take the checkpoint from the store into `staging`; return its digest.
+    """Target: take the checkpoint from the store into `staging`. Return its digest.
 
-    Files that were not sent are taken from `base`, an older copy. Runs until a transfer is complete
-    and correct; cancel it to give up. Survives restarts of the store, and of the source.
+    Files that were not sent come from `base`, an older copy. It runs until a transfer is complete and
+    correct, through restarts of the store and of the source. Cancel it to give up.
     """
     receiver = _Receiver(redis, transfer_key(operation), staging, base, consumer)
     try:
@@ -67,10 +67,10 @@ class _Receiver:
         self.span = Receiving()
         self.pace = Pace(0.0)
         self.attempt = staging.with_name(staging.name + ".attempt")
-        """File that says which attempt the staging directory holds: survives the target's death."""
+        """File that names the attempt in the staging directory. It survives the target's death."""
 
     async def next_entries(self) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        """New entries, first those this consumer took before a crash and never acknowledged."""
+        """Return new entries, first those that this consumer took before a crash and never acknowledged."""
         try:
             for start in ("0", ">"):
                 block = None if start == "0" else 500
@@ -89,21 +89,21 @@ class _Receiver:
         return []
 
     async def _create_group(self) -> None:
-        # Without MKSTREAM: the stream is the source's to make.
+        # Without MKSTREAM, because the source makes the stream.
         try:
             await self.redis.xgroup_create(self.key, GROUP, id="0")
         except ResponseError:
             await asyncio.sleep(POLL_S * 4)
 
     async def take(self, entry: dict[bytes, bytes]) -> str | None:
-        """Bring one entry to disk. Returns the digest when the transfer is complete."""
+        """Write one entry to disk. Return the digest when the transfer is complete."""
         kind, generation = entry[b"kind"], entry[b"generation"].decode()
         if kind == b"begin":
             self.pace = Pace(float(entry.get(REST.encode(), b"0")))
             self.span.begin(entry.get(TRACEPARENT.encode(), b"").decode() or None)
             await to_the_end(asyncio.to_thread(self._prepare, json.loads(entry[b"files"]), generation))
         elif generation != await asyncio.to_thread(self._current):
-            log.info("an entry of an earlier attempt is passed over")
+            log.info("an entry of an earlier attempt is left out")
         elif kind == b"chunk":
             data = entry[b"data"]
             if zlib.crc32(data) != int(entry[b"crc"]):
@@ -122,7 +122,10 @@ class _Receiver:
         return digest
 
     def _prepare(self, files: dict[str, str], generation: str) -> None:
-        """Keep of the staging directory, and take from the older copy, what the source will not send."""
+        """Keep files of the staging directory that the source will not send.
+
+        Link others from the older copy.
+        """
         self.attempt.unlink(missing_ok=True)
         staged, have = inventory(self.staging), inventory(self.base)
         for path in staged:
@@ -133,7 +136,7 @@ class _Receiver:
                 target = self.staging / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.unlink(missing_ok=True)
-                # Nobody changes a file of a checkpoint in place: another name for it will do.
+                # No one changes a file of a checkpoint in place, so a link is a copy.
                 os.link(self.base / path, target)
         self.staging.mkdir(parents=True, exist_ok=True)
         self.attempt.write_text(generation)
@@ -142,7 +145,7 @@ class _Receiver:
         return self.attempt.read_text() if self.attempt.exists() else None
 
     async def acknowledge(self, identifier: bytes) -> None:
-        """Make room in the store: the entry is safe here."""
+        """Make room in the store, because the entry is safe here."""
         async with self.redis.pipeline(transaction=True) as pipe:
             pipe.xack(self.key, GROUP, identifier)
             pipe.xdel(self.key, identifier)
@@ -150,8 +153,10 @@ class _Receiver:
 
 
 def _entries(reply: Any) -> tuple[list[tuple[bytes, dict[bytes, bytes]]], list[bytes]]:
-    """Entries of a one-stream XREADGROUP reply, whichever protocol version it came by; and which of those
-    that were taken before are gone, because the source started over."""
+    """Return the entries of a one-stream XREADGROUP reply of any protocol version.
+
+    The second list has entries that were taken before and are gone, because the source started again.
+    """
     if not reply:
         return [], []
     streams = list(reply.values()) if isinstance(reply, dict) else [entries for _, entries in reply]

@@ -1,4 +1,4 @@
-"""What a transfer looks like in a trace: a span at the source, and below it one at the target."""
+"""Spans of a transfer in a trace: one at the source, and below it one at the target."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 from towpath.telemetry.tracing import continuing, is_traced
 
 TRACEPARENT = "traceparent"
-"""Field of a transfer's first entry: W3C, the span of the source."""
+"""Field of a transfer's first entry: the span of the source, in the form of W3C."""
 
 _tracer = trace.get_tracer("towpath.checkpoints")
 
 
 @contextmanager
 def shipping(operation: str, job: str | None) -> Iterator[Span]:
-    """Around sending a checkpoint; attributes can be added to what is yielded."""
+    """Make a span around the sending of a checkpoint. Yield it, so that attributes can be added."""
     if not is_traced():
         yield trace.INVALID_SPAN
         return
@@ -30,25 +30,25 @@ def shipping(operation: str, job: str | None) -> Iterator[Span]:
 
 
 class Receiving:
-    """The receiving end's span: from a transfer's first entry on, until it is complete or begins anew."""
+    """The receiving end's span: from a transfer's first entry until it is complete or begins again."""
 
     def __init__(self) -> None:
         self._span: Span = trace.INVALID_SPAN
         self._taken_bytes = 0
 
     def begin(self, traceparent: str | None) -> None:
-        """A source begins, for the first time or anew; without `traceparent` there is no trace."""
-        self.end("the source began anew")
+        """Note that a source begins, perhaps again. Without `traceparent` there is no trace."""
+        self.end("the source began again")
         if traceparent is not None:
             with continuing(traceparent):
                 self._span = _tracer.start_span("receive checkpoint", kind=SpanKind.CONSUMER)
 
     def took(self, count: int) -> None:
-        """So many more bytes are on disk."""
+        """Note that `count` more bytes are on disk."""
         self._taken_bytes += count
 
     def end(self, error: str | None = None) -> None:
-        """It is complete, or goes no further for this reason. Without a begin nothing happens."""
+        """End the span of a transfer that is complete or has failed. Without a begin, do nothing."""
         if error is not None:
             self._span.set_status(StatusCode.ERROR, error)
         self._span.set_attribute("towpath.bytes", self._taken_bytes)

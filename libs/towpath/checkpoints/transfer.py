@@ -2,14 +2,14 @@
 
 A transfer is one Redis stream, `towpath:transfer:<operation>`:
 
-    begin {files, rest, traceparent}   what a complete checkpoint holds, and what is being sent
+    begin {files, rest, traceparent}   all files of the complete checkpoint, with their digests
     chunk {path, offset, data, crc}    at most 1 MB of a file
     end   {digest}                     digest over the complete list of files
 
-The source never has more than `WINDOW` chunks in the stream: a chunk is deleted only when the
-target has it on disk, so the store's memory stays small whatever the state's size. A second `begin`
-(the source died and started over) restarts the target. Every entry names the attempt it belongs to
-(`generation`), because the last words of a dead source may arrive after its successor's first.
+The source never has more than `WINDOW` chunks in the stream: a chunk is deleted only when the target has it
+on disk. So the store's memory stays small, whatever the size of the state. A second `begin` (the source died
+and started again) restarts the target. Every entry names its attempt (`generation`), because the last entries
+of a dead source may arrive after the first ones of its successor.
 
 This is the source's end; `towpath.checkpoints.receiving` is the target's.
 """
@@ -48,39 +48,40 @@ WINDOW = 8
 """Chunks in the store at a time: enough to keep source and target busy at once."""
 
 KEEP_S = 3600
-"""An abandoned transfer disappears by itself."""
+"""Redis deletes an abandoned transfer after this time."""
 
 REST = "rest"
-"""Key in a `begin`: for how many times as long as it works the target shall rest."""
+"""Key in a `begin`: how many times as long as it works the target must rest."""
 
 HURRIED_S, PATIENCE = 1.5, 3.0
-"""A transfer that has worked for so long is a long one: then it rests so many times as long as before.
-What is over in a few seconds hardly delays the jobs that run meanwhile; a gigabyte would for a minute."""
+"""After this time of work a transfer counts as long, and rests this many times as long as before.
+
+A few seconds hardly delay the jobs that run meanwhile. A gigabyte would delay them for a minute."""
 
 LONGEST_REST_S = 1.0
-"""A chunk that took longer waited for a link or a store, not for a processor."""
+"""If a chunk took longer, it waited for a link or a store, and not for a processor."""
 
 GROUP = "target"
 POLL_S = 0.005
-"""How often the source looks for free room: far below the time a chunk takes to write."""
+"""Between two looks for free room: far less than the time to write a chunk."""
 
 RECONNECT_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What a transfer moved."""
+    """Files and bytes that a transfer moved."""
 
     files: int
     state_bytes: int
     inventory: dict[str, str]
-    """Path → digest of all that the target has now."""
+    """Path → digest of all files that the target has now."""
     digest: str
     """Of the inventory."""
 
 
 class Pace:
-    """Rests after work, for so many times as long as the work took; for longer once there was much work."""
+    """Rests after work, for `factor` times as long as the work took. It rests longer after much work."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -89,7 +90,7 @@ class Pace:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """What is done within is work; waiting for others is not."""
+        """Count the time within as work. Leave out waiting for others."""
         begun = time.monotonic()
         try:
             yield
@@ -97,11 +98,11 @@ class Pace:
             self._worked_s += time.monotonic() - begun
 
     async def rest(self) -> None:
-        """Rest from all work since the last rest."""
+        """Rest for all work since the last rest."""
         await asyncio.sleep(self.rest_s())
 
     def rest_s(self) -> float:
-        """How long to rest from all work since this was asked last."""
+        """Return the time to rest for all work since the last call."""
         worked_s, self._worked_s = self._worked_s, 0.0
         self._together_s += worked_s
         factor = self.factor * (PATIENCE if self._together_s > HURRIED_S else 1.0)
@@ -109,7 +110,7 @@ class Pace:
 
 
 def transfer_key(operation: str) -> str:
-    """The Redis stream of an operation's transfer."""
+    """Return the name of the Redis stream of an operation's transfer."""
     return f"towpath:transfer:{operation}"
 
 
@@ -127,10 +128,12 @@ async def send(
 ) -> Sent:
     """Source: put the checkpoint into the store, as fast as the target takes it.
 
-    Only files that differ from `have` (path → digest at the target) travel. `job` is whose checkpoint it
-    is, for fault rules. After each chunk both sides rest for `rest` times as long as they worked for it:
-    jobs that run meanwhile want processors and disks, too. Raises `TowpathError` (deadline) when the
-    target takes nothing for `within_s` seconds.
+    `files_of` lists the files that a complete copy needs. Only those travel that differ from `have` (path →
+    digest at the target). Fault rules know the checkpoint by `job`. After each chunk both sides rest for
+    `rest` times as long as they worked for it, because jobs that run meanwhile want processors and disks,
+    too.
+
+    Raises `TowpathError` (deadline) when the target takes nothing for `within_s` seconds.
     """
     with shipping(operation, job) as span:
         sender = _Sender(redis, transfer_key(operation), generation, within_s, Pace(rest))
@@ -171,7 +174,7 @@ CHUNKS: Items[dict[str, Any]] = Items(
     fields=lambda entry: {"path": entry["path"], "offset": entry["offset"]},
     with_payload=lambda entry, data: {**entry, "data": data},
 )
-"""What fault rules see of chunks on their way out. The checksum stays that of the file."""
+"""Fields of outgoing chunks that fault rules see. The checksum stays that of the file."""
 
 
 async def _chunks(checkpoint: Path, paths: list[str], pace: Pace) -> AsyncIterator[dict[str, Any]]:
@@ -194,7 +197,7 @@ def _read(path: Path, offset: int) -> tuple[bytes, bool]:
 
 
 class _Sender:
-    """The writing end: retries through a restart of Redis, keeps the window."""
+    """The writing end: it repeats what a restart of Redis interrupts, and keeps the window."""
 
     def __init__(self, redis: Redis, key: str, generation: str, within_s: float, pace: Pace) -> None:
         self.pace = pace
@@ -205,15 +208,15 @@ class _Sender:
         self._alive()
 
     def _alive(self) -> None:
-        """The other side has done something: it has its time anew."""
+        """Begin the deadline again: the other side has done something."""
         self.end = asyncio.get_running_loop().time() + self.within_s
 
     async def restart(self, begin: dict[Any, Any]) -> None:
-        """Throw away what an earlier attempt left, announce a new one.
+        """Delete what an earlier attempt left, and announce a new one.
 
-        The stream is emptied, not deleted: a stream that is made anew counts from the clock, and within
-        the same millisecond it gives the same numbers again. Then what the target takes of the earlier
-        attempt would acknowledge, and delete, the beginning of this one.
+        The stream is emptied, and not deleted. A new stream would number its entries by the clock, and repeat
+        numbers within the same millisecond. When the target then acknowledges an entry of the earlier
+        attempt, it would delete the beginning of this one.
         """
 
         async def attempt() -> None:
@@ -226,15 +229,17 @@ class _Sender:
         await self._surely(attempt)
 
     async def add(self, entry: dict[Any, Any]) -> None:
-        """Append an entry once there is room. A repetition after a lost answer is harmless: chunks
-        say where they belong."""
+        """Append an entry once there is room.
+
+        A repetition after a lost answer is harmless, because chunks say where they belong.
+        """
         await self._until_at_most(WINDOW - 1)
         marked: dict[Any, Any] = {"generation": self.generation, **entry}
         with self.pace.work():
             await self._surely(lambda: self.redis.xadd(self.key, marked))
 
     async def drained(self) -> None:
-        """Return when the target has taken everything."""
+        """Wait until the target has taken everything."""
         await self._until_at_most(0)
 
     async def _until_at_most(self, entries: int) -> None:

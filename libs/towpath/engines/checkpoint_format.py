@@ -26,7 +26,7 @@ class Shipment(Protocol):
     """Copies of the checkpoint of a running job, one after the other. All methods block."""
 
     keep_every_s: float
-    """How often the agent must call `keep`."""
+    """Longest time between two calls of `keep`."""
 
     @property
     def copy(self) -> Path:
@@ -46,7 +46,7 @@ class Shipment(Protocol):
 
 
 class CheckpointFormat(ABC):
-    """What an agent does with checkpoints of one kind of engine. All methods block.
+    """Everything that an agent does with checkpoints of one kind of engine. All methods block.
 
     `shipment` and `derive` are capabilities: an engine that lacks one leaves the method out. Commands that
     need it are then refused.

@@ -1,4 +1,4 @@
-"""What an engine's process answers: the commands of `towpath.contracts.engine`.
+"""The commands of `towpath.contracts.engine`, which an engine's process answers.
 
 In the words of SpecK's binders:
 

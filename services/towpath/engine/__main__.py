@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True, help="the mesh's directory")
     parser.add_argument("--site", required=True, help="name of the site")
     parser.add_argument(
-        "--job", help="the one job that it is for; all of the site's that have none otherwise"
+        "--job", help="the one job of this engine; by default all jobs without an engine of their own"
     )
     parser.add_argument("--memory", help="heap of its JVM, instead of the site's setting")
     arguments = parser.parse_args()

@@ -29,8 +29,7 @@ from towpath.telemetry.tracing import start_tracing
 log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 2.0
-"""How often the engine looks whether its JVM lives, and its executors. Without them the process is of no
-use, and ends."""
+"""Between two looks whether JVM and executors are alive. Without them the process is useless, and ends."""
 
 
 async def run(settings: EngineSettings) -> None:
@@ -39,7 +38,7 @@ async def run(settings: EngineSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # Halting and starting block a thread each, for seconds; many jobs may do so at once.
+    # Halting and starting a job blocks a thread for seconds, and many jobs may do so at once.
     loop.set_default_executor(ThreadPoolExecutor(32, thread_name_prefix="spark"))
     planners = Planners(settings.directory)
     planners.start()
@@ -87,5 +86,5 @@ def _is_stopped(session: SparkSession) -> bool:
 
 
 def _executor_count(session: SparkSession) -> int:
-    """The driver is in Spark's list as well."""
+    """Return the number of executors. Spark's list has the driver as well."""
     return session.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # type: ignore[operator]

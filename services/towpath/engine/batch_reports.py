@@ -1,4 +1,4 @@
-"""What Spark reports of a micro-batch, read from its JSON."""
+"""Spark's report of a micro-batch, read from its JSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PHASES = {
     "wal_commit": "walCommit",
     "commit_offsets": "commitOffsets",
 }
-"""The last part of a metric `job.batch.phase.…` → Spark's name of it."""
+"""Last part of a metric `job.batch.phase.…` → Spark's name for it."""
 
 _NO_WATERMARK = datetime(1970, 1, 1, tzinfo=UTC)
-"""What Spark writes before a query has seen any event time."""
+"""The watermark that Spark writes before a query has seen any event time."""
 
 
 @dataclass(frozen=True)
@@ -32,30 +32,30 @@ class BatchReport:
     begun_ns: int
     """Start of its trigger, Unix nanoseconds, to the millisecond."""
     duration_s: float
-    """From there to its commit."""
+    """From then to its commit."""
     events: int
-    """Events read. One that several branches of a plan read counts once."""
+    """Events read. An event that several branches of a plan read counts once."""
     after: dict[str, int]
-    """Input → serial number behind which it began; an input's first micro-batch has none."""
+    """Input → serial number behind which it began. An input's first micro-batch has none."""
     through: dict[str, int]
     """Input → serial number up to which it read."""
     phases: dict[str, float]
     """Part of the work → seconds, by the names of `PHASES`."""
     watermark: datetime | None
     state_rows: int | None
-    """Null: the job keeps no state."""
+    """None for a job that keeps no state."""
     state_bytes: int | None
 
     @property
     def ended_ns(self) -> int:
-        """Its commit, Unix nanoseconds."""
+        """Time of its commit, Unix nanoseconds."""
         return self.begun_ns + round(self.duration_s * 1e9)
 
     @classmethod
     def of(cls, progress: dict[str, Any], inputs: Sequence[str]) -> BatchReport | None:
-        """Read a report; `inputs` are the job's, in the order of its plan.
+        """Read a report. `inputs` are the job's, in the order of its plan.
 
-        None for a trigger that found nothing to do: it ran no micro-batch.
+        Returns None for a trigger that found nothing to do: it ran no micro-batch.
         """
         durations, state = progress["durationMs"], progress.get("stateOperators") or []
         if "addBatch" not in durations:
@@ -77,7 +77,7 @@ class BatchReport:
 
 
 def serials(sources: Sequence[dict[str, Any]], member: str, inputs: Sequence[str]) -> dict[str, int]:
-    """Input → serial number, from the offsets that a report has under `member`."""
+    """Return input → serial number, from the offsets that a report has under `member`."""
     offsets = [source.get(member) for source in sources]
     return by_input(inputs, [json.loads(o) if isinstance(o, str) else o for o in offsets])
 
@@ -88,7 +88,7 @@ def _events(
     # As in `by_input`: a plan with several branches reads all inputs of a branch in order.
     counts = [source.get("numInputRows", 0) for source in sources]
     read = {name: max(counts[place :: len(inputs)], default=0) for place, name in enumerate(inputs)}
-    # The first micro-batch after a start may have older events as well, recalled for their times only.
+    # The first micro-batch after a start may have older events as well, recalled only for their times.
     news = {name: through[name] - after[name] for name in after.keys() & through.keys()}
     return sum(min(count, news.get(name, count)) for name, count in read.items())
 
@@ -114,4 +114,4 @@ def _unchanged(report: dict[str, Any], payload: bytes) -> dict[str, Any]:
 REPORTS: Items[dict[str, Any]] = Items(
     payload=lambda report: json.dumps(report).encode(), fields=_no_fields, with_payload=_unchanged
 )
-"""How rules read what Spark reports of a micro-batch. They can measure it, and not change it."""
+"""Fields of Spark's reports that fault rules see. Rules can measure a report, and not change it."""

@@ -8,17 +8,17 @@ from towpath.engine.batch_reports import BatchReport
 from towpath.telemetry.tracing import ids_of, record, span_of
 
 FIRST_BATCHES = 3
-"""Of a run: the first loads state and starts workers, the next catch up."""
+"""Traced micro-batches of a run: the first loads state and starts workers, the next ones catch up."""
 
 
 @dataclass
 class BatchSpans:
-    """Of one run of one job."""
+    """Spans of one run of one job."""
 
     job: str
     site: str
     generation: int
-    """Of the job's checkpoint: each counts its micro-batches anew."""
+    """Generation of the job's checkpoint. Each one counts its micro-batches from 0."""
     _command: str | None = None
     """W3C traceparent of the command that started the run."""
     _left: int = 0
@@ -26,23 +26,25 @@ class BatchSpans:
 
     @property
     def waits(self) -> bool:
-        """Whether the next micro-batch gets a span."""
+        """True if the next micro-batch gets a span."""
         return self._left > 0
 
     def begin(self, traceparent: str | None) -> None:
-        """The run is commanded, in a trace or, with null, outside of any: then it has no spans."""
+        """Note that a command starts the run. With None it is outside of any trace, and has no spans."""
         self._command, self._left = traceparent, FIRST_BATCHES if traceparent else 0
 
     def take_in(self, report: BatchReport) -> None:
-        """A micro-batch was committed. Each once, in order."""
+        """Take in a committed micro-batch: each once, in order."""
         self._newest = report
         if self._left > 0:
             self._left -= 1
             self._record(report, self._command)
 
     def halted(self, traceparent: str | None, asked_ns: int) -> None:
-        """A halt that was asked for at `asked_ns` (Unix nanoseconds) is through: what was under way then, and
-        is committed by now, it waited for."""
+        """Note the end of a halt that was commanded at `asked_ns` (Unix nanoseconds).
+
+        The micro-batch that was under way then gets a span if it is committed now: the halt waited for it.
+        """
         newest = self._newest
         if newest is not None and newest.begun_ns <= asked_ns <= newest.ended_ns:
             self._record(newest, traceparent)
@@ -64,7 +66,7 @@ class BatchSpans:
 
 
 def batch_attributes(job: str, site: str, report: BatchReport) -> dict[str, str | int | float | bool]:
-    """What a span of a micro-batch says of it."""
+    """Return the attributes of a micro-batch's span."""
     return {
         "towpath.job": job,
         "towpath.site": site,

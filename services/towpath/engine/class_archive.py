@@ -1,9 +1,9 @@
-"""The classes that an engine loads, in a file that its JVM maps into memory instead of loading them anew.
+"""The classes that an engine loads, in an archive that its JVM maps into memory.
 
 Spark loads and verifies some twenty thousand classes before the first micro-batch. With an archive of them
 (Java's class data sharing) a session and its warm-up cost the JVM 5.2 instead of 8.2 CPU seconds, and several
 engines on one machine share the pages. `python -m towpath.engine.class_archive` makes the archive of this
-installation, once; an engine without one starts as ever.
+installation. An engine without one loads all classes at each start.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from pathlib import Path
 import pyspark
 
 MAKING_S = 300.0
-"""For a session, its warm-up and writing the archive, on a slow machine."""
+"""Time for a session, its warm-up and writing the archive, on a slow machine."""
 
 _RECORDING = "towpath.engine.class_recording"
-"""The module that runs the session. Only its name: it uses this one."""
+"""The module that runs the session. Only its name, because it imports this one."""
 
 
 def class_archive() -> Path:
-    """Where the archive lies that fits this installation's PySpark and the Java that it would start.
+    """Return the path of the archive for this installation's PySpark and the Java that it would start.
 
-    Another Java, or another PySpark, has another: a JVM takes only what it has made itself of the same files.
+    Another Java, or another PySpark, has another archive, because a JVM takes only its own, of the same
+    files.
     """
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "java")
@@ -39,16 +40,16 @@ def class_archive() -> Path:
 
 
 def archive_option() -> str:
-    """The Java option that makes use of the archive; empty if there is none."""
+    """Return the Java option that uses the archive. Empty if there is none."""
     archive = class_archive()
     return f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
 
 
 def make_class_archive() -> Path:
-    """Run a session with its warm-up and keep the classes it has loaded; blocks for some twenty seconds.
+    """Run a session with its warm-up, and keep the classes it has loaded. Blocks for some twenty seconds.
 
-    One that is there is left: it fits. Raises `RuntimeError` when the session fails or Java writes none,
-    `subprocess.TimeoutExpired` when that takes longer than `MAKING_S`.
+    Does nothing if the archive is there, because then it fits. Raises `RuntimeError` when the session fails
+    or Java writes no archive, and `subprocess.TimeoutExpired` when that takes longer than `MAKING_S`.
     """
     archive = class_archive()
     if archive.exists():
@@ -66,7 +67,7 @@ def make_class_archive() -> Path:
 
 
 def main() -> None:
-    """Make the archive, and say so."""
+    """Make the archive, and print its path."""
     archive = make_class_archive()
     print(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")
 

@@ -1,4 +1,4 @@
-"""A session that runs only for the classes it loads: what `class_archive` keeps comes from here."""
+"""Run a session only for the classes it loads. `class_archive` keeps them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.engine.warm_up import warm_up
 def record(directory: Path, java_options: str) -> None:
     """Start a session in `directory`, warm it up, and return when its JVM has ended.
 
-    With `-XX:ArchiveClassesAtExit` among the options the JVM writes its classes before it ends. Blocks for
+    With `-XX:ArchiveClassesAtExit` among the options, the JVM writes its classes before it ends. Blocks for
     some twenty seconds.
     """
     spec = EngineSpec(java_options=java_options)
@@ -29,7 +29,7 @@ def record(directory: Path, java_options: str) -> None:
     java = gateway.proc
     assert java is not None, "the session has started its own JVM"
     session.stop()
-    java.communicate()  # Closes its input, without which it ends.
+    java.communicate()  # Closes its input. Then it ends.
 
 
 if __name__ == "__main__":

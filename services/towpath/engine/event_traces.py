@@ -1,4 +1,4 @@
-"""What became of single events: now and then one whose result was just stored is traced.
+"""Traces of single events. Now and then an event is traced whose result was just stored.
 
 Spans of such a trace: `stored` (from the device, if the event says when it was sent), `waiting` until the
 micro-batch began that published the result (for a window that includes its time in the state), that
@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 STORED_TIME_HEADER = "Nats-Time-Stamp"
 
 LookUp = Callable[[str, int], "Future[StoredMessage | None]"]
-"""Stream and serial number → the message, or null if it is not kept any more. Does not block."""
+"""Stream and serial number → the message, or None if it is not kept any more. Does not block."""
 
 
 @dataclass(frozen=True)
 class SentEvent:
-    """What an event's own JSON says of how it came to be, as far as it can be believed."""
+    """Origin of an event as its own JSON states it, as far as that is plausible."""
 
     ids: tuple[str, str] | None = None
-    """Trace and span that it continues."""
+    """Trace and span that the event continues."""
     sent_ns: int | None = None
 
     @classmethod
@@ -60,7 +60,7 @@ class SentEvent:
 
 
 def time_ns_of(text: str) -> int | None:
-    """Unix nanoseconds of an ISO 8601 time, UTC unless it says otherwise; null if it is none."""
+    """Return Unix nanoseconds of an ISO 8601 time, by default in UTC. None if the value is no time."""
     try:
         time_ = datetime.fromisoformat(text)
     except ValueError:
@@ -75,7 +75,7 @@ class _Sampled:
     source: ResolvedInput
     serial: int
     stored_ns: int
-    """By the result, to the millisecond."""
+    """Stated by the result, to the millisecond."""
     published: StoredBatch
     message: Future[StoredMessage | None]
     report: BatchReport | None = None
@@ -83,26 +83,26 @@ class _Sampled:
 
 @dataclass
 class EventTraces:
-    """Of one run of one job. Any thread may call it."""
+    """Traced events of one run of one job. Any thread may call it."""
 
     assignment: Assignment
     site: str
     look_up: LookUp
     pause_s: float | None = 10.0
-    """Between the traced events of a job; None: none is traced."""
+    """Time between two traced events of a job. None if no event is traced."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _due: float = 0.0
-    """When the next event is traced, by the monotonic clock."""
+    """Time of the next traced event, by the monotonic clock."""
     _sampled: _Sampled | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether a micro-batch that has published is yet to be reported."""
+        """True if a micro-batch has published and is not reported yet."""
         sampled = self._sampled
         return sampled is not None and sampled.report is None
 
     def stored(self, published: StoredBatch) -> None:
-        """A micro-batch's results are stored. One of them is picked if it is time."""
+        """Note that a micro-batch's results are stored. Pick one of them if it is time."""
         if self.pause_s is None or time.monotonic() < self._due:
             return
         result = _read(random.choice(published.results).body)
@@ -118,28 +118,28 @@ class EventTraces:
         message.add_done_callback(lambda _: self._finish(sampled))
 
     def _source_of(self, result: dict[str, Any]) -> ResolvedInput | None:
-        """The input that the result's newest event is from. A window over several does not say."""
+        """Return the input of the result's newest event. None for a window over several inputs."""
         inputs = self.assignment.inputs
         if len(inputs) == 1:
             return inputs[0]
         return next((entry for entry in inputs if entry.name == result.get("input")), None)
 
     def take_in(self, report: BatchReport) -> None:
-        """A micro-batch was committed. Each once, in order; some may be missing."""
+        """Take in a committed micro-batch: each once, in order. Some may be missing."""
         sampled = self._sampled
         if sampled is not None and report.batch == sampled.published.batch:
             sampled.report = report
             self._finish(sampled)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Forget all events that wait."""
         with self._lock:
             sampled, self._sampled = self._sampled, None
         if sampled is not None:
             sampled.message.cancel()
 
     def _finish(self, sampled: _Sampled) -> None:
-        """Record the trace once everything is known that it tells."""
+        """Record the trace as soon as all its parts are known."""
         with self._lock:
             if self._sampled is not sampled or sampled.report is None or not sampled.message.done():
                 return
@@ -147,7 +147,7 @@ class EventTraces:
         try:
             self._record(sampled, sampled.report, _outcome(sampled.message))
         except Exception as error:
-            # Whatever an event says of itself, its job goes on.
+            # An event may contain anything. Its job continues.
             log.warning("event %d is not traced: %s: %s", sampled.serial, type(error).__name__, error)
 
     def _record(self, sampled: _Sampled, report: BatchReport, message: StoredMessage | None) -> None:
@@ -159,7 +159,7 @@ class EventTraces:
         stored, batch = span_of(*event, "stored"), span_of(*event, job, "batch")
         place = {"towpath.site": source.site, "towpath.stream": source.stream}
         about = {"towpath.job": job, **place, "towpath.serial": sampled.serial, SAMPLED_EVENT: True}
-        # A trigger may have begun to wait for events before this one was there.
+        # A trigger may have begun to wait for events before this one came.
         begun_ns = max(report.begun_ns, stored_ns)
         sent_ns = min(sent.sent_ns or stored_ns, stored_ns)
         span = _Spans(trace, about)
@@ -201,7 +201,7 @@ class _Spans:
 
 
 def _outcome(message: Future[StoredMessage | None]) -> StoredMessage | None:
-    """The message, or null where it could not be had: the trace then begins when the event was stored."""
+    """Return the message. None if it cannot be fetched: then the trace begins when the event was stored."""
     try:
         return message.result()
     except (CancelledError, Exception) as error:
@@ -214,7 +214,7 @@ def _stored_ns(message: StoredMessage) -> int | None:
 
 
 def _read(body: bytes) -> dict[str, Any]:
-    """A result's JSON; empty if fault rules have made something else of it."""
+    """Return a result's JSON. Empty if fault rules have changed it into something else."""
     try:
         content = json.loads(body)
     except ValueError:

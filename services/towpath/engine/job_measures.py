@@ -1,4 +1,4 @@
-"""What is measured of one job while it runs, until it is asked for."""
+"""Measurements of one job while it runs, until they are read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from towpath.engine.batch_reports import PHASES, BatchReport
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
 MOST_LATENCIES = 10_000
-"""Kept of one interval. A micro-batch gives fifty at most."""
+"""Most latencies that are kept of one interval. A micro-batch gives fifty at most."""
 
 _PHASE_METRICS = {phase: f"job.batch.phase.{phase}" for phase in PHASES}
 
 
 class Measured(NamedTuple):
-    """A sample, as small as Python has it: an engine keeps many."""
+    """A sample. It is as small as Python allows, because an engine keeps many."""
 
     entity: str
     metric: str
@@ -31,7 +31,7 @@ class Measured(NamedTuple):
 
 
 def quantiles(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
-    """Quantiles of values, as metrics under `name`; none of none. Each is one of the values."""
+    """Yield quantiles of values as metrics under `name`. Each is one of the values. None without values."""
     ordered = sorted(values)
     for short, quantile in QUANTILES.items() if ordered else ():
         yield f"{name}.{short}", ordered[math.ceil(quantile * len(ordered)) - 1]
@@ -39,38 +39,38 @@ def quantiles(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]
 
 @dataclass
 class JobMeasures:
-    """Of one run of one job. Any thread may call it."""
+    """Measurements of one run of one job. Any thread may call it."""
 
     job: str
     clock: Callable[[], float] = time.monotonic
-    """Seconds; for rates."""
+    """Seconds, for rates."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sampled_at: float | None = None
-    """When samples were last taken, by `clock`; null before the job has begun."""
+    """Time of the last samples, by `clock`. None before the job has begun."""
     _through: dict[str, int] = field(default_factory=dict)
-    """Input → the serial number up to which events are counted."""
+    """Input → serial number up to which events are counted."""
     _events: int = 0
     _sampled: tuple[int, int] = (0, 0)
-    """Events and results when samples were last taken."""
+    """Events and results at the last samples."""
     _newest: BatchReport | None = None
     _batches: list[BatchReport] = field(default_factory=list)
-    """Since samples were last taken."""
+    """Since the last samples."""
     _batch_events: int | None = None
-    """Of the newest micro-batch that had any, since samples were last taken."""
+    """Of the newest micro-batch that had any, since the last samples."""
     _latencies: list[float] = field(default_factory=list)
-    """End to end, seconds, since samples were last taken."""
+    """End to end, seconds, since the last samples."""
 
     def begin(self, serials: dict[str, int]) -> None:
-        """The job begins to run behind these serial numbers; or runs again, which changes nothing."""
+        """Note that the job begins to run behind these serial numbers. Later runs change nothing."""
         with self._lock:
             if self._sampled_at is None:
                 self._sampled_at, self._through = self.clock(), dict(serials)
 
     def take_in(self, report: BatchReport) -> None:
-        """A micro-batch was committed. Each once, in order; some may be missing."""
+        """Take in a committed micro-batch: each once, in order. Some may be missing."""
         with self._lock:
-            # Of what was not reported only the serial numbers are known: with other topics in the stream
-            # they are more than the events.
+            # Without a report only the serial numbers are known. With other topics in the stream they are
+            # more than the events.
             unreported = sum(
                 max(0, after - self._through.get(name, after)) for name, after in report.after.items()
             )
@@ -82,16 +82,16 @@ class JobMeasures:
                 self._batch_events = report.events
 
     def add_latencies(self, latencies: Iterable[float]) -> None:
-        """How long results took, from the storing of their newest event to their own, seconds."""
+        """Take in latencies of results: seconds between the storing of the newest event and of the result."""
         with self._lock:
             self._latencies += latencies
             del self._latencies[:-MOST_LATENCIES]
 
     def samples(self, at: float, *, results: int, rejected: int) -> list[Measured]:
-        """What there is to say at `at` (Unix seconds), and begin to measure the next interval.
+        """Return the samples at `at` (Unix seconds), and begin to measure the next interval.
 
-        `results` and `rejected` are how many were stored since the run began. Before the job begins there is
-        nothing to say; while nothing comes, rates are 0, and what a micro-batch took is not repeated.
+        `results` and `rejected` were stored since the run began. Before the job begins there are no samples.
+        While nothing comes, rates are 0, and durations of micro-batches are not repeated.
         """
         with self._lock:
             if self._sampled_at is None:
@@ -126,7 +126,7 @@ class JobMeasures:
         yield from quantiles("job.latency.processing", [report.duration_s for report in self._batches])
 
     def _standing(self, at: float) -> Iterator[tuple[str, float]]:
-        """What goes on to be true while nothing comes."""
+        """Yield values that stay true while nothing comes."""
         newest = self._newest
         if newest is None:
             return

@@ -1,4 +1,4 @@
-"""Everything that is measured and traced of one run of one job, in one place for the query and its sink."""
+"""Measurements and traces of one run of one job, in one place for the query and its sink."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from towpath.streams.sink import StoredBatch
 log = logging.getLogger(__name__)
 
 MOST_RESULTS = 50
-"""Of a micro-batch whose latency is measured: reading them takes less than a millisecond."""
+"""Results of a micro-batch whose latency is measured. Reading them takes less than a millisecond."""
 
 
 @dataclass
 class JobTelemetry:
-    """Any thread may call it. Whatever goes wrong here is logged: the job goes on without its figures."""
+    """Any thread may call it. Errors are only logged: the job continues without its figures."""
 
     inputs: list[str]
     measures: JobMeasures
     spans: BatchSpans
     events: EventTraces
     enabled: bool = True
-    """False: only commands are traced."""
+    """False if only commands are traced."""
     _newest: int = -1
     """The newest micro-batch that was taken in."""
 
@@ -41,7 +41,7 @@ class JobTelemetry:
     def of(
         cls, assignment: Assignment, site: str, look_up: LookUp, observation: Observation | None = None
     ) -> JobTelemetry:
-        """Telemetry of a job that `site` is about to run; `look_up` fetches events from its streams."""
+        """Return telemetry of a job that `site` will run. `look_up` fetches events from its streams."""
         observation = observation or Observation()
         job = assignment.spec.name
         return cls(
@@ -53,13 +53,13 @@ class JobTelemetry:
         )
 
     def begin(self, newest: int | None, serials: dict[str, int]) -> None:
-        """The job begins to run, or runs again, behind micro-batch `newest` and serial numbers by input."""
+        """Note that the job runs, perhaps again, behind micro-batch `newest` and serial numbers by input."""
         if newest is not None:
             self._newest = newest
         self.measures.begin(serials)
 
     def misses(self, progress: dict[str, Any]) -> bool:
-        """Whether, beside this report of Spark's, earlier ones are wanted that nobody has asked for."""
+        """Return True if earlier reports of Spark's are missing before this one."""
         return progress["batchId"] > self._newest + 1 and (self.spans.waits or self.events.waits)
 
     def take_in(self, progress: dict[str, Any]) -> None:
@@ -77,12 +77,12 @@ class JobTelemetry:
             log.warning("report of %s: %s: %s", self.measures.job, type(error).__name__, error)
 
     def halted(self, traceparent: str | None, asked_ns: int) -> None:
-        """The job was halted, as was asked for at `asked_ns` (Unix nanoseconds) in a trace or in none."""
+        """Note that the job was halted. That was commanded at `asked_ns` (Unix nanoseconds)."""
         self.spans.halted(traceparent, asked_ns)
         self.events.close()
 
     def stored(self, published: StoredBatch) -> None:
-        """All results of a micro-batch are stored, and none of them was before."""
+        """Note that all results of a micro-batch are stored, and that none was stored before."""
         if not self.enabled:
             return
         try:
@@ -92,19 +92,19 @@ class JobTelemetry:
             log.warning("results of %s: %s: %s", self.measures.job, type(error).__name__, error)
 
     def samples(self, *, results: int, rejected: int) -> list[Measured]:
-        """What was measured since the last time."""
+        """Return the measurements since the last call."""
         if not self.enabled:
             return []
         return self.measures.samples(time(), results=results, rejected=rejected)
 
 
 def latencies(published: StoredBatch) -> Iterable[float]:
-    """Seconds from the storing of a result's newest event to its own, for some results evenly picked."""
+    """Return the latencies of some evenly picked results, seconds. See `JobMeasures.results_after`."""
     step = math.ceil(len(published.results) / MOST_RESULTS)
     for result in published.results[::step]:
         try:
             stored_ns = time_ns_of(json.loads(result.body)["stored_at"])
         except (ValueError, KeyError, TypeError):
-            continue  # Fault rules may have made anything of it.
+            continue  # Fault rules may have changed it into anything.
         if stored_ns is not None:
             yield (published.ended_ns - stored_ns) / 1e9

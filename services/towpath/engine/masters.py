@@ -1,12 +1,12 @@
-"""What a Spark session needs to know of the place its tasks run in: this process, or a cluster.
+"""Settings of a Spark session for the place where its tasks run: this process, or a cluster.
 
-On a cluster the driver is the engine's process, as always, and plans; tasks run in executors on other
-machines. Those read the site's streams, and keep state, so some things must be the same everywhere:
+On a cluster the driver is still the engine's process. It plans, and tasks run in executors on other machines.
+Executors read the site's streams and keep state. So all machines must have:
 
-- the site's directory, on a file system that all machines share: it holds the checkpoints, which executors
-  write, the broker's password, which they read, and the launcher they start Python with;
+- the site's directory, on a shared file system: executors write the checkpoints in it, read the broker's
+  password, and start Python with the launcher;
 - the Python environment, at the same path;
-- the site's broker, reachable at the address it listens on.
+- a connection to the site's broker, at the address where it listens.
 """
 
 from __future__ import annotations
@@ -17,37 +17,36 @@ from towpath.contracts.site import EngineSpec
 from towpath.engines.spark.binder import is_cluster
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
-"""Prefix of the settings of Spark's state store."""
+"""Prefix of settings of Spark's state store."""
 
 TASK_ATTEMPTS = 4
-"""On a cluster, where a machine may be lost. Two attempts of one task are harmless: state is written under a
-name of its own by each (`checkpointFormatVersion` 2), and results are published by the driver alone."""
+"""On a cluster, where a machine may be lost. Two attempts of one task are harmless: each writes state under a
+name of its own (`checkpointFormatVersion` 2), and only the driver publishes results."""
 
 SILENT_S = 60
-"""Until an executor that says nothing counts as lost, half of Spark's default. One whose process died is
-noticed at once, by its connection."""
+"""Time after which a silent executor counts as lost: half of Spark's default. If its process died, its closed
+connection shows that at once."""
 
 WITHOUT_EXECUTORS_S = 30.0
-"""Until the engine starts anew when it had executors and has none. A master that was lost and came back
-without its memory does not know the session any more, and never gives it another one."""
+"""Time after which an engine that lost all executors restarts. A master that was lost and came back
+without its memory does not know the session any more, and never gives it another executor."""
 
 
 def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
-    """Spark settings for where the driver listens and what it takes of a cluster.
+    """Return Spark settings for the driver's address and for its share of a cluster.
 
-    `java_options` are those of the driver: executors get the same.
+    `java_options` are those of the driver, and executors get the same.
     """
     if not is_cluster(spec):
         return {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            # Backlog is read by several tasks, but a task that fails is the query's failure: it restarts
-            # whole.
+            # Several tasks read a backlog. If one fails, the query fails and restarts whole.
             "spark.task.maxFailures": "1",
             # A snapshot of state refers to files that earlier ones brought to the checkpoint. Spark mistrusts
-            # those that came more micro-batches ago than it retains, and writes them again under new names:
-            # a state that stays, whole, with each snapshot. That helps where another executor may have
-            # cleaned up meanwhile; here the one process that writes them is the one that cleans up.
+            # files that are older than the micro-batches it retains, and writes them again under new names:
+            # an unchanged state would be written whole with each snapshot. That helps where another executor
+            # may have cleaned up meanwhile. Here one process both writes them and cleans up.
             f"{ROCKSDB}.checkStaleReusedFilesInSnapshot": "false",
         }
     return {
@@ -63,15 +62,15 @@ def placed(spec: EngineSpec, java_options: str) -> dict[str, str]:
 
 @dataclass
 class Executors:
-    """Whether a session still has what its tasks run in."""
+    """Remembers whether a session has executors for its tasks."""
 
     _had: bool = False
     _none_since: float | None = None
 
     def are_lost(self, count: int, now: float) -> bool:
-        """Take in how many there are at `now`, seconds; whether none have been left for too long.
+        """Take in their number at `now`, seconds. Return True if there have been none for too long.
 
-        A session that never had any waits for its turn on a cluster that is full.
+        A session that never had any waits for its turn on a full cluster.
         """
         if count:
             self._had, self._none_since = True, None

@@ -1,4 +1,4 @@
-"""The samples an engine has taken of its jobs, until its agent has fetched them."""
+"""Samples that an engine has taken of its jobs, until its agent has fetched them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from towpath.telemetry.intervals import INTERVAL_S
 log = logging.getLogger(__name__)
 
 KEPT = 100_000
-"""Samples; some 15 MB at most. Ten busy jobs fill it in ten minutes, a hundred in one: longer than an agent
-is away."""
+"""Samples, some 15 MB at most. Ten busy jobs fill it in ten minutes, and a hundred in one minute. An agent is
+away for less."""
 
 PAGE = 5_000
-"""Samples of one answer: half a megabyte, which any NATS server carries. Whoever gets so many asks again."""
+"""Most samples of one answer: half a megabyte, which any NATS server carries. The agent then asks again."""
 
 
 class SampleBuffer:
@@ -30,16 +30,16 @@ class SampleBuffer:
         self._last = 0
 
     def add(self, samples: Iterable[Measured]) -> None:
-        """Keep samples; the oldest make room."""
+        """Keep samples. The oldest ones make room."""
         for sample in samples:
             self._samples.append(sample)
             self._last += 1
 
     def after(self, number: int, limit: int = PAGE) -> tuple[list[Sample], int]:
-        """The samples behind `number`, at most `limit`, and the number of the last of them.
+        """Return the samples behind `number`, at most `limit`, and the number of the last of them.
 
-        What is not kept any more is passed over. A number that was not given yet is of an engine before this
-        one: then all count.
+        Samples that are not kept any more are left out. A number that was not given yet comes from an earlier
+        engine: then all samples count.
         """
         first = self._last - len(self._samples) + 1
         begin = max(number + 1, first) if number <= self._last else first
@@ -49,11 +49,11 @@ class SampleBuffer:
 
 
 async def keep_sampling(take: Callable[[], None], interval_s: float = INTERVAL_S) -> None:
-    """Take samples at every interval, for ever."""
+    """Take samples at every interval, until cancelled."""
     while True:
         await asyncio.sleep(interval_s)
         try:
             take()
         except Exception as error:
-            # Jobs go on whatever becomes of their figures.
+            # Jobs continue without their figures.
             log.warning("no samples this time: %s: %s", type(error).__name__, error)

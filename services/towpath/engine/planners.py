@@ -1,15 +1,15 @@
-"""Plans the micro-batches of all queries in threads of the engine, instead of a process for each.
+"""Plan the micro-batches of all queries in threads of the engine, instead of a process for each.
 
-Spark asks a Python data source how far a micro-batch shall reach. For that it starts a Python process for
-every streaming query, which lives as long as the query does: 70 MB and most of a second of CPU time each,
-more than everything else a small job costs. Spark names the interpreter to start, and waits for somebody
-to connect to a Unix socket. So the interpreter it is given is a small shell script, the launcher: for
-anything else it becomes the real interpreter, but for a planner it writes the socket's path into a named
-pipe and ends. The engine reads the pipe, connects to the socket, and answers from a thread.
+Spark asks a Python data source how far a micro-batch must reach. For that it starts a Python process for
+every streaming query, which lives as long as the query. Each costs 70 MB and most of a second of CPU time,
+more than everything else of a small job. Spark starts an interpreter, and waits until it connects to a Unix
+socket. So the engine gives Spark a small shell script as its interpreter, the launcher. For a planner, the
+launcher writes the socket's path into a named pipe and ends. For anything else it becomes the real
+interpreter. The engine reads the pipe, connects to the socket, and answers from a thread.
 
-The engine's own process is the right place: everything is imported there, all planners share one
-connection to the broker, and it ends together with its JVM, so that nothing can be left over or missing.
-Without the pipe, a launcher starts the real interpreter for a planner as well.
+The engine's own process is the right place. Everything is imported there, and all planners share one
+connection to the broker. It ends together with its JVM, so that nothing can be left over or missing. Without
+the pipe, a launcher starts the real interpreter for a planner as well.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from pyspark.sql.streaming import python_streaming_source_runner as runner
 log = logging.getLogger(__name__)
 
 CONNECT_S = 10.0
-"""For connecting to the JVM, which waits as long."""
+"""Time for connecting to the JVM, which waits as long."""
 
 END_S = 5.0
-"""For the thread that listens, when the engine closes."""
+"""Time for the listening thread to end when the engine closes."""
 
 BUFFER_BYTES = 8192
-"""Of one planner's conversation, either way: offsets and partitions, some hundred bytes."""
+"""Buffer of one planner, in each direction, for offsets and partitions of some hundred bytes."""
 
 _LAUNCHER = """\
 #!/bin/sh
-# The Python interpreter of the engine's Spark session. What plans a query is not started: the engine does
-# that itself, and needs to know the socket on which Spark waits.
+# The Python interpreter of the engine's Spark session. It starts no planner of a query: the engine plans
+# itself, and needs to know the socket on which Spark waits.
 if [ "$2" = {module} ] && [ -n "$PYTHON_WORKER_FACTORY_SOCK_PATH" ] && [ -p {pipe} ]; then
     printf '%s\\n' "$PYTHON_WORKER_FACTORY_SOCK_PATH" > {pipe}
     exit
@@ -50,7 +50,7 @@ exec {interpreter} "$@"
 
 
 class Planners:
-    """The engine's planners, a thread for each source of a query that runs."""
+    """The engine's planners, one thread for each source of a running query."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -60,15 +60,15 @@ class Planners:
 
     @property
     def launcher(self) -> Path:
-        """The interpreter to give to Spark."""
+        """Path of the interpreter to give to Spark."""
         return self._directory / "python"
 
     def start(self) -> None:
-        """Write the launcher and listen to it."""
+        """Write the launcher, and listen to the pipe."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._pipe.unlink(missing_ok=True)  # An engine that was killed leaves it: nobody would read it.
+        self._pipe.unlink(missing_ok=True)  # A killed engine leaves it, and no one would read it.
         os.mkfifo(self._pipe, 0o600)
-        # Open for writing as well, so that it does not end whenever a launcher does.
+        # Open for writing as well, so that the pipe does not end whenever a launcher ends.
         self._descriptor = os.open(self._pipe, os.O_RDWR | os.O_CLOEXEC)
         script = _LAUNCHER.format(
             module=runner.__name__,
@@ -80,7 +80,7 @@ class Planners:
         self._listener.start()
 
     def close(self) -> None:
-        """Listen no longer. Planners end when Spark closes their sockets."""
+        """Stop listening. Planners end when Spark closes their sockets."""
         if self._descriptor is None:
             return
         self._pipe.unlink(missing_ok=True)
@@ -91,13 +91,13 @@ class Planners:
     def _listen(self) -> None:
         assert self._descriptor is not None
         with os.fdopen(self._descriptor) as pipe:
-            # An empty line is ours: the end.
+            # `close` writes an empty line.
             while path := pipe.readline().strip():
                 threading.Thread(target=_plan, args=(path,), name="planner", daemon=True).start()
 
 
 def _plan(path: str) -> None:
-    """Be the planner of the query that listens at `path`, until Spark closes the socket."""
+    """Answer as the planner of the query that listens at `path`, until Spark closes the socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.settimeout(CONNECT_S)
@@ -117,18 +117,18 @@ def _converse(connection: socket.socket) -> None:
             stream.flush()
             runner.main(stream, stream)
     except (OSError, SystemExit):
-        return  # Spark closed the socket, as it does when a query ends, or has been told what failed.
+        return  # Spark closed the socket, as it does when a query ends, or has got the error.
 
 
 def _skip_spark_files(stream: IO) -> None:
-    """Read past the files that Spark added for Python workers: this process has its own path."""
+    """Read past the files that Spark added for Python workers, because this process has its own path."""
     text = UTF8Deserializer()
     text.loads(stream)
     for _ in range(read_int(stream)):
         text.loads(stream)
 
 
-# PySpark's runner expects a process of its own, and begins by setting that up. Two things it does must not
-# happen to the engine: it makes the process a worker, and it forgets all accumulators of the driver.
+# PySpark's runner expects a process of its own, and begins by setting that up. It makes the process a worker,
+# and it forgets all accumulators of the driver. Neither must happen to the engine.
 runner.setup_spark_files = _skip_spark_files  # type: ignore[assignment]
 runner._accumulatorRegistry = {}  # type: ignore[attr-defined]

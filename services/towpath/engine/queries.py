@@ -1,4 +1,4 @@
-"""All queries of the engine, each kept running by a task: failures are retried, verdicts are final."""
+"""All queries of the engine. A task keeps each one running: it repeats failures, and verdicts are final."""
 
 from __future__ import annotations
 
@@ -31,29 +31,32 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
-"""Between restarts of a failing query: a broker's restart is met quickly, a lasting fault cheaply."""
+"""Between two restarts of a failing query.
+
+A broker's restart costs little time, a lasting fault little work.
+"""
 
 ERROR_CHARACTERS = 1000
 
 STOP_LIMIT_S = 15.0
-"""Spark waits for the query's thread when it stops one, for ever if that thread hangs."""
+"""Limit for Spark to stop a query. Spark waits for the query's thread without a limit, even if it hangs."""
 
 _VERDICTS = {Fenced: JobState.FENCED, EventsLost: JobState.FAILED}
 
 START_LIMIT_S = 60.0
-"""A start takes one or two seconds; on a machine under load, some more."""
+"""Limit for a start. It takes one or two seconds, and more on a busy machine."""
 
 
 @dataclass
 class _Kept:
-    """A job the engine keeps running."""
+    """A job that the engine keeps running."""
 
     query: Query
     state: JobState = JobState.STARTING
     restarts: int = 0
     error: str | None = None
     starting: asyncio.Future[None] | None = None
-    """The start under way. A thread cannot be cancelled: whoever halts waits for it."""
+    """The start under way. A thread cannot be cancelled, so a halt waits for it."""
     task: asyncio.Task[None] | None = None
 
     def status(self) -> JobStatus:
@@ -71,11 +74,11 @@ class Queries:
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._compiled: dict[str, tuple[Assignment, DataFrame]] = {}
-        """Job → the plan compiled last, for a start that follows its analysis."""
+        """Job → the plan compiled last, for a start after the analysis."""
         self._samples = SampleBuffer()
 
     def statuses(self) -> list[JobStatus]:
-        """How all jobs go."""
+        """Return the status of all jobs."""
         return [kept.status() for kept in self._kept.values()]
 
     def sample(self) -> None:
@@ -85,12 +88,14 @@ class Queries:
                 self._samples.add(kept.query.samples())
 
     def measures(self, after: int) -> tuple[list[Sample], int]:
-        """The samples behind number `after`, and the number of the last one. See `SampleBuffer.after`."""
+        """Return the samples behind number `after`, and the last number. See `SampleBuffer.after`."""
         return self._samples.after(after)
 
     async def run(self, assignment: Assignment, checkpoint: Path) -> None:
-        """Keep the job running with this assignment; a run with another one is halted first, unless it can be
-        told what is different."""
+        """Keep the job running with this assignment.
+
+        A run with another assignment is halted first, unless it can be adjusted while it runs.
+        """
         name = assignment.spec.name
         async with self._lock(name):
             kept = self._kept.get(name)
@@ -104,7 +109,7 @@ class Queries:
             query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
             query.telemetry.spans.begin(traceparent())
             kept = self._kept[name] = _Kept(query)
-            # The command's trace ends with its answer: what becomes of the query later is not part of it.
+            # The command's trace ends with its answer. The later life of the query is not part of it.
             with untraced(), about(job=name):
                 kept.task = asyncio.create_task(self._keep(kept), name=f"query {name}")
 
@@ -123,19 +128,19 @@ class Queries:
 
     async def _halt(self, name: str, within_s: float) -> Paused:
         kept = self._kept.pop(name)
-        # First the keeper, then the query: it would start what it sees ending.
+        # The keeper ends first, because it would restart a query that ends.
         await end([kept.task])
         if kept.starting is not None:
             await asyncio.wait({kept.starting}, timeout=START_LIMIT_S)
         await self._end(kept, within_s)
-        # What came since the last interval would be missing from the counters.
+        # Without these, the counters would miss what came since the last interval.
         self._samples.add(kept.query.samples())
         return await asyncio.to_thread(kept.query.paused)
 
     async def _end(self, kept: _Kept, within_s: float) -> None:
-        """Stop the query; if that cannot be done, leave the engine: the agent starts a new one.
+        """Stop the query. If it does not stop, exit, and the agent starts a new engine.
 
-        A query that does not end could write to the checkpoint while it is carried away.
+        A query that runs on could write to the checkpoint while that is sent away.
         """
         try:
             async with asyncio.timeout(within_s + STOP_LIMIT_S):
@@ -145,23 +150,23 @@ class Queries:
             os._exit(75)
 
     async def analyse(self, assignment: Assignment, checkpoint: Path) -> None:
-        """Compile the job's plan and keep it for a start. Raises `TowpathError` for what does not fit.
+        """Compile the job's plan, and keep it for a start. Raises `TowpathError` for what does not fit.
 
-        Compiling takes up to a second; a job that arrives by migration has that behind it when it stops.
+        Compiling takes up to a second. A job that arrives by migration is compiled before its source stops.
         """
         query = Query.of(self.session, self.settings, self.connection, assignment, checkpoint)
         plan = await asyncio.to_thread(compile_for, self.session, self.settings, assignment, query.pause_file)
         self._compiled[assignment.spec.name] = (_essence(assignment), plan)
 
     async def recompute(self, assignment: Assignment, after: int, through: int) -> Recomputed:
-        """The job's results over a range of its input, as one window. Raises `TowpathError`."""
+        """Return the job's results over a range of its input, as one window. Raises `TowpathError`."""
         results = await asyncio.to_thread(
             recompute_window, self.session, self.settings, assignment, after, through
         )
         return Recomputed(results=[AmendedResult(identity=name, body=body) for name, body in results])
 
     def _plan_of(self, assignment: Assignment) -> DataFrame | None:
-        """The plan of an earlier analysis, if it is of this very assignment."""
+        """Return the plan of an earlier analysis of this very assignment. None if there is none."""
         compiled, plan = self._compiled.pop(assignment.spec.name, (None, None))
         return plan if compiled == _essence(assignment) else None
 
@@ -172,7 +177,7 @@ class Queries:
         await self._watch.close()
 
     async def _keep(self, kept: _Kept) -> None:
-        """Start the query, and again whenever it fails, until a verdict is final."""
+        """Start the query, and restart it whenever it fails, until a verdict is final."""
         pause = FIRST_PAUSE_S
         while True:
             try:
@@ -200,18 +205,18 @@ class Queries:
 
 
 def _essence(assignment: Assignment) -> Assignment:
-    """What the plan depends on."""
+    """Return the assignment without what its plan does not depend on."""
     return assignment.model_copy(update={"desired": DesiredState.RUNNING, "migration": None})
 
 
 def _verdict(failure: str) -> JobState:
-    """What a failure means: some are final, the others are tried again."""
+    """Return the state after a failure. Some failures are final, and others are tried again."""
     known = failure_in(failure)
     return JobState.RETRYING if known is None else _VERDICTS.get(known.kind, JobState.RETRYING)
 
 
 def _is_adjusted(query: Query, assignment: Assignment) -> bool:
-    """Whether the assignment is that of the query but for what it can be told as it runs."""
+    """Return True if the assignment differs from the query's only in what can change while it runs."""
     before = query.assignment
     same = before.model_copy(update={"spec": assignment.spec, "revision": assignment.revision})
     return same == assignment and is_live(before.spec, assignment.spec)
@@ -222,6 +227,6 @@ def _is_final(state: JobState) -> bool:
 
 
 def _shortened(failure: str) -> str:
-    """The line that says most: Spark wraps Python errors in long traces."""
+    """Return the line that says most, because Spark wraps Python errors in long traces."""
     known = failure_in(failure)
     return (failure.strip() if known is None else known.text)[:ERROR_CHARACTERS]

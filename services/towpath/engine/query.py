@@ -34,18 +34,18 @@ from towpath.streams.source import FORMAT, SerialRange
 log = logging.getLogger(__name__)
 
 DEFAULT_EVENTS_PER_BATCH = 100_000
-"""Bounds a catch-up batch: some tens of megabytes, a few seconds of work."""
+"""Limit of a micro-batch that catches up: some tens of megabytes, and a few seconds of work."""
 
 HALT_POLL_S = 0.01
 
 compiling = threading.Lock()
-"""Compiling changes a setting of the session for a moment: one job at a time."""
+"""Compiling changes a setting of the session for a moment, so only one job is compiled at a time."""
 
 
 def compile_for(
     session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
 ) -> DataFrame:
-    """The job's plan, see `compile_job`, over its streams. Raises `TowpathError` for what does not fit."""
+    """Return the job's plan over its streams. Raises `TowpathError` for what does not fit."""
     with compiling:
         frames = input_frames(session, settings, assignment, pause)
         return compile_job(assignment, frames, settings.site)
@@ -54,7 +54,7 @@ def compile_for(
 def input_frames(
     session: SparkSession, settings: EngineSettings, assignment: Assignment, pause: Path
 ) -> list[DataFrame]:
-    """The job's inputs as streaming DataFrames, in order."""
+    """Return the job's inputs as streaming DataFrames, in order."""
     spec = assignment.spec
     kind = kind_of(spec.operator)
 
@@ -76,7 +76,7 @@ def input_frames(
 
 
 def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[str, str]:
-    """Options of the Spark source that say what to read, and how."""
+    """Return the options of the Spark source that say what to read, and how."""
     access = settings.access()
     return {
         "url": access.url,
@@ -88,7 +88,7 @@ def source_options(settings: EngineSettings, resolved: ResolvedInput) -> dict[st
 
 
 def batch_options(assignment: Assignment) -> dict[str, str]:
-    """Options of the Spark source that say how much a micro-batch reads from each input."""
+    """Return the options of the Spark source that limit what a micro-batch reads from each input."""
     operator = assignment.spec.operator
     exact = kind_of(operator).batch_events(operator)
     if exact is not None:
@@ -98,25 +98,25 @@ def batch_options(assignment: Assignment) -> dict[str, str]:
 
 
 def events_per_batch(assignment: Assignment) -> int | None:
-    """How many events of each input a micro-batch has at most; None for no bound."""
-    # A result that covers a micro-batch holds whatever came: a bound that no one asked for would cut it.
+    """Return the most events of each input in a micro-batch. None for no limit."""
+    # A result that covers a micro-batch holds all events that came. A limit that no one asked for would cut it.
     default = None if kind_of(assignment.spec.operator).covers_batches else DEFAULT_EVENTS_PER_BATCH
     bound = assignment.spec.max_events_per_batch or default
     return None if bound is None else max(bound // len(assignment.inputs), 1)
 
 
 def _bound_file(pause: Path) -> Path:
-    """Beside the pause file: the bound of micro-batches, if it has changed since the query was started."""
+    """Return the file with the limit of micro-batches. It exists if that changed since the start."""
     return pause.with_name("bound")
 
 
 def trigger_s(spec: JobSpec) -> float:
-    """Seconds between the starts of micro-batches."""
+    """Return the seconds between the starts of micro-batches."""
     return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
 
 
 def planned_range(checkpoint: Path, assignment: Assignment, batch: int) -> SerialRange:
-    """What a micro-batch of a job with one input covers, as planned before it began to run.
+    """Return the planned range of a micro-batch of a job with one input.
 
     It is the same when the micro-batch runs again.
     """
@@ -142,9 +142,9 @@ class Query:
     _begun: dict[str, int] = field(default_factory=dict)
     """Input → serial number where this run of the job began."""
     _reported: int | None = None
-    """The newest committed micro-batch that Spark's report was taken in of."""
+    """The newest committed micro-batch whose report was taken in."""
     _window: MicroBatchWindow | None = None
-    """Makes the messages of a micro-batch, for operators whose plan does not."""
+    """Makes the messages of a micro-batch for operators whose plan does not."""
 
     @classmethod
     def of(
@@ -155,14 +155,14 @@ class Query:
         assignment: Assignment,
         checkpoint: Path,
     ) -> Query:
-        """A query that is not started yet."""
+        """Return a query that is not started yet."""
         telemetry = JobTelemetry.of(assignment, settings.site, connection.look_up, settings.observation)
         sink = JobSink(connection, assignment, on_stored=telemetry.stored)
         return cls(session, settings, assignment, checkpoint, sink, telemetry)
 
     @property
     def pause_file(self) -> Path:
-        """While it exists the sources plan nothing new."""
+        """Path of a file. While it exists, the sources plan nothing new."""
         return self.checkpoint.with_name("pause")
 
     def start(self, results: DataFrame | None = None) -> None:
@@ -186,7 +186,7 @@ class Query:
         )
 
     def adjust(self, assignment: Assignment) -> None:
-        """Go on with an assignment that differs by what a running query can be told, see `is_live`."""
+        """Continue with an assignment that differs only in what can change while it runs. See `is_live`."""
         write_atomically(_bound_file(self.pause_file), str(events_per_batch(assignment) or 0), durable=False)
         self.assignment = assignment
 
@@ -198,12 +198,12 @@ class Query:
         self.sink(frame, batch)
 
     def is_active(self) -> bool:
-        """Whether Spark still runs the query."""
+        """Return True if Spark still runs the query."""
         running = self.running
         return running is not None and bool(running.isActive)
 
     def failure(self) -> str:
-        """Why the query has ended."""
+        """Return the reason why the query has ended."""
         error = self.running.exception() if self.running is not None else None
         return str(error) if error is not None else "stopped from outside"
 
@@ -213,8 +213,8 @@ class Query:
         newest = newest_commit(self.checkpoint)
         if running is None or (self._progress and newest == self._reported):
             return
-        # One string across the bridge instead of PySpark's object with a call for each field: with a
-        # listener, reports cost a fifth of the engine's CPU time.
+        # One string across the bridge, instead of PySpark's object with a call for each field. With a
+        # listener, reports would cost a fifth of the engine's CPU time.
         report = running._jsq.lastProgress()  # type: ignore[operator]
         if report is None:
             return
@@ -224,16 +224,16 @@ class Query:
                 self.telemetry.take_in(json.loads(earlier.json()))
         self.telemetry.take_in(progress)
         self.on_progress(progress)
-        # A report comes a moment after the commit. One of a trigger that found nothing may come first, and
-        # bears the number of the next micro-batch.
+        # A report comes a moment after the commit. Before it there may be a report of a trigger that found
+        # nothing, which has the number of the next micro-batch.
         if "addBatch" in progress["durationMs"]:
             self._reported = progress["batchId"]
 
     def halt(self, within_s: float, traceparent: str | None = None) -> None:
-        """Stop after the micro-batch under way is committed, or after `within_s` in the midst of it.
+        """Stop after the micro-batch under way is committed, or interrupt it after `within_s` seconds.
 
-        In the midst is safe as well: the batch is then repeated with the same offsets and message ids. What
-        was waited for gets a span under `traceparent`.
+        An interruption is safe: the micro-batch is repeated with the same offsets and message ids. The micro-
+        batch that the halt waited for gets a span under `traceparent`.
         """
         if self.running is None:
             return
@@ -265,11 +265,11 @@ class Query:
         }
 
     def samples(self) -> list[Measured]:
-        """What was measured since this was last asked."""
+        """Return the measurements since the last call."""
         return self.telemetry.samples(results=self.sink.results, rejected=self.sink.rejected)
 
     def status(self, state: JobState, restarts: int, error: str | None) -> JobStatus:
-        """How the job goes."""
+        """Return the status of the job."""
         return JobStatus(
             job=self.assignment.spec.name,
             epoch=self.assignment.epoch,
@@ -282,7 +282,7 @@ class Query:
         )
 
     def paused(self) -> Paused:
-        """Where the job stands on disk."""
+        """Return the position of the job on disk."""
         last = self._progress.get("committed_at")
         paused = SPARK_CHECKPOINTS.paused(self.checkpoint, self.assignment)
         return paused.model_copy(update={"last_processed_at": last})
@@ -293,5 +293,5 @@ def _duration_s(progress: dict[str, Any]) -> float:
 
 
 def _ended_at(progress: dict[str, Any]) -> datetime:
-    """When the micro-batch was committed."""
+    """Return the time when the micro-batch was committed."""
     return datetime.fromisoformat(progress["timestamp"]) + timedelta(seconds=_duration_s(progress))

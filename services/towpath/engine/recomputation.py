@@ -1,4 +1,4 @@
-"""Computes a range of a job's input once more, as one processing-time window."""
+"""Compute a range of a job's input once more, as one processing-time window."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from towpath.streams.source import FORMAT
 def recompute_window(
     session: SparkSession, settings: EngineSettings, assignment: Assignment, after: int, through: int
 ) -> list[tuple[str, str]]:
-    """Message ids and bodies of the job's results over `after` < serial number ≤ `through`; blocks.
+    """Return message ids and bodies of the job's results over `after` < serial number ≤ `through`. Blocks.
 
-    The results are those of a micro-batch that had this range, to the letter. Rejected events are left
-    out. Raises `TowpathError`: the job has no processing-time window, the range is none, or some of its
-    events are not kept (events lost).
+    The results are exactly those of a micro-batch that had this range. Rejected events are left out. Raises
+    `TowpathError` if the job has no processing-time window, if the range is empty, or if some of its events
+    are not kept (events lost).
     """
     window = micro_batch_window(assignment, settings.site)
     if window is None:

@@ -1,4 +1,4 @@
-"""The Spark session: made once, warmed up, tuned for small and frequent micro-batches."""
+"""The Spark session: started once, and tuned for small and frequent micro-batches."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from towpath.streams.source import StreamSource
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
 TUNING = {
-    # Each log write of a micro-batch 35 → 9 ms: plain file operations instead of Hadoop's contexts.
-    # It does not notice a second writer; that is what epochs are for.
+    # A log write of a micro-batch takes 9 instead of 35 ms: plain file operations, without Hadoop's contexts.
+    # It does not notice a second writer, but epochs do.
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    # For a Python worker to report: the default of 15 s fails queries on a machine that is overloaded.
+    # Time for a Python worker to report. The default of 15 s fails queries on an overloaded machine.
     "spark.python.authenticate.socketTimeout": "60s",
-    # State: RocksDB with changelogs, so that a commit writes what changed and not everything.
+    # State: RocksDB with changelogs, so that a commit writes only what changed.
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     f"{ROCKSDB}.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     f"{ROCKSDB}.boundedMemoryUsage": "true",
-    # Snapshots go to the checkpoint in the background. When the next one is due before that is done, what
-    # was new in it is written again. So one comes every 20 micro-batches, and is looked for oftener.
+    # Snapshots go to the checkpoint in the background. When the next one is due before that is done, its new
+    # files are written again. So a snapshot comes every 20 micro-batches, and maintenance runs more often.
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "20",
     "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
-    # A checkpoint that travels should hold little history; a restart needs the last batch only.
+    # A checkpoint that travels should hold little history. A restart needs only the last micro-batch.
     "spark.sql.streaming.minBatchesToRetain": "3",
-    # State of one job in one partition: a site's job is small, and it moves as a whole.
+    # The state of a job is in one partition, because a site's job is small and moves as a whole.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.numRecentProgressUpdates": "4",
-    # Spark writes the source text of generated code anew for every micro-batch, even where the compiled
-    # class is cached: a quarter of a small batch's CPU time. Interpreted expressions are slower only for
-    # batches far larger than a site's, where reading them in Python costs more anyway.
+    # Spark writes the source text of generated code for every micro-batch, even if the compiled class is
+    # cached. That is a quarter of a small batch's CPU time. Interpreted expressions are slower only for
+    # batches far larger than a site's, and reading those in Python costs more anyway.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
@@ -65,7 +65,7 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-# Stopping a query closes the sockets of its Python workers; they complain about that.
+# Stopping a query closes the sockets of its Python workers, and they complain about that.
 logger.python.name = org.apache.spark.api.python
 logger.python.level = error
 logger.execution.name = org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor
@@ -76,7 +76,7 @@ logger.resolver.level = error
 
 
 def start_session(settings: EngineSettings, python: str = sys.executable) -> SparkSession:
-    """Start Spark, with `python` as the interpreter of its Python processes. Takes some seconds; blocks."""
+    """Start Spark, with `python` as the interpreter of its Python processes. Blocks for some seconds."""
     os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     directory = settings.directory
@@ -104,12 +104,14 @@ def start_session(settings: EngineSettings, python: str = sys.executable) -> Spa
 
 
 def _java_options(settings: EngineSettings, log_configuration: Path) -> str:
-    """Options of the engine's JVM; the site's own come last, so they win.
+    """Return the options of the engine's JVM. The site's own options come last, so they win.
 
-    The serial collector, because the heap is small. The first compiler tier only: a micro-batch is too
-    short and a site's cores too few for the second to pay; without it a batch costs half the CPU time
-    for the first minutes, and a session starts in 4.4 instead of 7.7 CPU seconds. Its deeper frames
-    need larger stacks; the texts of a cluster's errors, which Spark searches with recursion, larger ones.
+    - The serial collector, because the heap is small.
+    - Only the first compiler tier, because micro-batches are short and a site has few cores. Without the
+      second tier, a micro-batch costs half the CPU time for the first minutes, and a session starts in 4.4
+      instead of 7.7 CPU seconds.
+    - Large stacks, because frames of the first tier are deeper. Spark searches the texts of a cluster's
+      errors with recursion, which needs even larger ones.
     """
     stack = "16m" if is_cluster(settings.spec) else "4m"
     ours = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss{stack}"

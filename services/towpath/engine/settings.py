@@ -1,4 +1,4 @@
-"""What the engine's process needs to know, from the mesh's state on disk."""
+"""Settings of the engine's process, from the mesh's state on disk."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class EngineSettings:
     user: str
     password: str
     directory: Path
-    """The engine's own: scratch space, log configuration, the workers' credentials."""
+    """The engine's own directory: scratch space, log configuration, the workers' credentials."""
     observation: Observation = field(default_factory=Observation)
     job: str | None = None
-    """The one job that the engine is for; null: all of the site's that have none of their own."""
+    """The one job of the engine. None for all jobs of the site that have no engine of their own."""
 
     @classmethod
     def of(cls, home: Path, site: str, job: str | None = None, memory: str | None = None) -> EngineSettings:
@@ -50,7 +50,7 @@ class EngineSettings:
 
     @property
     def cores(self) -> int:
-        """Tasks at a time: of `local[N]`, or what is taken of a cluster."""
+        """Number of tasks at a time: N of `local[N]`, or the share of a cluster."""
         if is_cluster(self.spec):
             return self.spec.cluster_cores
         match = re.fullmatch(r"local\[(\d+)\]", self.spec.spark_master)
@@ -60,11 +60,11 @@ class EngineSettings:
 
     @property
     def login(self) -> Login:
-        """How the engine itself reaches the broker."""
+        """Address and credentials of the broker for the engine itself."""
         return Login(self.nats_url, self.user, self.password)
 
     def access(self) -> Access:
-        """How Spark's Python processes reach the broker. Writes their credentials file."""
+        """Return the broker's access for Spark's Python processes. Writes their credentials file."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / "credentials.json"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

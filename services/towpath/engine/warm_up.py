@@ -1,8 +1,8 @@
-"""Runs a small job once when the engine starts, so that the first real one does not pay for it, and keeps
-what was started then.
+"""Run a small job once when the engine starts, and keep its processes.
 
-The first query of a session loads thousands of classes, starts Python workers and compiles code: ten
-seconds, against one for the second. A job that arrives by migration would be down for so long.
+The first query of a session loads thousands of classes, starts Python workers and compiles code. It takes ten
+seconds, and the second one takes one. Without the warm-up, a job that arrives by migration would be down that
+long.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from towpath.streams.source import ARROW_SCHEMA, FORMAT, SCHEMA
 log = logging.getLogger(__name__)
 
 KEEP_WARM_S = 40.0
-"""Well within the minute after which Spark ends an idle Python process."""
+"""Less than the minute after which Spark ends an idle Python process."""
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run the window job of the contracts' example over a few events made here; blocks."""
+    """Run the window job of the contracts' example over a few made-up events. Blocks."""
     session.dataSource.register(WarmUpSource)
     assignment = Assignment.model_validate(EXAMPLE_ASSIGNMENT)
     events = session.readStream.format(WarmUpSource.name()).load()
@@ -61,7 +61,7 @@ class WarmUpSource(DataSource):
         return "towpath-warm-up"
 
     def schema(self) -> str:
-        """As the real source."""
+        """Return the schema of the real source."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -94,10 +94,10 @@ class _Reader(DataSourceStreamReader):
 
 
 async def keep_warm(session: SparkSession) -> None:
-    """Have Spark look at the source again and again, until cancelled.
+    """Let Spark look at the source repeatedly, until cancelled.
 
-    A job's plan needs a Python process that looks at the source. Spark ends one that was idle for a minute;
-    the next job, or the next change of one, would then wait for another to start.
+    A job's plan needs a Python process that looks at the source. Spark ends it after an idle minute. The next
+    job, or the next change of one, would then wait for another process to start.
     """
     while True:
         await asyncio.sleep(KEEP_WARM_S)
@@ -108,6 +108,6 @@ async def keep_warm(session: SparkSession) -> None:
 
 
 def look_at_source(session: SparkSession) -> None:
-    """What every job begins with; blocks for some 30 ms, or a second if the process has to start."""
+    """Let Spark look at the source, as every job does first. Blocks for 30 ms, or 1 s if a process starts."""
     with compiling:
         session.readStream.format(FORMAT).load()

@@ -1,8 +1,8 @@
-"""Looks at all running queries together, so that a hundred cost little more than one.
+"""Look at all running queries together, so that a hundred cost little more than one.
 
-Asking the JVM about each query in turn, several times a second, took a third of a core with a hundred
-queries that did nothing. So the JVM is asked to say when any query has ended, and what a query has done is
-asked only once its checkpoint shows that it did something.
+Asking the JVM about each of a hundred idle queries, several times a second, took a third of a core. So one
+call waits for the end of any query. The JVM is asked for a query's progress only when its checkpoint has
+changed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from towpath.tasks import end
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""Between looks at the checkpoints: how late progress is noticed."""
+"""Between two looks at the checkpoints, so progress is noticed this late at most."""
 
 ANY_END_S = 1
-"""How long one call waits in the JVM for the end of any query; the engine's own end waits as long."""
+"""Time that one call waits in the JVM for the end of any query. The engine's own end waits as long."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Watched:
 
 
 class Watch:
-    """All queries that run, and the two tasks that look at them."""
+    """All running queries, and the two tasks that look at them."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -42,7 +42,7 @@ class Watch:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def end_of(self, query: Query) -> str:
-        """Wait until a started query has ended; the reason."""
+        """Wait until a started query has ended. Return the reason."""
         if not self._tasks:
             looks = (self._look_at_progress, self._look_for_ends)
             self._tasks = [asyncio.create_task(_repeat(look), name=look.__name__) for look in looks]
@@ -57,7 +57,7 @@ class Watch:
         return await asyncio.to_thread(query.failure)
 
     async def close(self) -> None:
-        """Look no longer."""
+        """Stop looking."""
         tasks, self._tasks = self._tasks, []
         await end(tasks)
 
@@ -72,14 +72,14 @@ class Watch:
                 watched.something_ended.set()
 
     def _any_ended(self) -> bool:
-        """Whether a query has ended since this was last asked; waits a little for it."""
+        """Wait a little. Return True if a query has ended since the last call."""
         streams = self._session.streams
         try:
             ended = streams.awaitAnyTermination(ANY_END_S)
         except StreamingQueryException:
             ended = True
         if ended:
-            # Before anybody looks which one it was: an end from now on is told anew.
+            # Before anyone looks for the query that ended, so that a later end is reported again.
             streams.resetTerminated()
         return bool(ended)
 
@@ -93,7 +93,7 @@ def _take_in_progress(queries: list[Query]) -> None:
 
 
 async def _repeat(look: Callable[[], Awaitable[None]]) -> None:
-    """For ever. A look that fails has told its reason, and the next one may succeed."""
+    """Repeat until cancelled. A look that fails is logged, and the next one may succeed."""
     while True:
         try:
             await look()

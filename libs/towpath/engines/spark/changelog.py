@@ -1,4 +1,4 @@
-"""A changelog of a state store: what one version of the state changes, after the lineage of that version.
+"""A changelog of a state store: the changes of one version of the state, after the lineage of that version.
 
 The format is Spark's (`StateStoreChangelogWriter`, version 2 of its checkpoints): blocks as lz4-java writes
 them (`LZ4BlockOutputStream`), holding the form, the lineage as JSON, and then the changes.
@@ -16,41 +16,41 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 _FORMS = ("v3", "v4")
-"""Those that have a lineage."""
+"""The forms that have a lineage."""
 
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<BIII")
-"""Token, compressed and decompressed size, checksum; the compressed bytes follow."""
+"""Token, compressed and decompressed size, checksum. The compressed bytes follow."""
 
 _RAW = 0x10
 """Method in the token's upper half: the block is stored as it is."""
 
 _WRITTEN_TOKEN = _RAW | 5
-"""Its lower half is the logarithm of the largest block's size, less 10."""
+"""The lower half is the logarithm of the largest block's size, less 10."""
 
 _WRITTEN_BYTES = 1 << 15
 _SEED, _MASK = 0x9747B28C, 0x0FFFFFFF
-"""Of a block's checksum, xxHash32 over what it holds."""
+"""For a block's checksum: xxHash32 over its content."""
 
 LONGEST_LINEAGE = 400
-"""Versions. Java's `writeUTF` can say some 850 of them, and every version that follows has one more, until a
-snapshot was made of it and uploaded."""
+"""Versions. Java's `writeUTF` can hold some 850 of them. Every later version has one more, until Spark has
+uploaded a snapshot."""
 
 
 class Version(NamedTuple):
-    """A version of a store's state; those of another attempt at the same micro-batch have another id."""
+    """A version of a store's state. Another attempt at the same micro-batch has another id."""
 
     number: int
     identifier: str
 
     @property
     def name(self) -> str:
-        """What the names of its files begin with."""
+        """First part of the names of its files."""
         return f"{self.number}_{self.identifier}"
 
     @property
     def changelog(self) -> str:
-        """Name of the file that says what it changes."""
+        """Name of the file with its changes."""
         return f"{self.name}.changelog"
 
     @property
@@ -60,9 +60,9 @@ class Version(NamedTuple):
 
 
 def lineage_of(changelog: Path) -> list[Version]:
-    """The versions that a changelog follows from, oldest first; back to a snapshot, or to version 1.
+    """Return the versions that a changelog follows from, oldest first, back to a snapshot or to version 1.
 
-    Raises `ValueError` if it says nothing of them.
+    Raises `ValueError` if the changelog does not name them.
     """
     with changelog.open("rb") as file:
         _, lineage, _ = _parsed(file, changelog.name)
@@ -72,7 +72,7 @@ def lineage_of(changelog: Path) -> list[Version]:
 def write_with_lineage(changelog: Path, lineage: Sequence[Version], into: Path) -> None:
     """Write the same changes after another lineage.
 
-    Raises `ValueError` if the changelog has none, or if the other is longer than `LONGEST_LINEAGE`.
+    Raises `ValueError` if the changelog has no lineage, or if the new one is longer than `LONGEST_LINEAGE`.
     """
     if len(lineage) > LONGEST_LINEAGE:
         raise ValueError(f"a lineage of {len(lineage)} versions is too long for a changelog")
@@ -87,7 +87,7 @@ def write_with_lineage(changelog: Path, lineage: Sequence[Version], into: Path) 
 
 
 def _parsed(file: BinaryIO, name: str) -> tuple[str, list[Version], bytes]:
-    """Form, lineage, and what else was in the blocks that had to be read for them."""
+    """Return form and lineage, and the rest of the blocks that had to be read for them."""
     form, data = _text(file, b"")
     if form not in _FORMS:
         raise ValueError(f"{name}: a changelog of form {form} has no lineage")
@@ -96,7 +96,7 @@ def _parsed(file: BinaryIO, name: str) -> tuple[str, list[Version], bytes]:
 
 
 def _text(file: BinaryIO, begun: bytes) -> tuple[str, bytes]:
-    """A string as Java's `writeUTF` wrote it, and what of its blocks follows; `begun` was read already."""
+    """Return a string as Java's `writeUTF` wrote it, and the rest of its blocks. `begun` was read already."""
     data = _at_least(2, file, begun)
     end = 2 + int.from_bytes(data[:2])
     data = _at_least(end, file, data)
@@ -113,14 +113,14 @@ def _at_least(size: int, file: BinaryIO, data: bytes) -> bytes:
 
 
 def _next_block(file: BinaryIO) -> bytes:
-    """What the next block holds; empty at the end."""
+    """Return the content of the next block, or nothing at the end."""
     if file.read(len(_MAGIC)) != _MAGIC:
         return b""
     token, compressed, size, _ = _HEADER.unpack(file.read(_HEADER.size))
     body = file.read(compressed)
     if size == 0 or token & 0xF0 == _RAW:
         return body
-    # Here: it loads numpy, too, and most agents never read a changelog.
+    # Imported here, because it loads numpy, too, and most agents never read a changelog.
     import pyarrow as pa
 
     try:

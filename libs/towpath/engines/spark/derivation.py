@@ -1,8 +1,8 @@
-"""A checkpoint with the state of another one, whose inputs read on elsewhere.
+"""Derive a checkpoint with the state of another one, and other inputs.
 
-Spark keeps where each source stands in `offsets/N`, one line a source in the order of the plan, and state
-under names of its own. So a job whose inputs change keeps its state when those lines are written anew: for
-an input that stays, the serial number it had; for a new one, the serial number before its first event.
+Spark keeps the position of each source in `offsets/N`, one line per source in the order of the plan, and
+state under names of its own. So a job whose inputs change keeps its state if those lines are rewritten. An
+input that stays gets the serial number it had. A new one gets the serial number before its first event.
 """
 
 from __future__ import annotations
@@ -19,16 +19,11 @@ from towpath.engines.spark.layout import newest_commit, relocate
 from towpath.engines.spark.snapshot import snapshot
 
 HEADER_LINES = 2
-"""Of a file of offsets: the format's version, and the micro-batch's metadata, which has the watermark."""
+"""First lines of a file of offsets: version of the format, and metadata with the watermark."""
 
 
 def derive(checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[int]) -> None:
-    """Make `into` a checkpoint with the state of `checkpoint`, which is not in use, and other inputs.
-
-    `inputs_before` is how many inputs the old job has; `serials` has, for each input of the new job in
-    order, the serial number to go on after. Without a committed micro-batch `into` is not made: there is
-    no state yet. Complete, or not there: the directory appears at once.
-    """
+    """Make `into` a checkpoint with the state of `checkpoint`. See `CheckpointFormat.derive`."""
     scratch = into.with_name(f"{into.name}.deriving")
     batch = snapshot(checkpoint, scratch)
     if batch is None:
@@ -39,7 +34,7 @@ def derive(checkpoint: Path, into: Path, inputs_before: int, serials: Sequence[i
         _keep_newest(directory, 2)
     for path in (scratch / "offsets").iterdir():
         _replace(path, _rewritten(path.read_text(), inputs_before, serials))
-    # They may hold absolute paths. What is a link to the old checkpoint's file must not be written into.
+    # They may hold absolute paths. They are links to the old checkpoint's files, so they are replaced.
     for path in scratch.glob("state/*/_metadata/v2/*"):
         if path.is_file() and not is_transient(path):
             _replace(path, path.read_text(errors="surrogateescape"))
@@ -56,7 +51,10 @@ def _keep_newest(directory: Path, count: int) -> None:
 
 
 def _rewritten(text: str, inputs_before: int, serials: Sequence[int]) -> str:
-    """A plan with several branches reads all inputs once per branch: it does so afterwards, too."""
+    """Return a file of offsets with other serials.
+
+    A plan with several branches reads all inputs per branch.
+    """
     lines = text.splitlines()
     branches = (len(lines) - HEADER_LINES) // inputs_before
     offsets = [json.dumps(Offset(serial).document()) for serial in serials] * branches

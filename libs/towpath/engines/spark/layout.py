@@ -1,8 +1,8 @@
-"""Reads a Structured Streaming checkpoint from its directory.
+"""Read a Structured Streaming checkpoint from its directory.
 
-A micro-batch N writes `offsets/N` before it runs and `commits/N` after its results are out; state
-files lie under `state/`. So N is done if and only if `commits/N` exists, and an `offsets/N` without
-it is a batch that will run again, with the same offsets.
+A micro-batch N writes `offsets/N` before it runs, and `commits/N` after its results are out. State files are
+under `state/`. So N is done if and only if `commits/N` exists. An `offsets/N` without it is a micro-batch
+that will run again, with the same offsets.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from towpath.contracts.data_plane import Offset
 
 
 def newest_commit(checkpoint: Path) -> int | None:
-    """Number of the newest committed micro-batch, or None if there is none."""
+    """Return the number of the newest committed micro-batch. None if there is none."""
     return max(_numbered(checkpoint / "commits"), default=None)
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
-    """Number of a micro-batch that was begun and not committed, or None if there is none."""
+    """Return the number of a micro-batch that was begun and not committed. None if there is none."""
     planned = max(_numbered(checkpoint / "offsets"), default=None)
     return planned if planned is not None and planned != newest_commit(checkpoint) else None
 
 
 def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str, int]:
-    """Input → last serial number planned up to and including `batch`.
+    """Return input → last serial number planned up to and including `batch`.
 
-    `inputs` are the job's input names in the order of its plan. Raises `ValueError` when the offsets
-    are not those of a job with so many inputs.
+    `inputs` are the job's input names in the order of its plan. Raises `ValueError` when the offsets do not
+    fit their number.
     """
     lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
     offsets = lines[2:]  # Line 0 is the format version, line 1 the batch's metadata.
@@ -39,10 +39,10 @@ def serials_at(checkpoint: Path, batch: int, inputs: Sequence[str]) -> dict[str,
 
 
 def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) -> dict[str, int]:
-    """Input → serial number, from the offsets of a plan's sources in their order.
+    """Return input → serial number, from the offsets of a plan's sources in their order.
 
-    A plan with several branches reads each input once per branch, all inputs of a branch in order; an
-    event is processed when every branch has it.
+    A plan with several branches reads each input once per branch, all inputs of a branch in order. An event
+    is processed when every branch has it.
     """
     if len(offsets) % len(inputs):
         raise ValueError(f"{len(offsets)} sources do not belong to {len(inputs)} inputs")
@@ -55,16 +55,13 @@ def by_input(inputs: Sequence[str], offsets: Sequence[dict[str, int] | None]) ->
 
 
 def committed_serials(checkpoint: Path, inputs: Sequence[str]) -> dict[str, int]:
-    """Input → last serial number processed and committed; empty if nothing was committed."""
+    """Return input → last serial number processed and committed. Empty if nothing was committed."""
     batch = newest_commit(checkpoint)
     return {} if batch is None else serials_at(checkpoint, batch, inputs)
 
 
 def relocate(checkpoint: Path) -> None:
-    """Make a checkpoint that came from elsewhere fit its new place.
-
-    Some operators' metadata hold the absolute path of their state schema files: it is rewritten.
-    """
+    """Rewrite the absolute paths of state schema files, which some operators' metadata hold."""
     for metadata in checkpoint.glob("state/*/_metadata/v2/*"):
         if metadata.is_file() and not is_transient(metadata):
             _rewrite_paths(metadata, checkpoint)
@@ -75,7 +72,7 @@ def _rewrite_paths(metadata: Path, checkpoint: Path) -> None:
     lines = [_relocated_line(line, checkpoint) for line in text.split("\n")]
     changed = "\n".join(lines)
     if changed != text:
-        # Not in place: the file may have another name in an older copy.
+        # Not in place, because an older copy may have a link to the file.
         write_atomically(metadata, changed.encode(errors="surrogateescape"), durable=False)
         metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)
 

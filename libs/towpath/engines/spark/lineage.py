@@ -1,12 +1,12 @@
-"""Which files of a state store hold one version of its state, of all that lie beside them.
+"""Find the files of a state store that hold one version of its state.
 
 A store keeps snapshots (`<version>_<id>.zip`, which name the immutable files under `SSTs` that they are made
 of) and changelogs (`<version>_<id>.changelog`). A changelog begins with its lineage: the versions it follows
-from, back to a snapshot. Whoever loads a version takes the newest snapshot of its lineage and the changelogs
-after that. Everything else is history: of a large state several times its size.
+from, back to a snapshot. Spark loads a version from the newest snapshot of its lineage and the changelogs
+after that. Everything else is history. For a large state, history is several times its size.
 
-The formats are Spark's (`RocksDBFileManager`; version 2 of its checkpoints).
-What looks otherwise is not judged: then all files are needed.
+The formats are Spark's (`RocksDBFileManager`, version 2 of its checkpoints). In any other format all files
+count as needed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ STATE_FILES = "SSTs"
 _METADATA = "metadata"
 
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, struct.error, zipfile.BadZipFile)
-"""What files of an unknown form may raise, and files that disappear."""
+"""Errors of files that have an unknown form or disappear."""
 
 
 class Parts(NamedTuple):
-    """What one version of a state is made of."""
+    """Snapshot, versions and files that one version of a state is made of."""
 
     base: Version | None
-    """The snapshot; none while there was never one."""
+    """The snapshot. None before the first one."""
     lineage: list[Version]
-    """From the snapshot, or from version 1 on; the version itself comes last."""
+    """From the snapshot, or from version 1. The version itself comes last."""
     names: set[str]
-    """Of the files, below the store's directory."""
+    """Names of the files, below the store's directory."""
 
 
 class Outdated:
-    """The files of a checkpoint's state stores that the state at a committed micro-batch is not made of.
-    A container of paths."""
+    """Paths of state files that the state at a committed micro-batch does not need."""
 
     def __init__(self, checkpoint: Path, batch: int) -> None:
         # Micro-batch N wrote version N + 1 of the state.
@@ -58,15 +57,15 @@ class Outdated:
 
 
 def stores(checkpoint: Path) -> list[Path]:
-    """The directories of all state stores of a checkpoint."""
+    """Return the directories of all state stores of a checkpoint."""
     found = {path.parent for path in (checkpoint / "state").rglob("[0-9]*_*.changelog")}
     return sorted(found)
 
 
 def parts_of(store: Path, number: int, identifiers: set[str]) -> Parts | None:
-    """What makes version `number`, which has one of the identifiers.
+    """Return the parts of version `number`, which has one of the identifiers.
 
-    None if that cannot be told: then every file may be needed.
+    None if they cannot be found out. Then every file may be needed.
     """
     try:
         [version] = [v for v in (Version(number, i) for i in identifiers) if (store / v.changelog).exists()]
@@ -84,12 +83,12 @@ def parts_of(store: Path, number: int, identifiers: set[str]) -> Parts | None:
 
 
 def is_state(name: str) -> bool:
-    """Whether a file, by its name below its store, is a snapshot, a changelog, or a part of a snapshot."""
+    """Return True if a name below a store is that of a snapshot, a changelog, or a part of a snapshot."""
     return name.endswith((".zip", ".changelog")) or name.startswith(f"{STATE_FILES}/")
 
 
 def identifiers_at(checkpoint: Path, batch: int) -> set[str]:
-    """Identifiers of what all stores wrote in a committed micro-batch; empty if the commit names none."""
+    """Return the identifiers of all stores' versions in a committed micro-batch. Empty if it names none."""
     try:
         _, line, *_ = (checkpoint / "commits" / str(batch)).read_text().splitlines()
         by_operator: dict[str, list[list[str]]] = json.loads(line).get("stateUniqueIds") or {}
@@ -99,7 +98,7 @@ def identifiers_at(checkpoint: Path, batch: int) -> set[str]:
 
 
 def _referred(store: Path, snapshot: Version) -> set[str]:
-    """The archive of a snapshot and what it refers to."""
+    """Return the archive of a snapshot and the files it refers to."""
     with zipfile.ZipFile(store / snapshot.snapshot) as file:
         text = file.read(_METADATA).decode()
     metadata = json.loads(text[text.index("{") :])

@@ -1,12 +1,13 @@
-"""The checkpoint of a running query, copied again and again while it is shipped: each copy goes on from
-the one before, which the target has already.
+"""Copies of the checkpoint of a running query while it is shipped. Each continues from the one before.
 
-Left alone, it would not: sooner or later the query makes a new snapshot of its state, from which every
-later version follows, and deletes what came before. Of a large state, changing one key in a hundred is
-enough for a snapshot of other files (a store's levels are merged), so that everything would have to travel
-again, and yet again meanwhile. But the old snapshot and all changelogs since make the same state. So
-changelogs are kept as they appear, and where they are the smaller of the two, the copy is made of them; its
-newest changelog then says that it follows from the old snapshot.
+The target has the earlier copy already, so only the difference travels. Sooner or later the query makes a new
+snapshot of its state, from which every later version follows, and deletes what came before. In a large state,
+changing one key in a hundred is enough for a snapshot of other files, because a store's levels are merged.
+Then everything would travel again, and once more meanwhile.
+
+But the old snapshot and all changelogs since make the same state. So changelogs are kept as they appear.
+Where they are the smaller of the two, the copy is made of them. Its newest changelog then says that it
+follows from the old snapshot.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class SparkShipment:
                 os.link(path, name)
 
     def renew(self) -> int | None:
-        """Copy the checkpoint as it is now. Returns its newest micro-batch, as `snapshot` does."""
+        """Copy the checkpoint as it is now. Return its newest micro-batch, as `snapshot` does."""
         shutil.rmtree(self._before, ignore_errors=True)
         if self.copy.exists():
             self.copy.rename(self._before)
@@ -69,16 +70,16 @@ class SparkShipment:
                 had = parts_of(self._before / store, before + 1, old)
                 has = parts_of(self.copy / store, batch + 1, new)
                 if had is not None and has is not None and had.base != has.base:
-                    self._go_on(store, had, has)
+                    self._continue(store, had, has)
         return batch
 
-    def _go_on(self, store: Path, old: Parts, new: Parts) -> None:
-        """Make a store's newest state of what the last copy had and the changelogs since, if that is less."""
+    def _continue(self, store: Path, old: Parts, new: Parts) -> None:
+        """Make a store's newest state of the last copy and the changelogs since, if they are smaller."""
         try:
             changes = self._changes(store, old, new)
         except UNREADABLE as error:
             log.info(
-                "%s: the new snapshot is sent, because it cannot be gone on from the old one: %s",
+                "%s: the new snapshot is sent, because the old one cannot be continued: %s",
                 store,
                 error,
             )
@@ -87,7 +88,7 @@ class SparkShipment:
             self._replace(store, old, changes)
 
     def _changes(self, store: Path, old: Parts, new: Parts) -> list[Path]:
-        """The changelogs from the old snapshot, or from version 1, to the newest version, which says so."""
+        """Return the changelogs from the old snapshot, or from version 1. The newest has that lineage."""
         kept = self._changelogs / store
         lineage = extended(new.lineage, old.base, lambda version: kept / version.changelog)
         *earlier, newest = [version for version in lineage if version != old.base]
@@ -98,7 +99,7 @@ class SparkShipment:
         return [*(self._as_sent(store, version) for version in earlier), rewritten]
 
     def _as_sent(self, store: Path, version: Version) -> Path:
-        """A version's changelog: as the last copy had it if it did, else as it is."""
+        """Return a version's changelog: that of the last copy if it had one, else the kept one."""
         sent = self._before / store / version.changelog
         found = sent if sent.exists() else self._changelogs / store / version.changelog
         if not found.exists():
@@ -113,19 +114,19 @@ class SparkShipment:
             os.link(path, copy / path.name)
         for name in old.names:
             (copy / name).parent.mkdir(exist_ok=True)
-            with contextlib.suppress(FileExistsError):  # The one that has a longer lineage now.
+            with contextlib.suppress(FileExistsError):  # This one has a longer lineage now.
                 os.link(self._before / store / name, copy / name)
 
 
 def extended(
     lineage: list[Version], base: Version | None, changelog: Callable[[Version], Path]
 ) -> list[Version]:
-    """A lineage back to an older snapshot, or to version 1.
+    """Return a lineage back to an older snapshot, or to version 1.
 
     Args:
         lineage: oldest version first
-        base: the snapshot; none: from the very beginning
-        changelog: where the changelog of a version is
+        base: the snapshot; None goes back to version 1
+        changelog: returns the path of a version's changelog
 
     Raises:
         ValueError, OSError: the lineage does not lead there.
@@ -145,6 +146,6 @@ def extended(
 
 
 def _bytes(paths: Iterable[Path], old: Parts) -> int:
-    """Of those files that the last copy did not have."""
+    """Return the size of those files that the last copy did not have."""
     there = {Path(name).name for name in old.names}
     return sum(path.stat().st_size for path in paths if path.name not in there)

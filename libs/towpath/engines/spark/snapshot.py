@@ -1,15 +1,15 @@
 """A consistent copy of the checkpoint of a running query, without stopping it.
 
-Spark's files never change once they are visible, so the copy is made of hard links: it costs no space,
-and takes milliseconds however large the state is. What makes it consistent is the order:
+Spark's files never change once they are visible, so the copy is made of hard links. It costs no space, and
+takes milliseconds for a state of any size. The order makes it consistent:
 
 1. the newest committed micro-batch N;
-2. state: first what refers to other files (snapshots' archives, changelogs), then what is referred to;
-3. offsets, up to N only: whoever starts from the copy plans micro-batch N + 1 anew.
+2. state: first files that refer to others (archives of snapshots, changelogs), then those they refer to;
+3. offsets up to N only, so that a query that starts from the copy plans micro-batch N + 1 again.
 
-Of a store's state only what its newest committed version is made of is copied. Where that cannot be told,
-state of versions above N, and history, may be in the copy as well: they have names of their own (each writer
-adds an identifier) and nobody asks for them.
+The copy has only those files of a store that its newest committed version needs. Where they cannot be found
+out, it has later versions and history as well. Those have names of their own, because each writer adds an
+identifier, and no one asks for them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from towpath.engines.spark.lineage import STATE_FILES, Outdated
 
 
 def snapshot(checkpoint: Path, into: Path) -> int | None:
-    """Link the newest committed state of a live checkpoint into `into`, which is made anew.
+    """Link the newest committed state of a live checkpoint into `into`, which replaces an earlier copy.
 
-    Returns the number of the micro-batch it stands at; None, and an empty copy, when nothing was
-    committed yet.
+    Returns the number of the newest micro-batch in it. If nothing was committed yet, returns None and leaves
+    an empty copy.
     """
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
@@ -41,7 +41,7 @@ def snapshot(checkpoint: Path, into: Path) -> int | None:
         try:
             os.link(path, target)
         except FileNotFoundError:
-            continue  # Maintenance has deleted it: an old version, which the newest does not need.
+            continue  # Maintenance has deleted an old version, which the newest does not need.
     return batch
 
 
@@ -50,7 +50,7 @@ def _in_order(checkpoint: Path, batch: int) -> Iterator[Path]:
     outdated = Outdated(checkpoint, batch)
     state = [path for path in (checkpoint / "state").rglob("*") if path.is_file() and not is_transient(path)]
     yield from (path for path in state if STATE_FILES not in path.parts and path not in outdated)
-    # Listed again: what an archive refers to was complete before the archive appeared, and so came first.
+    # Listed again, because the files of an archive were complete before the archive appeared.
     referred = (path for path in (checkpoint / "state").rglob(f"{STATE_FILES}/*") if not is_transient(path))
     yield from (path for path in referred if path not in outdated)
     yield from _numbered_through(checkpoint / "offsets", batch)
