@@ -2,7 +2,8 @@
 
 With any broker, a site's own server keeps the log: the IN stream with what devices send, an output stream
 for each job, and mirrors of other sites' streams. A binder leads from the broker into that log and back.
-A new broker is one new file with a class of this shape, and one line in `binders.py`.
+A new broker is one new file with a class of this shape, one line in `binders.py` and one in `BrokerKind`.
+`docs/extending/broker.md` adds one.
 """
 
 from __future__ import annotations
