@@ -144,10 +144,11 @@ class Site:
 
     @asynccontextmanager
     async def bridged(self) -> AsyncIterator[None]:
-        """The bridge at work in this process. It has begun: results from now on are the broker's, too."""
+        """The bridge at work in this process, if there is one. Results from now on are the broker's, too."""
         tasks = [asyncio.create_task(self.binder.mirror()), asyncio.create_task(self.binder.publish())]
+        record = self.mesh.home.broker(SITE) / "bridge.json"
         try:
-            await eventually((self.mesh.home.broker(SITE) / "bridge.json").exists)
+            await eventually(lambda: record.exists() or all(task.done() for task in tasks))
             yield
         finally:
             for task in tasks:
@@ -190,6 +191,28 @@ async def _made(site: Site) -> bool:
         await site.streams.set_epoch("j", 1, OUTPUT)
         return True
     return False
+
+
+@asynccontextmanager
+async def subscriber(
+    site: Site, *topics: str, keeps_session: bool = False
+) -> AsyncIterator[list[tuple[str, bytes]]]:
+    """What arrives at a QoS 1 subscriber of these topics."""
+    came: list[tuple[str, bytes]] = []
+    async with site.device(identifier="subscriber", clean_session=not keeps_session) as client:
+        await client.subscribe([(topic, 1) for topic in topics])
+
+        async def receive() -> None:
+            async for message in client.messages:
+                assert isinstance(message.payload, bytes)
+                came.append((message.topic.value, message.payload))
+
+        receiving = asyncio.create_task(receive())
+        try:
+            yield came
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
 
 
 @dataclass(frozen=True)

@@ -33,30 +33,6 @@ async def site(version: str, tmp_path: Path) -> AsyncIterator[Site]:
         yield running
 
 
-async def test_events_when_published_to_mosquitto_then_are_in_the_stream_as_they_were(site: Site) -> None:
-    payloads = [b"", b"\x00\xff\xfe", "grün".encode(), b"{}"]
-    async with site.bridged():
-        await site.works()
-        async with site.device() as device:
-            for payload in payloads:
-                await device.publish("site/gate/a", payload, qos=1)
-            await device.publish("site/b", b"of qos 0", qos=0)
-        await site.holds(5)
-    stored = await site.stored()
-    assert [m.body for m in stored if m.subject == "site.gate.a"] == payloads
-    assert [m.body for m in stored if m.subject == "site.b"] == [b"of qos 0"]
-
-
-async def test_equal_payloads_when_published_in_a_row_then_are_all_kept(site: Site) -> None:
-    async with site.bridged():
-        await site.works()
-        async with site.device() as device:
-            for _ in range(300):
-                await device.publish("site/constant", b"1", qos=1)
-        await site.holds(300)
-    assert await site.count() == 300
-
-
 async def test_topics_that_the_stream_cannot_hold_when_published_then_are_counted_and_hold_up_nothing(
     site: Site,
 ) -> None:
@@ -67,20 +43,6 @@ async def test_topics_that_the_stream_cannot_hold_when_published_then_are_counte
                 await device.publish(topic, b"x", qos=1)
         await site.holds(1)
     assert [m.subject for m in await site.stored()] == ["site.good"]
-
-
-async def test_retained_message_when_subscribed_again_then_is_stored_as_the_one_event_it_was(
-    site: Site,
-) -> None:
-    for round_ in (1, 2):
-        async with site.bridged():
-            await site.works()
-            async with site.device() as device:
-                await device.publish("site/retained", b"event", qos=1, retain=True)
-                await device.publish("site/marker", b"", qos=1)
-            await site.holds(2 * round_)
-    bodies = [m.body for m in await site.stored() if m.subject == "site.retained"]
-    assert bodies == [b"event", b"event"]
 
 
 @pytest.mark.parametrize("version", [pytest.param("5", marks=promise("mosquitto")), "3.1.1"])

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import aiomqtt
 import pytest
 from nats.js.errors import NotFoundError
 
-from running.mosquitto import OUTPUT, Site, bridge_process, running_site
+from running.mosquitto import OUTPUT, Site, bridge_process, running_site, subscriber
 from running.promises import promise
 from running.waiting import eventually
-from towpath.contracts.data_plane import MESSAGE_ID_HEADER, rejected_subject
 from towpath.contracts.site import BrokerKind, BrokerSpec
 
 RESULTS = [str(number).encode() for number in range(3000)]
@@ -31,37 +28,6 @@ async def site(version: str, tmp_path: Path) -> AsyncIterator[Site]:
     broker = BrokerSpec(kind=BrokerKind.MOSQUITTO, version=version)
     async with running_site(tmp_path / "mesh", broker) as running:
         yield running
-
-
-@asynccontextmanager
-async def subscriber(site: Site, *topics: str) -> AsyncIterator[list[tuple[str, bytes]]]:
-    """What arrives at a QoS 1 subscriber of these topics."""
-    came: list[tuple[str, bytes]] = []
-    async with site.device(identifier="subscriber") as client:
-        await client.subscribe([(topic, 1) for topic in topics])
-
-        async def receive() -> None:
-            async for message in client.messages:
-                assert isinstance(message.payload, bytes)
-                came.append((message.topic.value, message.payload))
-
-        receiving = asyncio.create_task(receive())
-        try:
-            yield came
-        finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
-
-
-async def test_results_when_stored_then_arrive_once_and_in_order_on_their_topics(site: Site) -> None:
-    async with site.bridged(), subscriber(site, "stats/#") as came:
-        await site.emit("j", RESULTS)
-        await site.agent.jetstream().publish(
-            rejected_subject("jfk", "j", 1), b"bad", headers={MESSAGE_ID_HEADER: "bad"}
-        )
-        await eventually(lambda: len(came) >= len(RESULTS) + 1)
-    assert [body for topic, body in came if topic == OUTPUT.topic] == RESULTS
-    assert [body for topic, body in came if topic == OUTPUT.rejected_topic] == [b"bad"]
 
 
 @pytest.mark.parametrize("version", [pytest.param("5", marks=promise("mosquitto")), "3.1.1"])
@@ -129,28 +95,3 @@ async def test_results_when_mosquitto_is_away_then_come_when_it_returns(site: Si
                 if message.payload == RESULTS[29]:
                     break
     assert with_session[-10:] == RESULTS[20:30]
-
-
-async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carried_or_left(
-    site: Site,
-) -> None:
-    async with site.bridged(), subscriber(site, "stats/#", "other/#") as came:
-        await site.works()
-        await site.streams.drop_output("j")
-        await site.streams.set_epoch(
-            "k", 1, OUTPUT.model_copy(update={"stream": "OUT_k", "topic": "other/t"})
-        )
-        await site.emit("k", [b"first", b"second"])
-        await eventually(lambda: len(came) >= 2)
-        assert site.binder.trouble() is None
-        await site.streams.set_epoch("j", 1, OUTPUT)
-        await site.emit("j", [b"anew"])
-        await eventually(lambda: len(came) >= 3)
-    assert came == [("other/t", b"first"), ("other/t", b"second"), (OUTPUT.topic, b"anew")]
-
-
-async def test_subscriber_when_its_password_is_wrong_then_is_refused(site: Site) -> None:
-    access = site.access
-    wrong = aiomqtt.Client(access.mqtt_host, access.mqtt_port, username=access.device.user, password="wrong")
-    with pytest.raises(aiomqtt.MqttError):
-        await wrong.__aenter__()
