@@ -99,7 +99,7 @@ def batch_options(assignment: Assignment) -> dict[str, str]:
 
 def events_per_batch(assignment: Assignment) -> int | None:
     """Return the most events of each input in a micro-batch. None for no limit."""
-    # A result that covers a micro-batch holds all events that came. A limit that no one asked for would cut it.
+    # A result that covers a micro-batch holds all events that came. A limit by default would cut it.
     default = None if kind_of(assignment.spec.operator).covers_batches else DEFAULT_EVENTS_PER_BATCH
     bound = assignment.spec.max_events_per_batch or default
     return None if bound is None else max(bound // len(assignment.inputs), 1)
