@@ -21,7 +21,8 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.site import BrokerKind, BrokerSpec, MeshSpec, SiteSpec
 from towpath.mesh import binaries
 from towpath.mesh.home import Home
-from towpath.mesh.state import MeshState, SiteAccess
+from towpath.mesh.provisioning import new_mesh
+from towpath.mesh.state import SiteAccess
 from towpath.tasks import end
 
 SITE = "jfk"
@@ -40,7 +41,7 @@ class UnboundBroker:
     def binder(self, **broker: object) -> BrokerBinder:
         """The binder of a site whose broker has these settings."""
         spec = BrokerSpec.model_validate({"kind": self.kind, **broker})
-        state = MeshState.create(MeshSpec(sites=[SiteSpec(name=SITE, broker=spec)]))
+        state = new_mesh(MeshSpec(sites=[SiteSpec(name=SITE, broker=spec)]))
         self.home.create_site(SITE)
         return self.make(state.site(SITE), self.home)
 

@@ -59,7 +59,7 @@ Heap = Annotated[str, Field(pattern=r"^[0-9]+[mg]$"), AfterValidator(_heap)]
 
 
 class EngineKind(StrEnum):
-    """What runs the jobs of a site."""
+    """Program that runs the jobs of a site."""
 
     SPARK = "spark"
     """Apache Spark, with threads of one process or a standalone cluster."""

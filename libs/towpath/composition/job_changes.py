@@ -18,7 +18,7 @@ def is_state_compatible(old: JobSpec, new: JobSpec) -> bool:
     """Return true if the state of a job that ran as `old`, if it has any, serves it as `new`.
 
     Only the computation counts. Where an input starts matters to a new job only, and other inputs go on with
-    the state (`towpath.checkpoints.derivation`). Output, trigger and rate are not in the checkpoint.
+    the state (`towpath.engines.spark.derivation`). Output, trigger and rate are not in the checkpoint.
     """
     was, will = kind_of(old.operator), kind_of(new.operator)
     if not was.stateful and not will.stateful:

@@ -98,8 +98,8 @@ def batch_options(assignment: Assignment) -> dict[str, str]:
 
 
 def events_per_batch(assignment: Assignment) -> int | None:
-    """How many events of each input a micro-batch has at most; None for no bound."""
-    # A result that covers a micro-batch holds whatever came: a bound that no one asked for would cut it.
+    """Return the most events of each input in a micro-batch. None for no limit."""
+    # A result that covers a micro-batch holds all events that came. A limit by default would cut it.
     default = None if kind_of(assignment.spec.operator).covers_batches else DEFAULT_EVENTS_PER_BATCH
     bound = assignment.spec.max_events_per_batch or default
     return None if bound is None else max(bound // len(assignment.inputs), 1)
@@ -111,7 +111,7 @@ def _bound_file(pause: Path) -> Path:
 
 
 def trigger_s(spec: JobSpec) -> float:
-    """Seconds between the starts of micro-batches."""
+    """Return the seconds between the starts of micro-batches."""
     return kind_of(spec.operator).batch_s(spec.operator) or spec.trigger_s
 
 

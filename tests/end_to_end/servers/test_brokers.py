@@ -93,8 +93,9 @@ async def test_results_when_a_subscriber_with_a_session_was_away_then_come_when_
             await eventually(lambda: len(came) >= 10)
         await site.emit("j", RESULTS[10:20])
         async with subscriber(site, OUTPUT.topic, keeps_session=True) as came_later:
-            await eventually(lambda: len(came_later) >= 10)
-    assert [body for _, body in [*came, *came_later]] == RESULTS[:20]
+            # QoS 1 may repeat and reorder what was on its way when the subscriber left.
+            await eventually(lambda: {body for _, body in came_later} >= set(RESULTS[10:20]))
+    assert {body for _, body in [*came, *came_later]} == set(RESULTS[:20])
 
 
 async def test_output_when_made_or_deleted_while_the_bridge_works_then_is_carried_or_left(
