@@ -218,7 +218,7 @@ async def _at_both_clocks(
 
 
 async def _at_its_share(stage: Stage, measure: Callable[[], Awaitable[float]], upkeep: float) -> float:
-    """What the node does while it gets what it is promised, its own upkeep counted as work of the same kind.
+    """Measure the node while it gets its promised share. Its own upkeep counts as work of the same kind.
 
     Agent, broker and engine need `upkeep` cores whatever the clock.
     """
@@ -232,7 +232,7 @@ async def _at_its_share(stage: Stage, measure: Callable[[], Awaitable[float]], u
 
 
 async def _with_cores(stage: Stage, measure: Callable[[], Awaitable[T]]) -> tuple[T, float]:
-    """What is measured, and how many cores the node took meanwhile."""
+    """Return the measurement, and the cores that the node took meanwhile."""
     before, begun = await stage.emulation.nodes.cpu_s(EDGE) or 0.0, time.monotonic()
     measured = await measure()
     after = await stage.emulation.nodes.cpu_s(EDGE) or 0.0

@@ -96,7 +96,7 @@ def distribution(values: Sequence[float]) -> tuple[list[float], list[float]]:
 
 
 def recorded(path: Path, topic: str) -> list[ReceivedMessage]:
-    """What a subscriber kept in a file, ready to be judged. Raises `OSError`."""
+    """Read the messages that a subscriber kept in a file. Raises `OSError`."""
     observations: list[ReceivedMessage] = []
     for line in path.read_bytes().splitlines():
         at, _, payload = line.partition(b" ")

@@ -197,7 +197,7 @@ async def _made(site: Site) -> bool:
 async def subscriber(
     site: Site, *topics: str, keeps_session: bool = False
 ) -> AsyncIterator[list[tuple[str, bytes]]]:
-    """What arrives at a QoS 1 subscriber of these topics."""
+    """Subscribe with QoS 1, and collect the messages of these topics."""
     came: list[tuple[str, bytes]] = []
     async with site.device(identifier="subscriber", clean_session=not keeps_session) as client:
         await client.subscribe([(topic, 1) for topic in topics])

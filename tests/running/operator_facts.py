@@ -41,7 +41,7 @@ def check_registration(kind: OperatorKind[Any], operator: Operator) -> None:
 
 
 def check_field_names(kind: OperatorKind[Any], operator: Operator) -> None:
-    """What it reads and writes are fields, and one that passes events on has none of its own."""
+    """Its inputs and outputs are fields. One that passes events on has no outputs of its own."""
     reads, writes = kind.reads(operator), kind.writes(operator)
     assert all(FIELD.fullmatch(name) for name in [*reads, *(writes or {})])
     assert {*reads.values()} <= {*FieldType}

@@ -101,7 +101,7 @@ def run(operator: dict[str, Any], *inputs: DataFrame, names: tuple[str, ...] = (
 
 
 def computed(job: Assignment, *inputs: DataFrame) -> Outcome:
-    """What the job makes of all messages, as one micro-batch."""
+    """Run the job over all messages as one micro-batch."""
     made = compile_job(job, list(inputs), "cloud")
     window = micro_batch_window(job, "cloud")
     if window is not None:

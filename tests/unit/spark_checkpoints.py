@@ -123,7 +123,7 @@ class SparkWriter:
 
 
 def changes_in(changelog: Path) -> str:
-    """What a changelog says after its lineage."""
+    """Return the text of a changelog after its lineage."""
     return decompressed(changelog).rpartition(b"\xff\xff\xff\xff")[2].decode()
 
 

@@ -13,7 +13,7 @@ from towpath.contracts.site import BrokerKind
 from towpath.mesh.home import Home
 
 PROGRAMS: Mapping[BrokerKind, str | None] = {BrokerKind.NATS: None, BrokerKind.MOSQUITTO: "mosquitto"}
-"""What the agent starts for each. A new broker has a line here."""
+"""The program that the agent starts for each. A new broker has a line here."""
 
 
 class TestBrokers(BrokerSuite):

@@ -47,7 +47,7 @@ def only(event: dict[str, Any], *fields: str) -> dict[str, Any]:
 
 
 def flawless() -> list[ReceivedMessage]:
-    """What subscribers receive when nothing goes wrong."""
+    """Return the results that subscribers receive when nothing goes wrong."""
     found = [
         published("clean-jfk", "departures/clean", 50.0 if n < 5 else 150.0, values=event)
         for n, event in enumerate(EVENTS)

@@ -43,8 +43,8 @@ def test_page_when_a_site_is_silent_then_names_it_and_shows_the_others() -> None
 
 
 def test_page_when_the_collector_is_silent_then_says_so_once() -> None:
-    page = check_self_contained(migration_page(facts(measured=ReadSeries(failure="nobody answers"))))
-    assert "There are no measurements: nobody answers." in page.text
+    page = check_self_contained(migration_page(facts(measured=ReadSeries(failure="no one answers"))))
+    assert "There are no measurements: no one answers." in page.text
     assert "No site measured" not in page.text
 
 

@@ -32,7 +32,7 @@ def stored(load: SyntheticLoad, count: int) -> list[StoredEvent]:
 
 
 def results(inputs: list[StoredEvent]) -> list[ReceivedMessage]:
-    """What a job without faults would publish: windows counted by hand."""
+    """Return the results of a job without faults: windows counted by hand."""
     windows: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for event in inputs:
         body = json.loads(event.payload)

@@ -19,7 +19,7 @@ DEADLINE_S = 20.0
 """Everything is answered at once, unless the links' process is just being restarted."""
 
 ATTEMPT_S = 5.0
-"""Then a command is sent again: whoever heard it may have died."""
+"""Then a command is sent again: the process that heard it may have died."""
 
 COLUMNS = (
     "site",
@@ -110,12 +110,15 @@ def link(
 
 
 def _command(site: str, given: dict[str, Any], restore: bool) -> ShapeLink | RestoreLink:
-    """What the options ask for. Raises `TowpathError` or a validation error when they make no sense."""
+    """Return the command that the options ask for.
+
+    Raises `TowpathError` or a validation error when they make no sense.
+    """
     senseless = bool(given) if restore else not given.keys() - {"for_s"}
     if senseless:
         raise TowpathError(
             ErrorCode.INVALID,
-            "say either how bad the link shall be, or that it shall be restored",
+            "say either how bad the link must be, or that it must be restored",
             field="link",
             value=site,
             allowed="--restore, or at least one of --cut, --delay-ms, --jitter-ms, --bandwidth, --loss, "
