@@ -24,6 +24,7 @@ from towpath.contracts.fault_commands import ListRules, LoadRules, RuleEnded, Ru
 from towpath.contracts.faults import Rule
 from towpath.contracts.message import Command
 from towpath.lab.extension import at_site
+from towpath.lab.injector.record import InjectorRecord
 from towpath.mesh.home import Home
 from towpath.processes import ChildSpec, find, launch, stop
 
@@ -60,11 +61,16 @@ class Trial:
 
     async def clear(self) -> None:
         """Remove all rules: an injector and agents of all sites run, and no fault acts."""
+        # A new injector tells which rules of the one before it have ended, once their processes know.
+        loaded: set[str] = set()
         if self.process is None or self.process.returncode is not None:
+            earlier = await InjectorRecord(self.home.root / "injector.json").read()
+            loaded |= {each.rule for each in earlier.loaded}
+            self.ended.clear()
             await self.start_injector()
         for site in self.mesh.state.sites.keys() - self.agents.keys():
             await self.start_agent(site)
-        loaded = {view.rule.name for view in (await self.ask(ListRules())).rules}
+        loaded |= {view.rule.name for view in (await self.ask(ListRules())).rules}
         await self.unload()
         await eventually(lambda: loaded <= {event.rule for event in self.ended})
         self.ended.clear()
