@@ -26,7 +26,6 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobState
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
-from towpath.mesh.permissions import inbox
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import read_after
 
@@ -91,11 +90,12 @@ class Trial:
     @asynccontextmanager
     async def at_jfk(self) -> AsyncIterator[nats.NATS]:
         access = self.state.sites["jfk"]
+        login = access.login("agent")
         connection = await nats.connect(
             access.nats_url,
-            user=access.login("agent").user,
-            password=access.login("agent").password,
-            inbox_prefix=inbox(access.login("agent").user),
+            user=login.user,
+            password=login.password,
+            inbox_prefix=f"_INBOX.{login.user}",
         )
         try:
             yield connection
