@@ -93,7 +93,7 @@ def test_search_when_a_table_is_wrong_then_finds_it(
     assert callable(changed)
     right = table.strategies()[strategy]
     wrong = replace(right, steps=tuple(map(changed, right.steps)))
-    monkeypatch.setitem(table.REGISTERED, strategy, wrong)
+    monkeypatch.setitem(table.TABLES.registered, strategy, wrong)
     _, found = search((strategy,))
     assert found is not None
 

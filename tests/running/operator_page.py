@@ -29,7 +29,7 @@ def add_operator(patch: pytest.MonkeyPatch) -> kind.OperatorKind[Any]:
     names = {**vars(operators)}
     exec(compile(f"from __future__ import annotations\n{model}", str(PAGE), "exec"), names)
     patch.setattr(operators, "Grade", names["Grade"], raising=False)
-    patch.setattr(kind, "REGISTERED", {**kind.kinds()})
+    patch.setattr(kind.KINDS, "registered", {**kind.kinds()})
     added = ModuleType(f"{kind.PACKAGE}.{NAME}")
     patch.setitem(sys.modules, added.__name__, added)
     exec(compile(module, str(PAGE), "exec"), added.__dict__)

@@ -32,7 +32,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service_table.Serv
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(code)
-    monkeypatch.setattr(service_table, "REGISTERED", dict(service_table.services()))
+    monkeypatch.setattr(service_table.SERVICES, "registered", dict(service_table.services()))
     monkeypatch.syspath_prepend(tmp_path / "services")
     for module in ("towpath.census", "towpath.census.app", "towpath.census.settings"):
         monkeypatch.delitem(sys.modules, module, raising=False)

@@ -23,7 +23,7 @@ NAME = "stop-first"
 def added(monkeypatch: pytest.MonkeyPatch) -> table.Strategy:
     """The page's strategy, registered; its name is on the wire."""
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    monkeypatch.setattr(table, "REGISTERED", dict(table.tables()))
+    monkeypatch.setattr(table.TABLES, "registered", dict(table.tables()))
     name = str.__new__(StrategyName, NAME)
     name._value_, name._name_ = NAME, "STOP_FIRST"
     monkeypatch.setitem(StrategyName._value2member_map_, NAME, name)

@@ -53,7 +53,7 @@ def test_register_when_the_name_is_taken_then_is_refused() -> None:
 def test_register_when_a_strategy_is_added_then_it_is_found_among_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(table.REGISTERED, "other", general.GENERAL)
+    monkeypatch.setitem(table.TABLES.registered, "other", general.GENERAL)
     assert "other" in strategies()
 
 

@@ -6,24 +6,18 @@ the servers, the saved mesh, and the compose file all follow this table.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 from towpath.contracts.message import HUB_SCOPE
 from towpath.contracts.site import MeshSpec
 from towpath.contracts.traces import Span
+from towpath.descriptors import Descriptors
 from towpath.mesh.permissions import Permissions, Rights, inbox
 
 if TYPE_CHECKING:
     from towpath.mesh.state import MeshState
-
-PACKAGE, LABORATORY = "towpath.mesh.services", "towpath.lab.services"
-"""Each module of these packages registers a service. An installation may have no laboratory."""
 
 SERVERS = (HUB_SCOPE, "redis")
 """Processes beside the services that every mesh has."""
@@ -91,22 +85,18 @@ class Service:
         ).permissions()
 
 
-REGISTERED: dict[str, Service] = {}
-"""By name. Read it through `services`, which loads what is not loaded yet."""
+SERVICES = Descriptors[Service]("service", ["towpath.mesh.services"], optional=["towpath.lab.services"])
 
 
 def register(service: Service) -> Service:
     """Make a service known. Raises `ValueError` when another one has its name."""
-    if service.name in REGISTERED:
-        raise ValueError(f"there are two services {service.name!r}")
-    REGISTERED[service.name] = service
+    SERVICES.register(service.name, service)
     return service
 
 
 def services() -> Mapping[str, Service]:
     """Return all services by name, in the order of their names."""
-    _load()
-    return dict(sorted(REGISTERED.items()))
+    return SERVICES.by_name()
 
 
 def hub_services() -> list[Service]:
@@ -130,13 +120,3 @@ def processes_of(spec: MeshSpec, sites: Iterable[str]) -> list[str]:
         for name in (f"{site}-{SITE_SERVER}", *(service.process(site) for service in at_sites))
     ]
     return [*SERVERS, *shared, *parts]
-
-
-@cache
-def _load() -> None:
-    packages = [importlib.import_module(PACKAGE)]
-    with suppress(ModuleNotFoundError):
-        packages.append(importlib.import_module(LABORATORY))
-    for package in packages:
-        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-            importlib.import_module(module.name)

@@ -6,15 +6,13 @@ here. Coordinator and command line do so without Spark: a kind loads it when a p
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from towpath.contracts.message import Model
 from towpath.contracts.operators import FieldType, Operator
+from towpath.descriptors import Descriptors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,22 +85,18 @@ class OperatorKind(Generic[Op]):
         return self.batch_window is not None
 
 
-REGISTERED: dict[str, OperatorKind[Any]] = {}
-"""By name. Read it through `kinds`, which loads what is not loaded yet."""
+KINDS = Descriptors[OperatorKind[Any]]("operator", [PACKAGE])
 
 
 def register(kind: OperatorKind[Op]) -> OperatorKind[Op]:
     """Make a kind known. Raises `ValueError` when another one has its name."""
-    if kind.name in REGISTERED:
-        raise ValueError(f"there are two operators {kind.name!r}")
-    REGISTERED[kind.name] = kind
+    KINDS.register(kind.name, kind)
     return kind
 
 
 def kinds() -> Mapping[str, OperatorKind[Any]]:
-    """All kinds, by name."""
-    _load()
-    return REGISTERED
+    """Return all kinds by name, in the order of their names."""
+    return KINDS.by_name()
 
 
 def kind_of(operator: Operator) -> OperatorKind[Any]:
@@ -113,10 +107,3 @@ def kind_of(operator: Operator) -> OperatorKind[Any]:
 def user_code(operator: Operator) -> UserCode | None:
     """The code of the user that an operator runs; None if it runs none."""
     return kind_of(operator).user_code(operator)
-
-
-@cache
-def _load() -> None:
-    package = importlib.import_module(PACKAGE)
-    for module in pkgutil.iter_modules(package.__path__, f"{PACKAGE}."):
-        importlib.import_module(module.name)

@@ -6,20 +6,15 @@ so all coordinators agree.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from towpath.contracts.commands import ConsistencyCheck, MigrationFigures, OperationKind
 from towpath.contracts.job import JobSpec
+from towpath.descriptors import Descriptors
 from towpath.protocols.record import OperationRecord, RegistryChange
 from towpath.protocols.step import Actor, Step
-
-PACKAGES = ("towpath.protocols.operations", "towpath.protocols.strategies")
-"""Each of their modules registers its tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,27 +83,25 @@ class Strategy(StepTable):
 
 T = TypeVar("T", bound=StepTable)
 
-REGISTERED: dict[str, StepTable] = {}
-"""Name → table. Read it through `tables`, which loads the modules that are not loaded yet."""
+TABLES = Descriptors[StepTable](
+    "step table", ["towpath.protocols.operations", "towpath.protocols.strategies"]
+)
 
 
 def register(table: T) -> T:
     """Make a table known. Raises `ValueError` when another one has its name."""
-    if table.name in REGISTERED:
-        raise ValueError(f"there are two tables {table.name!r}")
-    REGISTERED[table.name] = table
+    TABLES.register(table.name, table)
     return table
 
 
 def tables() -> Mapping[str, StepTable]:
-    """Return all tables by name."""
-    _load()
-    return REGISTERED
+    """Return all tables by name, in the order of their names."""
+    return TABLES.by_name()
 
 
 def strategies() -> dict[str, Strategy]:
     """Return all strategies by name, in the order of their names."""
-    return {name: table for name, table in sorted(tables().items()) if isinstance(table, Strategy)}
+    return {name: table for name, table in tables().items() if isinstance(table, Strategy)}
 
 
 def table_of(record: OperationRecord) -> StepTable:
@@ -122,11 +115,3 @@ def strategy_of(record: OperationRecord) -> Strategy:
     table = table_of(record)
     assert isinstance(table, Strategy), f"{record.kind} is no migration"
     return table
-
-
-@cache
-def _load() -> None:
-    for name in PACKAGES:
-        package = importlib.import_module(name)
-        for module in pkgutil.iter_modules(package.__path__, f"{name}."):
-            importlib.import_module(module.name)

@@ -6,12 +6,9 @@ Its base classes say what it can be done to; its parameters are what a rule may 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
@@ -22,6 +19,7 @@ from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.faults import RuleAction, TargetKind
 from towpath.contracts.links import LinkConditions
 from towpath.contracts.message import Model
+from towpath.descriptors import Descriptors
 from towpath.hooks.points import Items
 
 T = TypeVar("T")
@@ -150,7 +148,7 @@ class LinkFault(Fault):
         """Return the conditions with this fault added."""
 
 
-_registered: dict[str, type[Fault]] = {}
+FAULTS = Descriptors[type[Fault]]("fault", ["towpath.lab.faults.faults"])
 
 
 def fault(name: str, parameters: type[BaseModel] = NoParameters) -> Callable[[FaultT], FaultT]:
@@ -161,19 +159,15 @@ def fault(name: str, parameters: type[BaseModel] = NoParameters) -> Callable[[Fa
         kind.applies_to = frozenset[str]().union(
             *(base.__dict__.get("applies_to", ()) for base in kind.__mro__)
         )
-        _registered[name] = kind
+        FAULTS.register(name, kind)
         return kind
 
     return register
 
 
-@cache
 def faults() -> Mapping[str, type[Fault]]:
     """Return all faults by name, in the order of their names."""
-    package = importlib.import_module("towpath.lab.faults.faults")
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
-    return dict(sorted(_registered.items()))
+    return FAULTS.by_name()
 
 
 def kind_of(action: RuleAction, applied_to: str, field: str = "actions") -> type[Fault]:
