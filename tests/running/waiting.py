@@ -29,6 +29,9 @@ async def eventually(condition: Callable[[], Any], within_s: float = WITHIN_S) -
     try:
         async with asyncio.timeout(within_s) as limit:
             while not (result := await _answer(condition)):
+                # Python 3.11's `wait_for` forgets a cancellation that meets its own limit.
+                if limit.expired():
+                    raise TimeoutError
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
         if not limit.expired():

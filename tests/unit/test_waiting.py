@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -41,3 +42,16 @@ async def test_condition_when_it_times_out_itself_then_that_is_not_taken_for_the
 
     with pytest.raises(TimeoutError, match="its own"):
         await eventually(fails)
+
+
+async def test_condition_when_it_forgets_the_cancellation_of_the_limit_then_the_wait_ends() -> None:
+    asked: list[str] = []
+
+    async def forgets() -> bool:
+        asked.append("again")
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.1)
+        return len(asked) > 3
+
+    with pytest.raises(AssertionError, match="forgets"):
+        await eventually(forgets, within_s=0.01)
