@@ -26,6 +26,7 @@ from towpath.contracts.pipeline_commands import (
     RollbackPipeline,
     ShowPipeline,
 )
+from towpath.tasks import check_cancelled
 
 DEFAULT_DEADLINE_S = 900.0
 """Time for an apply: a hundred jobs, or a few with much state."""
@@ -104,6 +105,7 @@ async def _ended(bus: Bus, view: ApplyView, progress: ApplyProgress, within_s: f
             while view.state is ApplyState.RUNNING:
                 await _woken(progress)
                 view = await _looked_at(bus, view, progress)
+                check_cancelled()
                 progress.see(view)
     except TimeoutError as error:
         raise TowpathError(

@@ -14,6 +14,7 @@ from towpath.contracts.site import SiteState, SiteStatus
 from towpath.mesh import lifecycle
 from towpath.mesh.home import Home
 from towpath.mesh.names import SUPERVISOR
+from towpath.tasks import check_cancelled
 
 START_DEADLINE_S = 240.0
 """Time for all sites. One engine needs 5 s; several at once on a small machine share its cores."""
@@ -41,6 +42,7 @@ async def wait_until_up(
                 states = {site.site: site.state for site in found}
                 if all(states.get(name) is SiteState.UP for name in sites):
                     return found
+                check_cancelled()
                 show("starting: " + ", ".join(f"{name} {states.get(name, 'not yet')}" for name in sites))
                 await asyncio.to_thread(_check_supervisor, home)
                 await asyncio.sleep(LOOK_EVERY_S)
