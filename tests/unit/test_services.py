@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,20 @@ def test_service_when_checked_then_is_complete(name: str, check: Check, tmp_path
 def test_service_when_its_name_is_taken_then_is_refused() -> None:
     with pytest.raises(ValueError, match="two services 'monitor'"):
         register(services()["monitor"])
+
+
+def test_service_when_its_rights_deny_a_subject_then_its_permissions_do() -> None:
+    monitor = services()["monitor"]
+    denying = replace(monitor, rights=lambda scope: replace(monitor.rights(scope), deny=["secret.>"]))
+    permissions = denying.permissions("hub")
+    assert permissions["publish"]["deny"] == permissions["subscribe"]["deny"] == ["secret.>"]
+
+
+def test_service_when_a_mesh_lacks_what_it_comes_after_then_it_does_not_wait_for_it() -> None:
+    direct = spec_of_sites("jfk")
+    emulated = direct.model_copy(update={"emulate_links": True})
+    agent = services()["agent"]
+    assert (agent.needs(direct), agent.needs(emulated)) == (("coordinator",), ("coordinator", "links"))
 
 
 @pytest.mark.parametrize("name", services())

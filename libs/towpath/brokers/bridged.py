@@ -16,7 +16,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.servers import port_open
 from towpath.mesh.state import SiteAccess, reachable
 from towpath.mqtt.broker_address import BrokerAddress
-from towpath.processes import ChildSpec
+from towpath.processes import ChildSpec, version_of
 
 STOP_S = 5.0
 """Time for a broker to write its sessions when it ends."""
@@ -80,7 +80,7 @@ class BridgedBroker(ABC):
             log=self._home.log(process),
             ready=ready,
             stop_s=STOP_S,
-            version=hashlib.sha256("".join(files.values()).encode()).hexdigest()[:16],
+            version=version_of("".join(files.values())),
         )
 
     async def mirror(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 from pathlib import Path
 
 from towpath.atomic_write import make_private_directory, write_private_file
@@ -13,7 +12,7 @@ from towpath.mesh.home import Home
 from towpath.mesh.nats_config import hub_config, site_config
 from towpath.mesh.redis_config import redis_config
 from towpath.mesh.state import MeshState, reachable
-from towpath.processes import ChildSpec
+from towpath.processes import ChildSpec, version_of
 
 STOP_S = 5.0
 """Time for a server to flush its streams when it ends."""
@@ -101,4 +100,4 @@ def _nats(name: str, text: str, directory: Path, home: Home, listen: str, port: 
 def _write(path: Path, text: str) -> tuple[Path, str]:
     make_private_directory(path.parent)
     write_private_file(path, text)
-    return path, hashlib.sha256(text.encode()).hexdigest()[:16]
+    return path, version_of(text)

@@ -7,7 +7,7 @@ the servers, the saved mesh, and the compose file all follow this table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from towpath.contracts.message import HUB_SCOPE
@@ -78,11 +78,16 @@ class Service:
     def permissions(self, scope: str) -> Permissions:
         """Return the permissions of its user: its rights, its inbox, and its spans."""
         rights = self.rights(scope)
-        return Rights(
+        return replace(
+            rights,
             publish=[*rights.publish, Span.wildcard()],
             subscribe=[inbox(self.user(scope)), *rights.subscribe],
-            answers=rights.answers,
         ).permissions()
+
+    def needs(self, spec: MeshSpec) -> tuple[str, ...]:
+        """Return what it comes `after`, as far as a mesh with these settings has it."""
+        there = {*SERVERS, *(service.name for service in services().values() if service.runs(spec))}
+        return tuple(name for name in self.after if name in there)
 
 
 SERVICES = Descriptors[Service]("service", ["towpath.mesh.services"], optional=["towpath.lab.services"])

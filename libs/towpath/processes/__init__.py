@@ -3,7 +3,7 @@
 from towpath.processes.child import launch, rotate_log
 from towpath.processes.record import PidRecord, find, listed
 from towpath.processes.runtime import status, stop
-from towpath.processes.spec import ChildSpec, Container
+from towpath.processes.spec import ChildSpec, Container, version_of
 from towpath.processes.supervisor import Backoff, Supervisor
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "rotate_log",
     "status",
     "stop",
+    "version_of",
 ]

@@ -66,5 +66,9 @@ class ChildSpec:
         """Return the version that a running child must have to be the wanted one."""
         if self.container is None:
             return self.version
-        text = f"{self.version}\n{self.container}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return version_of(f"{self.version}\n{self.container}")
+
+
+def version_of(configuration: str) -> str:
+    """Return the digest of a process's configuration, for `ChildSpec.version`."""
+    return hashlib.sha256(configuration.encode()).hexdigest()[:16]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -18,7 +17,7 @@ from towpath.contracts.job import Assignment, JobContainer, JobSpec
 from towpath.contracts.migration import Paused
 from towpath.contracts.site_commands import Recomputed
 from towpath.mesh.names import engine_process
-from towpath.processes import ChildSpec, Supervisor, listed, stop
+from towpath.processes import ChildSpec, Supervisor, listed, stop, version_of
 from towpath.tasks import NotInTime, until
 
 log = logging.getLogger(__name__)
@@ -211,7 +210,7 @@ def engine_child(
         ready=engine.answers,
         ready_s=settings.engine.ready_s(spec.engine),
         stop_s=STOP_S,
-        version=hashlib.sha256(version.encode()).hexdigest()[:16],
+        version=version_of(version),
         after=(settings.broker.name,),
     )
     return containment.engine(child, wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import signal
 import sys
@@ -12,9 +11,9 @@ from towpath.contracts.errors import TowpathError
 from towpath.contracts.message import HUB_SCOPE
 from towpath.mesh.home import Home
 from towpath.mesh.servers import hub_server, port_open, redis_server
-from towpath.mesh.service_table import SERVERS, Service, services
+from towpath.mesh.service_table import Service, services
 from towpath.mesh.state import MeshState
-from towpath.processes import ChildSpec, Supervisor
+from towpath.processes import ChildSpec, Supervisor, version_of
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,6 @@ def service_process(service: Service, state: MeshState, home: Home, scope: str =
     """Return a service as a process: this interpreter and home, and the mesh's hooks."""
     name = service.process(scope)
     site = ("--site", scope) if service.one_per_site else ()
-    there = {*SERVERS, *(other.name for other in services().values() if other.runs(state.spec))}
     environment = state.process_environment(home, scope, name)
     read = [*service.settings(state, scope), *(["faults"] if environment else [])]
 
@@ -47,15 +45,10 @@ def service_process(service: Service, state: MeshState, home: Home, scope: str =
         log=home.log(name),
         environment={"PYTHONUNBUFFERED": "1", **environment},
         ready=ready if service.address else None,
-        after=tuple(other for other in service.after if other in there),
+        after=service.needs(state.spec),
         stop_s=service.stop_s,
-        version=_version(read) if read else "",
+        version=version_of("\n".join(read)) if read else "",
     )
-
-
-def _version(settings: list[str]) -> str:
-    """Return a digest of the settings that a process has read. It is restarted when they change."""
-    return hashlib.sha256("\n".join(settings).encode()).hexdigest()[:16]
 
 
 async def run(home: Home) -> None:

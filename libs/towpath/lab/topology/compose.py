@@ -165,7 +165,7 @@ def _service(service: Service, mesh: MeshState, settings: ComposeSettings) -> De
         **_limits(SERVICE_MEMORY_MB, SERVICE_PROCESSES),
         "healthcheck": _health(_touched(), SERVICE_START_S),
         "stop_grace_period": f"{SERVICE_STOP_S}s",
-        "depends_on": [*service.after],
+        "depends_on": [*service.needs(mesh.spec)],
     }
     if service is LINKS:
         description["networks"] = [SERVICES, *(site_network(site) for site in mesh.sites)]
