@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,6 @@ from towpath.hooks.points import OPERATOR_BATCH, OPERATOR_EVENT, SOURCE_READ
 from towpath.streams.failures import EventsLost
 from towpath.streams.log_reader import Access, reader_for
 from towpath.streams.passing import BUNDLES, EVENTS, ChangedMessage
-from towpath.tasks import NotInTime, wait_until
 
 if TYPE_CHECKING:
     from natsrpy.js import JetStreamMessage
@@ -222,21 +222,16 @@ class StreamReader(EventReader, DataSourceStreamReader):
 
     def _newest(self, position: int, *, patient: bool) -> int:
         wanted = position + max(self.exact_events, 1)
-        newest = position
-
-        def has_news() -> bool:
-            nonlocal newest
+        end = time.monotonic() + (IDLE_WAIT_S if self.wait_for_news and patient else 0.0)
+        while True:
             if self._paused():
-                newest = position
-                return True
-            first, newest = reader_for(self.access).bounds(self.stream)
-            if first > position + 1 and newest > position:
+                return position
+            first, last = reader_for(self.access).bounds(self.stream)
+            if first > position + 1 and last > position:
                 raise EventsLost(self.stream, position + 1, first - 1)
-            return newest >= wanted
-
-        with contextlib.suppress(NotInTime):
-            wait_until(has_news, IDLE_WAIT_S if self.wait_for_news and patient else 0.0, IDLE_POLL_S)
-        return newest
+            if last >= wanted or time.monotonic() >= end:
+                return last
+            time.sleep(IDLE_POLL_S)
 
     def reportLatestOffset(self) -> dict:
         """Return the end of the stream when the batch was planned: Spark reports the backlog from it."""

@@ -32,7 +32,6 @@ from towpath.contracts.site_commands import (
 )
 from towpath.operators.kind import kind_of
 from towpath.streams.ownership import epoch_is_over
-from towpath.tasks import NotInTime, until
 
 POLL_S = 0.1
 
@@ -47,33 +46,29 @@ async def drain(jobs: Jobs, assignment: Assignment, inputs: Collection[str], wit
         for entry in assignment.inputs
         if entry.name in inputs
     }
-    left = ends
-
-    async def is_drained() -> bool:
-        nonlocal left
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    while True:
         status = jobs.status(assignment)
         known = await asyncio.to_thread(jobs.position, assignment)
         left = {name: last - known.get(name, 0) for name, last in ends.items()}
         if all(events <= _never_taken(assignment) for events in left.values()):
-            return True
+            return
         if status.state in (JobState.FAILED, JobState.FENCED):
             raise TowpathError(ErrorCode.FAILED, f"{status.job} does not run: {status.error}", field="drain")
         if status.state is JobState.STARTING:
             # The engine has restarted. The loop that restores jobs leaves out a job that a command holds.
             with contextlib.suppress(TowpathError, NatsError):
                 await jobs.run(assignment)
-        return False
-
-    try:
-        await until(is_drained, within_s, POLL_S)
-    except NotInTime as error:
-        raise TowpathError(
-            ErrorCode.DEADLINE,
-            f"{assignment.spec.name} has {sum(left.values())} events to process after {within_s:g} s",
-            field="drain",
-            value=True,
-            allowed="false, or a later attempt",
-        ) from error
+        if loop.time() > end:
+            raise TowpathError(
+                ErrorCode.DEADLINE,
+                f"{status.job} has {sum(left.values())} events to process after {within_s:g} s",
+                field="drain",
+                value=True,
+                allowed="false, or a later attempt",
+            )
+        await asyncio.sleep(POLL_S)
 
 
 def _never_taken(assignment: Assignment) -> int:
