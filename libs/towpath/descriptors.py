@@ -34,11 +34,17 @@ class Descriptors(Generic[T]):
 
     def by_name(self) -> dict[str, T]:
         """Return all descriptors by name, in the order of their names."""
-        if not self._loaded:
-            self._load()
+        self._load()
         return dict(sorted(self.registered.items()))
 
+    def __getitem__(self, name: str) -> T:
+        """Return the descriptor of this name. Raises `KeyError`."""
+        self._load()
+        return self.registered[name]
+
     def _load(self) -> None:
+        if self._loaded:
+            return
         packages = [importlib.import_module(name) for name in self._packages]
         for name in self._optional:
             with suppress(ModuleNotFoundError):

@@ -159,6 +159,10 @@ BATCH_HEADER = "Towpath-Batch"
 MQTT_QOS_HEADER = ("Nmqtt-Pub", "1")
 """Tells nats-server's MQTT side that the message was published with QoS 1."""
 
+NO_RESPONDERS = "503"
+"""Value of the header `Status` in the server's own answer to a request that no one hears: there is no such
+stream, or no link to it."""
+
 
 def batch_label(generation: int, batch: int) -> str:
     """The value of `BATCH_HEADER`."""

@@ -20,6 +20,7 @@ from nats.js.errors import BadRequestError
 from nats.js.object_store import ObjectStore
 
 from towpath.artefacts.archive import digest_of
+from towpath.contracts.data_plane import NO_RESPONDERS
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.message import now
 
@@ -36,7 +37,7 @@ REQUEST_S = 5.0
 
 FETCH_S = 60.0
 AGAIN_S = 0.2
-NOBODY_LISTENS, NOT_THERE = "503", "404"
+NOT_THERE = "404"
 
 
 class HubArtefacts:
@@ -182,7 +183,7 @@ async def _persistently(connection: Client, api: str, wanted: dict[str, Any]) ->
         status = (message.headers or {}).get("Status", "")
         if status == NOT_THERE:
             return None
-        if status != NOBODY_LISTENS:
+        if status != NO_RESPONDERS:
             return message
     raise TimeoutError(f"no one answers for {STREAM}")
 

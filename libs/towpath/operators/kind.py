@@ -101,7 +101,7 @@ def kinds() -> Mapping[str, OperatorKind[Any]]:
 
 def kind_of(operator: Operator) -> OperatorKind[Any]:
     """The kind of a job's operator."""
-    return kinds()[operator.kind]
+    return KINDS[operator.kind]
 
 
 def user_code(operator: Operator) -> UserCode | None:

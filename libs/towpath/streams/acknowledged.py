@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-_NO_RESPONDERS = "503"
+from towpath.contracts.data_plane import NO_RESPONDERS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class AcknowledgedSender:
 
 
 def _read(turn: int, number: int, message: Msg) -> Acknowledgement:
-    if (message.headers or {}).get("Status") == _NO_RESPONDERS:
+    if (message.headers or {}).get("Status") == NO_RESPONDERS:
         trouble = "no stream takes this subject"
         return Acknowledgement(turn, number, is_stored=False, is_unheard=True, trouble=trouble)
     answer = json.loads(message.data)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from towpath.contracts.data_plane import api_prefix, epochs_of, output_id, overlap_range
+from towpath.contracts.data_plane import NO_RESPONDERS, api_prefix, epochs_of, output_id, overlap_range
 from towpath.streams.stream_view import stream_view
 
 PAGE = 2000
@@ -21,9 +21,6 @@ PAGE = 2000
 
 PAGE_BYTES = 64 * 1024**2
 PAGE_DEADLINE_S = 15.0
-
-NO_RESPONDERS = "503"
-"""Status of the server's own answer to a request without receiver: no such stream, or no link."""
 
 
 @dataclass(frozen=True)

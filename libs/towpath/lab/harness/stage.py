@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -199,7 +200,7 @@ class Stages:
 
 
 @dataclass
-class Series:
+class Series(ABC):
     """Trials that are played one after another."""
 
     say: Say = field(default=quiet, kw_only=True)
@@ -212,12 +213,12 @@ class Series:
         """Restarts of the mesh, because a trial left it broken."""
         return self.stages.restarts if self.stages else 0
 
+    @abstractmethod
     def run(self) -> AsyncGenerator[Any, None]:
         """Yield the report of each trial when it is over. Close the iterator to end early.
 
         Raises `TowpathError` when the mesh cannot be brought up.
         """
-        raise NotImplementedError
 
 
 @asynccontextmanager
