@@ -46,6 +46,10 @@ def stored(sent: list[bytes]) -> list[StoredEvent]:
     return [StoredEvent(serial, payload) for serial, payload in enumerate(sent, start=1)]
 
 
+def truth(spec: JobSpec, sent: list[bytes]) -> judge.JobTruth:
+    return judge.JobTruth.of(spec, [judge.StoredInput("a/site/drill", True, stored(sent))])
+
+
 def result(payload: bytes, serial: int) -> bytes:
     """Return the result that the clean job publishes for an event."""
     values = json.loads(payload)
@@ -73,12 +77,12 @@ def test_events_when_loads_follow_each_other_then_numbers_and_windows_go_on() ->
 def test_events_when_sent_then_are_out_of_order_within_the_watermark() -> None:
     sent = payloads(2, closed=False)
     assert times(sent) != sorted(times(sent))
-    assert judge.disorder_s(job("windows"), stored(sent)) == 0
+    assert judge.disorder_s(job("windows"), truth(job("windows"), sent).inputs) == 0
 
 
 def test_windows_when_load_has_ended_then_all_but_the_closing_one_are_expected() -> None:
     sent = payloads(2)
-    expected = judge.expected(job("windows"), stored(sent))
+    expected = truth(job("windows"), sent).expected
     assert sum(values["events"] for values in expected.values()) == len(sent) - 1
     assert sum(values["total"] for values in expected.values()) == sum(
         json.loads(payload)["value"] for payload in sent[:-1]
@@ -87,7 +91,7 @@ def test_windows_when_load_has_ended_then_all_but_the_closing_one_are_expected()
 
 def test_windows_when_load_goes_on_then_open_ones_are_not_expected() -> None:
     sent = payloads(4, closed=False)
-    expected = judge.expected(job("windows"), stored(sent))
+    expected = truth(job("windows"), sent).expected
     ends = [identity.end for identity in expected if isinstance(identity, WindowIdentity)]
     assert ends
     assert max(ends) <= utc(max(times(sent))) - timedelta(seconds=WATERMARK_S)
@@ -95,7 +99,7 @@ def test_windows_when_load_goes_on_then_open_ones_are_not_expected() -> None:
 
 def test_cleaned_when_every_event_comes_once_then_verdict_is_clean() -> None:
     sent = payloads(0.5)
-    verdict = judge.verdict(CLEANED, stored(sent), cleaned(sent), in_order=True)
+    verdict = truth(CLEANED, sent).verdict(cleaned(sent), in_order=True)
     assert verdict.clean
     assert verdict.out_of_order == 0
     assert verdict.results == len(sent)
@@ -103,32 +107,32 @@ def test_cleaned_when_every_event_comes_once_then_verdict_is_clean() -> None:
 
 def test_cleaned_when_device_sent_an_event_twice_then_one_result_is_right() -> None:
     sent = payloads(0.5)
-    assert judge.verdict(CLEANED, stored([*sent, sent[5]]), cleaned(sent), in_order=True).clean
+    assert truth(CLEANED, [*sent, sent[5]]).verdict(cleaned(sent), in_order=True).clean
 
 
 def test_cleaned_when_results_are_disturbed_then_verdict_counts_each_kind() -> None:
     sent = payloads(0.5)
     came = cleaned(sent)
     moved = [*came[:10], came[10], came[10], *came[12:20], *reversed(came[20:40]), *came[40:]]
-    verdict = judge.verdict(CLEANED, stored(sent), moved, in_order=True)
+    verdict = truth(CLEANED, sent).verdict(moved, in_order=True)
     assert (verdict.lost, verdict.duplicated) == (1, 1)
     assert verdict.out_of_order > 0
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_workload_when_results_are_missing_then_is_not_complete(workload: str) -> None:
-    assert not judge.complete(job(workload), stored(payloads(1)), set())
+    assert not truth(job(workload), payloads(1)).complete(set())
 
 
 def test_processing_when_a_window_in_the_middle_is_on_its_way_then_is_not_complete() -> None:
-    sent = stored(payloads(1))
-    first, last = sent[0].serial - 1, sent[-1].serial
+    sent = payloads(1)
+    first, last = 0, len(sent)
     third = (last - first) // 3
     edges = [first, first + third, last - third, last]
     came = {RangeIdentity("j-1", a, b, named({"key": "k0"})) for a, b in itertools.pairwise(edges)}
     middle = RangeIdentity("j-1", edges[1], edges[2], named({"key": "k0"}))
-    assert judge.complete(job("processing"), sent, {*came})
-    assert not judge.complete(job("processing"), sent, came - {middle})
+    assert truth(job("processing"), sent).complete({*came})
+    assert not truth(job("processing"), sent).complete(came - {middle})
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

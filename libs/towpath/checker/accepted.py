@@ -34,19 +34,19 @@ def accepted_events(
     then in its `key`; `window_start`, `window_end` and `count` also in its envelope.
     """
     stored = list(events)
-    payloads = [event.payload if from_device else _unwrapped(event.payload) for event in stored]
+    payloads = [event.payload if from_device else as_from_device(event.payload) for event in stored]
     if not fields:
         objects = zip(stored, payloads, strict=True)
-        return pd.DataFrame({SERIAL: [e.serial for e, text in objects if _object(text) is not None]})
+        return pd.DataFrame({SERIAL: [e.serial for e, text in objects if json_object(text) is not None]})
     rules = {name: FieldRule(type=kind, required=name in required) for name, kind in fields.items()}
     truth = clean_truth(payloads, Clean(fields=rules))
     rows = [{SERIAL: stored[position].serial, **values} for position, values in truth.accepted.items()]
     return pd.DataFrame(rows, columns=pd.Index([SERIAL, *fields]))
 
 
-def _unwrapped(payload: bytes) -> bytes:
+def as_from_device(payload: bytes) -> bytes:
     """Return the fields of a job's result as a device would send them; nothing if it is no result."""
-    body = _object(payload)
+    body = json_object(payload)
     if body is None or not isinstance(body.get("values"), dict):
         return b""
     window = body.get("window") or {}
@@ -61,7 +61,8 @@ def _unwrapped(payload: bytes) -> bytes:
     return json.dumps(fields).encode()
 
 
-def _object(payload: bytes) -> dict[str, Any] | None:
+def json_object(payload: bytes) -> dict[str, Any] | None:
+    """Return the JSON object that a payload holds; None if it holds anything else."""
     try:
         body = json.loads(payload)
     except ValueError:

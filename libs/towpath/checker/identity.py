@@ -82,6 +82,11 @@ def identity_of(body: Mapping[str, Any]) -> Identity:
     if body.get("through") is not None:
         key = named(body.get("key") or {})
         return RangeIdentity(body["job"], int(body["after"]), int(body["through"]), key)
+    return identity_by_serial(body)
+
+
+def identity_by_serial(body: Mapping[str, Any]) -> Identity:
+    """Identify a result by the one event that it stands for, also where it passes a window on."""
     return SerialIdentity(body["job"], body.get("input"), int(body["serial"]))
 
 

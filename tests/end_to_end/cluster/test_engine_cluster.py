@@ -171,4 +171,4 @@ async def judged(job: ObservedJob, cluster: SparkCluster) -> None:
     assert await job.drained(STEP_S), "not all results came"
     verdict = await job.verdict()
     assert verdict.clean, verdict.examples
-    assert judge.disorder_s(job.spec, job.stored) == 0
+    assert judge.disorder_s(job.spec, job.inputs) == 0

@@ -108,7 +108,7 @@ class Evacuation:
         job.look()
         return EvacuationReport(
             move=MoveReport.of(view),
-            events=len(job.stored),
+            events=sum(len(each.events) for each in job.inputs),
             expected_results=verdict.expected,
             results=verdict.results,
             lost_after_s=round(self._lost_at - self._ended_at, 3),

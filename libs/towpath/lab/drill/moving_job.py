@@ -54,7 +54,8 @@ class MovingJob:
 
     def unstored(self) -> list[int]:
         """Return the acknowledged events that are not stored, in order, without those that were given up."""
-        stored = judge.numbers_of(self.observed.stored) | self.given_up
+        [device] = self.observed.inputs
+        stored = judge.numbers_of(device.events) | self.given_up
         return [number for number in range(self.first_number, self.clock.number + 1) if number not in stored]
 
     def give_up_unstored(self) -> int:
@@ -67,7 +68,7 @@ class MovingJob:
         """Return the faults before the job: missing events, or too much disorder."""
         missing = self.unstored()
         faults = [f"{len(missing)} acknowledged events are not stored, e.g. {missing[0]}"] if missing else []
-        if late_s := judge.disorder_s(self.observed.spec, self.observed.stored):
+        if late_s := judge.disorder_s(self.observed.spec, self.observed.inputs):
             faults.append(f"the load came {late_s:.1f} s later than the watermark waits")
         return faults
 

@@ -1,20 +1,25 @@
-"""The truth about a job by its description and what its input holds; the checker compares."""
+"""The truth about a job by its description and what its inputs hold; the checker compares."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import orjson
 import pandas as pd
 
-from towpath.checker.accepted import StoredEvent, accepted_events
+from towpath.checker.accepted import StoredEvent, accepted_events, as_from_device, json_object
 from towpath.checker.clean_truth import clean_truth
 from towpath.checker.identity import (
     Identity,
     IdentityOf,
     RangeIdentity,
+    SerialIdentity,
     ValuesIdentity,
+    identity_by_event,
+    identity_by_serial,
     identity_by_values,
     identity_of,
 )
@@ -24,106 +29,193 @@ from towpath.checker.ranges import judge_ranges, partition
 from towpath.checker.truth import window_truth
 from towpath.checker.verdict import Verdict
 from towpath.contracts.job import JobSpec
-from towpath.contracts.operators import Clean, ProcessingWindow, Window, WindowShape
+from towpath.contracts.operators import Clean, Forward, Merge, ProcessingWindow, Window, WindowShape
 
-Stored = Sequence[StoredEvent]
-"""The events that the input holds. They count, because a device that lost an acknowledgement sends its event
-again."""
+Expected = Mapping[Identity, Mapping[str, Any]]
+
+
+@dataclass
+class StoredInput:
+    """The events that one input of a job holds, in the order of their serial numbers.
+
+    What counts is what is stored, because a device that lost an acknowledgement sends its event again.
+    """
+
+    name: str
+    """`site/topic`, as in `Input.name`."""
+    from_device: bool
+    """Form of the events: bare JSON objects, or results of a job in their envelope."""
+    events: list[StoredEvent] = field(default_factory=list)
+
+    @property
+    def bare(self) -> list[bytes]:
+        """The events as devices would send them."""
+        return [event.payload if self.from_device else as_from_device(event.payload) for event in self.events]
+
+
+Inputs = Sequence[StoredInput]
 
 
 def identity_for(spec: JobSpec) -> IdentityOf:
-    """Return the identity that tells results of the job apart."""
-    if isinstance(spec.operator, Clean) and spec.operator.identity:
-        return identity_by_values(*spec.operator.identity)
-    return identity_of
+    """Return the identity that tells results of the job apart. Rejected events are known by their text."""
+    of_results = _identity_of_results(spec)
+    return lambda body: identity_by_event(body) if "reason" in body else of_results(body)
+
+
+def _identity_of_results(spec: JobSpec) -> IdentityOf:
+    operator = spec.operator
+    if isinstance(operator, Clean) and operator.identity:
+        return identity_by_values(*operator.identity)
+    # What is passed on keeps its window and key, but stands for one event.
+    return identity_by_serial if isinstance(operator, Forward | Merge) else identity_of
 
 
 def judged(spec: JobSpec) -> bool:
-    """True if the job can be judged: it has one device input, and an operator that says what it does."""
+    """True if the job can be judged: its operator says what it does."""
     operator = spec.operator
-    if len(spec.inputs) != 1 or not spec.inputs[0].from_device:
-        return False
     if isinstance(operator, Window):
         return operator.event_time is not None and operator.shape is WindowShape.TUMBLING
-    return isinstance(operator, ProcessingWindow) or (isinstance(operator, Clean) and bool(operator.identity))
+    if isinstance(operator, ProcessingWindow | Clean):
+        # Of several inputs, chance decides the order in which their events come.
+        return len(spec.inputs) == 1 and (isinstance(operator, ProcessingWindow) or bool(operator.identity))
+    return isinstance(operator, Forward | Merge)
 
 
-def complete(spec: JobSpec, stored: Stored, came: set[Identity]) -> bool:
-    """True if all results of the stored events have come."""
-    if isinstance(spec.operator, ProcessingWindow):
-        # Every event is valid here, so every window has results; what the broker sends again comes late.
-        ranges = [(i.after, i.through) for i in came if isinstance(i, RangeIdentity)]
-        return bool(stored) and not partition(ranges, stored[0].serial - 1, stored[-1].serial).gaps
-    return expected(spec, stored).keys() <= came
+@dataclass(frozen=True)
+class JobTruth:
+    """What a job should have published by now, given what its inputs hold."""
 
+    spec: JobSpec
+    inputs: Inputs
+    expected: Expected
+    """Results. Of windows, the closed ones; none of processing-time windows, whose ends the job chooses."""
+    rejected: Expected
+    """Rejected events, by their text. Only jobs that clean have them judged."""
 
-def verdict(
-    spec: JobSpec, stored: Stored, observations: Sequence[ReceivedMessage], *, in_order: bool = False
-) -> Verdict:
-    """Judge all results of a job since its deployment. `stored` are the events of its input since then.
+    @classmethod
+    def of(cls, spec: JobSpec, inputs: Inputs) -> JobTruth:
+        """Compute the truth about a job that is `judged`."""
+        operator = spec.operator
+        if isinstance(operator, Clean):
+            [only] = inputs
+            truth = clean_truth(only.bare, operator)
+            texts = [event.payload for event in only.events]
+            return cls(
+                spec, inputs, {**truth.results(spec.name, *operator.identity)}, truth.rejections(texts)
+            )
+        if isinstance(operator, Window):
+            return cls(spec, inputs, _closed_windows(spec, operator, inputs), {})
+        passed = {} if isinstance(operator, ProcessingWindow) else _passed_on(spec, inputs)
+        return cls(spec, inputs, passed, {})
 
-    `in_order`: cleaned events must come in the order of their numbers, by key. Where a device repeats events
-    of its own, copies of one may overtake another.
-    """
-    results = [o for o in observations if o.topic != spec.output.rejected_topic]
-    operator = spec.operator
-    if isinstance(operator, ProcessingWindow):
-        if not stored:
-            return judge({}, results)
+    def complete(self, came: AbstractSet[Identity]) -> bool:
+        """True if all results have come, and all rejected events."""
+        if isinstance(self.spec.operator, ProcessingWindow):
+            # Every event is valid here, so every window has results; what the broker sends again comes late.
+            ranges = [(i.after, i.through) for i in came if isinstance(i, RangeIdentity)]
+            return not self._events or not partition(ranges, *self._range).gaps
+        return self.expected.keys() <= came and self.rejected.keys() <= came
+
+    def verdict(self, observations: Sequence[ReceivedMessage], *, in_order: bool = False) -> Verdict:
+        """Judge all results of the job since its deployment. Rejected events need only come at all.
+
+        `in_order`: cleaned events must come in the order of their numbers, by key. Where a device repeats
+        events of its own, copies of one may overtake another.
+        """
+        dead_letters = self.spec.output.rejected_topic
+        results = [o for o in observations if o.topic != dead_letters]
+        if isinstance(self.spec.operator, ProcessingWindow) and self._events:
+            return self._verdict_on_ranges(self.spec.operator, results)
+        order = _by_key_and_number if in_order else lambda identity: None
+        verdict = judge(self.expected, results, order_key=order)
+        if isinstance(self.spec.operator, Clean):
+            self._add_rejected(verdict, {o.identity for o in observations if o.topic == dead_letters})
+        return verdict
+
+    def _verdict_on_ranges(self, operator: ProcessingWindow, results: Sequence[ReceivedMessage]) -> Verdict:
+        after, through = self._range
         return judge_ranges(
-            _accepted(spec, stored),
+            _accepted(self.inputs[0], operator),
             results,
-            job=spec.name,
+            job=self.spec.name,
             key=operator.key,
             aggregates=operator.aggregates,
-            after=stored[0].serial - 1,
-            through=stored[-1].serial,
+            after=after,
+            through=through,
         )
-    if isinstance(operator, Clean):
-        order = _by_key_and_number if in_order else lambda identity: None
-        return judge(expected(spec, stored), results, order_key=order)
-    return judge(expected(spec, stored), results)
+
+    def _add_rejected(self, verdict: Verdict, came: AbstractSet[Identity]) -> None:
+        for kind, faults in (
+            ("lost", self.rejected.keys() - came),
+            ("unexpected", came - self.rejected.keys()),
+        ):
+            setattr(verdict, kind, getattr(verdict, kind) + len(faults))
+            for fault in faults:
+                verdict.example(kind, lambda fault=fault: f"rejected event: {fault}")
+
+    @property
+    def _events(self) -> list[StoredEvent]:
+        return self.inputs[0].events
+
+    @property
+    def _range(self) -> tuple[int, int]:
+        return self._events[0].serial - 1, self._events[-1].serial
 
 
-def disorder_s(spec: JobSpec, stored: Stored) -> float:
+def disorder_s(spec: JobSpec, inputs: Inputs) -> float:
     """Return the seconds of event time by which an event came later than the watermark waits."""
     operator = spec.operator
-    if not isinstance(operator, Window) or operator.event_time is None or not stored:
+    if not isinstance(operator, Window) or operator.event_time is None:
         return 0.0
-    at = cast(pd.Series, pd.to_datetime(_accepted(spec, stored)[operator.event_time], utc=True)).dropna()
-    return max(0.0, float((at.cummax() - at).max().total_seconds()) - operator.watermark_s) if len(at) else 0
+    worst = 0.0
+    for each in inputs:
+        at = _event_times(_accepted(each, operator), operator.event_time)
+        if len(at):
+            worst = max(worst, float((at.cummax() - at).max().total_seconds()) - operator.watermark_s)
+    return worst
 
 
-def numbers_of(stored: Stored) -> set[int]:
-    """Return the numbers of the stored events."""
-    return {orjson.loads(event.payload)["n"] for event in stored}
+def numbers_of(events: Sequence[StoredEvent]) -> set[int]:
+    """Return the numbers of stored events of a synthetic load."""
+    return {orjson.loads(event.payload)["n"] for event in events}
 
 
-def expected(spec: JobSpec, stored: Stored) -> Mapping[Identity, Mapping[str, Any]]:
-    """Return the results that the stored events should have brought by now: of windows, the closed ones."""
-    operator = spec.operator
-    if isinstance(operator, Clean):
-        truth = clean_truth([event.payload for event in stored], operator)
-        return {**truth.results(spec.name, *operator.identity)}
-    assert isinstance(operator, Window)
+def _closed_windows(spec: JobSpec, operator: Window, inputs: Inputs) -> Expected:
+    """The windows that end before the watermark: the least of the inputs', as Spark has it."""
     assert operator.event_time is not None
     assert operator.size_s is not None
-    frame = _accepted(spec, stored)
-    if frame.empty:
+    frames = [_accepted(each, operator) for each in inputs]
+    newest = [_event_times(frame, operator.event_time).max() for frame in frames]
+    if any(pd.isna(at) for at in newest):
         return {}
+    closed = min(newest) - pd.Timedelta(seconds=operator.watermark_s)
+    events = pd.concat(frames)
     truth = window_truth(
-        frame, operator.event_time, operator.size_s, operator.key, operator.aggregates, spec.name
+        events, operator.event_time, operator.size_s, operator.key, operator.aggregates, spec.name
     )
-    newest = pd.to_datetime(frame[operator.event_time], utc=True).max()
-    closed = newest - pd.Timedelta(seconds=operator.watermark_s)
     return {window: values for window, values in truth.items() if window.end <= closed}
 
 
-def _accepted(spec: JobSpec, stored: Stored) -> pd.DataFrame:
-    operator = spec.operator
-    assert isinstance(operator, Window | ProcessingWindow)
+def _passed_on(spec: JobSpec, inputs: Inputs) -> Expected:
+    """A result for each event, with the same values."""
+    several = len(inputs) > 1
+    expected: dict[Identity, Mapping[str, Any]] = {}
+    for each in inputs:
+        for event in each.events:
+            body = json_object(event.payload)
+            if body is not None:
+                identity = SerialIdentity(spec.name, each.name if several else None, event.serial)
+                expected[identity] = body if each.from_device else body["values"]
+    return expected
+
+
+def _accepted(stored: StoredInput, operator: Window | ProcessingWindow) -> pd.DataFrame:
     required = [operator.event_time] if isinstance(operator, Window) and operator.event_time else []
-    return accepted_events(stored, operator.fields, required, from_device=True)
+    return accepted_events(stored.events, operator.fields, required, from_device=stored.from_device)
+
+
+def _event_times(events: pd.DataFrame, field_name: str) -> pd.Series:
+    return cast(pd.Series, pd.to_datetime(events[field_name], utc=True)).dropna()
 
 
 def _by_key_and_number(identity: Identity) -> tuple[Hashable, Any] | None:

@@ -18,7 +18,7 @@ from towpath.checker.verdict import Verdict
 from towpath.contracts.commands import DeployJob, JobView
 from towpath.contracts.errors import ErrorCode, TowpathError
 from towpath.contracts.job import JobSpec, JobStatus, ResolvedInput
-from towpath.lab.harness import judge
+from towpath.lab.harness.judge import JobTruth, StoredInput, identity_for, judged
 from towpath.lab.harness.stage import Stage
 from towpath.mesh.state import MeshState
 from towpath.streams.pages import last_serial, pages_after
@@ -50,13 +50,13 @@ class ObservedJob:
     spec: JobSpec
     view: JobView
     collector: ResultCollector
+    inputs: list[StoredInput]
+    """What its inputs hold, as far as they were read."""
     after: dict[str, int]
     """Input → serial number behind which it begins."""
     arrivals: list[ReceivedResult] = field(default_factory=list)
     changed: bool = False
     """True if its operator or its inputs are not those of its deployment any more."""
-    stored: list[StoredEvent] = field(default_factory=list)
-    """Events that its input holds, as far as it was read."""
     newest_stored_at: float = 0.0
     """Unix seconds: of the newest event that is in any result."""
     _came: set[Identity] = field(default_factory=set)
@@ -70,7 +70,7 @@ class ObservedJob:
     @property
     def judged(self) -> bool:
         """True if it can be judged."""
-        return judge.judged(self.spec) and not self.changed
+        return judged(self.spec) and not self.changed
 
     def look(self) -> None:
         """Take in what has come since the last look."""
@@ -120,48 +120,57 @@ class ObservedJob:
     async def drained(self, within_s: float, quiet_s: float = QUIET_S) -> bool:
         """Wait until all results have come, or none came for `quiet_s`. Return true if all came.
 
-        Nothing may be sending any more. Raises `TowpathError` when the input cannot be read.
+        Of a job that cannot be judged, all have come when it has processed its inputs. Nothing may be
+        sending any more, and the jobs that it reads from must be drained. Raises `TowpathError` when an input
+        cannot be read.
         """
-        [entry] = self.view.inputs
-        await self._read(entry)
+        for entry, stored in zip(self.view.inputs, self.inputs, strict=True):
+            await self._read(entry, stored)
+        truth = await self._truth() if self.judged else None
         end = time.time() + within_s
         while time.time() < end:
             self.look()
-            if await asyncio.to_thread(judge.complete, self.spec, self.stored, self._came):
+            if truth and await asyncio.to_thread(truth.complete, self._came):
                 return True
-            if (self.gap_s(time.time()) or 0.0) > quiet_s and await self._processed_all(entry):
-                return False
+            silent = truth is None or (self.gap_s(time.time()) or 0.0) > quiet_s
+            if silent and await self._processed_all():
+                return truth is None
             await asyncio.sleep(LOOK_EVERY_S)
         return False
 
     async def verdict(self, *, in_order: bool = False) -> Verdict:
-        """Judge all results since its deployment. `in_order`: see `judge.verdict`."""
+        """Judge all results since its deployment. `in_order`: see `JobTruth.verdict`."""
+        truth = await self._truth()
         observations = list(self.collector.observations)
-        return await asyncio.to_thread(judge.verdict, self.spec, self.stored, observations, in_order=in_order)
+        return await asyncio.to_thread(truth.verdict, observations, in_order=in_order)
 
-    async def _processed_all(self, entry: ResolvedInput) -> bool:
-        if not self.stored:
+    async def _truth(self) -> JobTruth:
+        return await asyncio.to_thread(JobTruth.of, self.spec, self.inputs)
+
+    async def _processed_all(self) -> bool:
+        newest = {stored.name: stored.events[-1].serial for stored in self.inputs if stored.events}
+        if not newest:
             return True
         status = await self._status()
-        return status is not None and status.serials.get(entry.name, 0) >= self.stored[-1].serial
+        return status is not None and all(status.serials.get(name, 0) >= newest[name] for name in newest)
 
     async def _status(self) -> JobStatus | None:
         views = await self.stage.ask_jobs()
         return next((view.status for view in views if view.spec.name == self.name), None)
 
-    async def _read(self, entry: ResolvedInput) -> None:
-        """Read the input page by page, with rests, because the subscriber shares the event loop.
+    async def _read(self, entry: ResolvedInput, stored: StoredInput) -> None:
+        """Read an input page by page, with rests, because the subscriber shares the event loop.
 
         A result that it has not acknowledged after ten seconds comes again, and counts as published twice.
         """
         end = time.time() + READ_S
         while True:
-            after = self.stored[-1].serial if self.stored else self.after[entry.name]
+            after = stored.events[-1].serial if stored.events else self.after[entry.name]
             try:
                 connection = self.stage.bus.connection
                 async for messages in pages_after(connection, entry.site, entry.stream, after):
                     wanted = (m for m in messages if entry.subject in (None, m.subject))
-                    self.stored += [StoredEvent(m.serial, m.body) for m in wanted]
+                    stored.events += [StoredEvent(m.serial, m.body) for m in wanted]
                     await asyncio.sleep(LOOK_EVERY_S)
                 return
             except (TimeoutError, NatsError) as error:
@@ -198,7 +207,7 @@ async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> A
     if view is None:
         raise TowpathError(ErrorCode.UNKNOWN_JOB, "the job is not there", field="job", value=spec.name)
     topics = [view.output.topic, view.output.rejected_topic]
-    identity = judge.identity_for(spec)
+    identity = identity_for(spec)
     collector = subscriber(stage.mesh, view.output.site, topics, f"scenario-{spec.name}", identity)
     async with collector:
         after: dict[str, int] = {}
@@ -207,4 +216,5 @@ async def observed_job(stage: Stage, spec: JobSpec, *, deploy: bool = True) -> A
             if known is None:
                 known = await last_serial(stage.bus.connection, entry.site, entry.stream)
             after[entry.name] = known
-        yield ObservedJob(stage, spec, view, collector, after)
+        inputs = [StoredInput(entry.name, entry.from_device) for entry in view.inputs]
+        yield ObservedJob(stage, spec, view, collector, inputs, after)

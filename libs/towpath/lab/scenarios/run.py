@@ -225,12 +225,11 @@ class Run:
         self.journal.add(Entry.PHASE, phase="judge")
         for device in sampler.devices:
             await device.stop(STOP_LOAD_S)
-        for job in sampler.jobs.values():
-            if not job.changed:
-                await self._settled(job)
-        for job in sampler.jobs.values():
-            if job.judged:
-                await self._judge_job(job)
+        jobs = [job for job in sampler.upstream_first() if not job.changed]
+        for job in jobs:
+            await self._settled(job)
+        for job in jobs:
+            await self._judge_job(job)
 
     async def _settled(self, job: ObservedJob) -> None:
         try:
@@ -241,11 +240,13 @@ class Run:
 
     async def _judge_job(self, job: ObservedJob) -> None:
         await job.drained(DRAIN_S)
+        if not job.judged:
+            return
         await asyncio.sleep(SURPLUS_S)
         verdict = Judgement.of(await job.verdict())
         self._verdicts[job.name] = verdict
         self.journal.add(Entry.VERDICT, job=job.name, **verdict.model_dump(mode="json"))
-        late = disorder_s(job.spec, job.stored)
+        late = disorder_s(job.spec, job.inputs)
         if late > 0:
             self._problem(f"the load came {late:.1f} s later than the watermark of {job.name} waits")
 

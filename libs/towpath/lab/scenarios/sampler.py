@@ -7,11 +7,13 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 import aiohttp
 from nats.errors import Error as NatsError
 
 from towpath.bus import Bus
+from towpath.composition.graph import writers_of
 from towpath.contracts.job import JobState, JobStatus
 from towpath.contracts.metrics import Metric
 from towpath.contracts.site import SiteState, SiteStatus
@@ -66,6 +68,11 @@ class Sampler:
         """Hear heartbeats and metrics from now on, until the bus is closed."""
         await bus.subscribe(SiteStatus, self._on_heartbeat)
         await bus.subscribe(Metric, self._on_metric)
+
+    def upstream_first(self) -> list[ObservedJob]:
+        """Return the jobs in the order of the data: each after those whose results it reads."""
+        order = TopologicalSorter(writers_of(job.spec for job in self.jobs.values())).static_order()
+        return [self.jobs[name] for name in order]
 
     async def look(self) -> None:
         """Look at results, and ask how much is stored. A silent stream keeps its last position."""
