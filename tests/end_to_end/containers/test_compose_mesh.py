@@ -30,7 +30,7 @@ nodes:
   - {name: cloud, cores: 1, memory_mb: 2048}
 """
 
-SERVICES = {"hub", "redis", "coordinator", "monitor", "injector", "collector", "api", "links"}
+SERVICES = {"hub", "redis", "coordinator", "monitor", "collector", "api", "links"}
 
 ALL = "-1"
 """Target of a signal: all processes in the container but its sender and the first process."""
