@@ -18,11 +18,11 @@ from running.waiting import eventually, until
 from towpath.contracts.faults import LoadedRule, Rule, RuleCount, RuleReport, RuleSet
 from towpath.contracts.message import now
 from towpath.contracts.metrics import Metric
-from towpath.lab.guard import usage
 from towpath.lab.guard.keeper import Keeper
 from towpath.lab.guard.report_reader import ReportReader
 from towpath.lab.guard.usage import Usage
 from towpath.mesh.home import Home
+from towpath.telemetry import process_figures
 
 BUSY = "while True: pass\n"
 
@@ -196,7 +196,7 @@ async def test_usage_is_measured_only_when_a_condition_asks_for_it(home: Home) -
 def test_usage_is_that_of_the_scope_and_of_no_other(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.create_site("lga")
     now_s = 0.0
-    monkeypatch.setattr(usage, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(process_figures, "time", SimpleNamespace(monotonic=lambda: now_s))
     jfk, lga = Usage(home, "jfk"), Usage(home, "lga")
     with running(home, "jfk-engine", BUSY) as busy, running(home, "lga-agent") as idle:
         busy_s, idle_s = used_s(busy), used_s(idle)
