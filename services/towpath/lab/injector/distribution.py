@@ -11,7 +11,7 @@ from functools import partial
 from towpath.contracts.fault_commands import DEFAULT_LEASE_S, RulesSet, SetRules
 from towpath.contracts.faults import LoadedRule, RuleCount
 from towpath.contracts.message import HUB_SCOPE
-from towpath.lab.faults.rule_expressions import asked_by
+from towpath.lab.faults.rule_actions import asked_by
 from towpath.lab.faults.vocabulary import OWN_SITE
 from towpath.lab.injector.courier import Courier, Deliver
 from towpath.lab.injector.loaded import LoadedRules
