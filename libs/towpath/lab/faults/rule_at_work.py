@@ -12,11 +12,12 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from towpath.contracts.errors import TowpathError
-from towpath.contracts.faults import AtPoint, LoadedRule, OnTarget, RuleCount, RuleName
+from towpath.contracts.faults import LoadedRule, OnTarget, RuleCount, RuleName
 from towpath.lab.faults.clock import real_time
 from towpath.lab.faults.conditions import Evaluation, SharedValues
-from towpath.lab.faults.registry import POINT, Fault, made
+from towpath.lab.faults.registry import Fault, kind_of_event
 from towpath.lab.faults.reports import Reports
+from towpath.lab.faults.rule_actions import made
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +190,7 @@ def said_of(error: Exception) -> str:
 
 def _faults_of(loaded: LoadedRule) -> list[Fault]:
     rule = loaded.rule
-    kind = POINT if isinstance(rule.event, AtPoint) else rule.event.target.value
+    kind = kind_of_event(rule.event)
     return [
         made(action, kind, Random(f"{rule.seed} {rule.name} {place}"), f"actions.{place}")
         for place, action in enumerate(rule.actions)
