@@ -80,13 +80,13 @@ def why(part: ContainerPart) -> str:
     return f"{part.service} is {part.health or part.state}, its log ends with: {lines or 'nothing'}"
 
 
-def remove_project(project: str, host: str | None = None) -> list[str]:
+def remove_project(project: str) -> list[str]:
     """Remove all containers of a project, running or not, its networks and volumes, and return their names.
 
     It needs no compose file, so it also removes a project whose directory is lost. Raises `DaemonError`.
     """
     labelled: Any = {"label": f"{PROJECT_LABEL}={project}"}
-    with daemon(host, REMOVE_S) as docker:
+    with daemon(answer_s=REMOVE_S) as docker:
         containers = docker.containers.list(all=True, filters=labelled, ignore_removed=True)
         for container in containers:
             container.remove(force=True, v=True)
