@@ -20,13 +20,14 @@ from towpath.lab.faults.reports import Reports
 from towpath.lab.faults.rule_at_work import ProcessContext, RuleKey, RulesAtWork
 from towpath.lab.faults.rule_set_file import RuleSetFile
 from towpath.lab.guard.guarded_rule import GuardedRule
-from towpath.lab.guard.held_record import Held, HeldProcess, HeldRecord, ProgressRecord
+from towpath.lab.guard.held_record import Held, HeldRecord, ProgressRecord
 from towpath.lab.guard.process import guard_name, held_path, progress_path
 from towpath.lab.guard.sentinel import Sentinel
 from towpath.lab.guard.targets import is_guarded
 from towpath.lab.guard.undoing import undo
 from towpath.lab.guard.watchdog import Watchdog
 from towpath.mesh.home import Home
+from towpath.processes.record import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +148,10 @@ class Guard:
         self._watch(rule)
         remembered = dict(fault.remember(rule.target, before.remembered))
         known = [each for each in before.processes if each.process is not None]
-        found = [HeldProcess.of(process) for process in rule.target.processes()]
+        found = [
+            ProcessIdentity(pid=process.pid, create_time=process.create_time())
+            for process in rule.target.processes()
+        ]
         processes = known + [each for each in found if each not in known]
         self._record.put(before.model_copy(update={"processes": processes, "remembered": remembered}))
         if self._sentinel is not None:
