@@ -148,6 +148,16 @@ def test_counts_stay_when_their_process_is_gone_and_the_reader_too(home: Home, g
     assert reader.counts() == []
 
 
+def test_reports_go_on_when_their_process_only_seemed_to_be_gone(home: Home, gone: int) -> None:
+    """Processes of other containers write to the same directory, and their pids mean nothing here."""
+    report(home, "jfk-engine", gone, count(1))
+    reader = ReportReader(home.fault_reports(SCOPE), since=0)
+    reader.read()
+    report(home, "jfk-engine", gone, count(2), measured(1.0))
+    assert [metric.value for metric in reader.read()] == [1.0]
+    assert [each.acted for each in reader.counts()] == [2]
+
+
 def test_half_a_line_is_read_when_the_other_half_has_come(home: Home) -> None:
     line = count(5).model_dump_json()
     report(home, "jfk-engine", os.getpid(), measured(1.0), rest=line[:20])
