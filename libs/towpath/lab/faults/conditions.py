@@ -191,6 +191,11 @@ def _event(payload: Any) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
+def scope_of_figure(key: str) -> str:
+    """Return the scope that a figure such as `cpu_percent(jfk)` is about."""
+    return key.partition("(")[2].removesuffix(")")
+
+
 def _figure(shared: SharedValues, function: str, scope: Any) -> float | None:
     return shared(f"{function}({scope})")
 

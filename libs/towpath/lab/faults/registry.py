@@ -47,6 +47,11 @@ class Fault(ABC):
         """Seeded by the rule: all that is left to chance comes from here."""
 
     @classmethod
+    def meaning(cls) -> str:
+        """Return what it does, in one line for users: its docstring."""
+        return " ".join((cls.__doc__ or "").split())
+
+    @classmethod
     def expressions(cls, parameters: Any) -> Sequence[str]:
         """Return the expressions among the parameters, such as `size(payload)`."""
         return ()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from towpath.contracts.errors import ErrorCode, ErrorDetail
 from towpath.contracts.faults import OnTarget, Rule, TargetKind
 from towpath.contracts.message import HUB_SCOPE
+from towpath.lab.faults.conditions import scope_of_figure
 from towpath.lab.faults.rule_actions import expressions_of
 from towpath.lab.faults.rule_form import form_problems, misnamed
 from towpath.lab.faults.vocabulary import OWN_SITE
@@ -125,6 +126,6 @@ def _of_scopes(rule: Rule, world: World) -> Iterator[ErrorDetail]:
     """Scopes that expressions ask about."""
     known = [OWN_SITE, *world.scopes]
     for field, expression in expressions_of(rule):
-        for scope in sorted({key.partition("(")[2].removesuffix(")") for key in expression.shared}):
+        for scope in sorted({scope_of_figure(key) for key in expression.shared}):
             if scope not in known:
                 yield misnamed("there is no such scope", field, scope, known, ErrorCode.UNKNOWN_SITE)
