@@ -69,12 +69,11 @@ class HeldRecord:
         """Return what is held for an action."""
         return self._held.get((key, place))
 
-    def remembered_by_others(self, held: Held) -> dict[str, Any]:
+    def remembered_by_others(self, target: OnTarget, fault: str) -> dict[str, Any]:
         """Return how a target was before other rules did the same to it, also those of other scopes."""
-        fault = held.action.fault
         files = {*self._path.parent.glob(f"*{HELD_SUFFIX}")} - {self._path}
         known = [*self.all(), *(each for file in files for each in HeldRecord(file).all())]
-        alike = [each for each in known if each.target == held.target and each.action.fault == fault]
+        alike = [each for each in known if each.target == target and each.action.fault == fault]
         return {name: value for each in alike for name, value in each.remembered.items()}
 
     def put(self, held: Held) -> None:
