@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +53,8 @@ def parts(project: str) -> dict[str, ContainerPart]:
     }
 
 
-def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = lambda text: None) -> None:
-    """Wait until every container of the project works. `tell` is told which do not yet.
+def until_healthy(project: str, within_s: float) -> None:
+    """Wait until every container of the project works.
 
     Raises `TowpathError` (deadline) with the ends of the logs of those that do not.
     """
@@ -68,7 +67,6 @@ def until_healthy(project: str, within_s: float, tell: Callable[[str], None] = l
         if time.monotonic() > end:
             reasons = "; ".join(why(part) for part in missing) or "there are no containers"
             raise TowpathError(ErrorCode.DEADLINE, f"after {within_s:.0f} s not healthy: {reasons}")
-        tell(f"waiting for {', '.join(part.service for part in missing)}")
         time.sleep(LOOK_EVERY_S)
 
 
