@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import psutil
 import pytest
-from psutil._ntuples import scpufreq
 
 from towpath.contracts.errors import TowpathError
 from towpath.contracts.topology import Node, Topology
@@ -57,9 +57,9 @@ def test_nodes_when_spare_then_do_not_count_as_promised() -> None:
     assert overcommitted(topology(*given), HOST) == []
 
 
-def clocked(*cores: tuple[float, float]) -> Callable[..., list[scpufreq]]:
+def clocked(*cores: tuple[float, float]) -> Callable[..., list[SimpleNamespace]]:
     """Return what a machine says of its cores: the present clock and the highest one of each, in MHz."""
-    return lambda percpu: [scpufreq(current, 0.0, highest) for current, highest in cores]
+    return lambda percpu: [SimpleNamespace(current=current, max=highest) for current, highest in cores]
 
 
 def test_host_when_cores_are_clocked_down_then_the_fastest_tells(monkeypatch: pytest.MonkeyPatch) -> None:
